@@ -1,0 +1,1 @@
+"""BOHB, as published."""

@@ -1,0 +1,215 @@
+"""The events a study consists of, and their JSON form.
+
+A study is one append-only list of these; everything else is a fold over it (`history.py`). Each event has a `key`
+that can occur once per study, so that appending twice has the effect of appending once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar
+
+from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
+from bohb.errors import JournalError
+
+FORMAT = 1  # raised whenever the meaning of a stored event changes; older ones stay readable
+
+
+@dataclass(frozen=True, slots=True)
+class StudyCreated:
+    """The first event: all that decides the rest, but for the results."""
+
+    kind: ClassVar[str] = "created"
+    space: dict[str, Any]
+    budgets: tuple[float, ...]
+    eta: float
+    seed: int
+    settings: dict[str, Any]
+    version: str = ""
+    format: int = FORMAT
+    time: float | None = None
+
+    @property
+    def key(self) -> str:
+        return "created"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigGiven:
+    """The user asks for this configuration before the sampler is asked."""
+
+    kind: ClassVar[str] = "given"
+    index: int
+    config: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        return f"given/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationAdded:
+    """A result from an earlier study: known to the model, part of no bracket."""
+
+    kind: ClassVar[str] = "observed"
+    index: int
+    config: dict[str, Any]
+    budget: float
+    loss: float | None
+    source: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"observed/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsRaised:
+    """The study was continued with a larger max_budget: brackets from `first_bracket` on use these budgets."""
+
+    kind: ClassVar[str] = "budgets"
+    budgets: tuple[float, ...]
+    first_bracket: int
+
+    @property
+    def key(self) -> str:
+        return f"budgets/{self.first_bracket}"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStarted:
+    """A trial was handed out. It holds the whole trial, so that no replay has to fit a model."""
+
+    kind: ClassVar[str] = "started"
+    trial: Trial
+    time: float | None = None
+    runner: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"started/{self.trial.number}/{self.trial.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFinished:
+    """An evaluation ended, well or badly."""
+
+    kind: ClassVar[str] = "finished"
+    number: int
+    outcome: Outcome
+
+    @property
+    def key(self) -> str:
+        return f"finished/{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLost:
+    """The worker or runner of a trial disappeared; the trial waits to be started again."""
+
+    kind: ClassVar[str] = "lost"
+    number: int
+    attempt: int
+    reason: str
+    time: float | None = None
+
+    @property
+    def key(self) -> str:
+        return f"lost/{self.number}/{self.attempt}"
+
+
+Event = (
+    StudyCreated
+    | ConfigGiven
+    | ObservationAdded
+    | BudgetsRaised
+    | TrialStarted
+    | TrialFinished
+    | TrialLost
+)
+_KINDS: dict[str, type[Event]] = {
+    cls.kind: cls
+    for cls in (
+        StudyCreated,
+        ConfigGiven,
+        ObservationAdded,
+        BudgetsRaised,
+        TrialStarted,
+        TrialFinished,
+        TrialLost,
+    )
+}
+
+_NOT_STORED = {"checkpoint_dir", "reporter"}  # they exist only while a trial runs
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """The stored fields of a dataclass and their defaults; MISSING where a value is required."""
+    return {
+        f.name: f.default if f.default_factory is MISSING else f.default_factory()
+        for f in fields(cls)
+        if f.name not in _NOT_STORED
+    }
+
+
+_TRIAL = _defaults(Trial)
+_OUTCOME = _defaults(Outcome)
+_EVENTS = {cls: _defaults(cls) for cls in _KINDS.values()}
+
+
+def _pack(value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `value` that differ from their defaults, as JSON."""
+    body: dict[str, Any] = {}
+    for name, default in defaults.items():
+        item = getattr(value, name)
+        if item != default or type(item) is not type(default):
+            body[name] = item
+    return body
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """The body of an event: plain JSON, fields at their default left out."""
+    body = _pack(event, _EVENTS[type(event)])
+    match event:
+        case TrialStarted():
+            body["trial"] = _pack(event.trial, _TRIAL)
+        case TrialFinished():
+            body["outcome"] = _pack(event.outcome, _OUTCOME)
+    clean: dict[str, Any] = jsonable(body)
+    return clean
+
+
+def from_json(kind: str, body: Mapping[str, Any]) -> Event:
+    """The event that `to_json` wrote. Raises JournalError for what this version cannot read."""
+    cls = _KINDS.get(kind)
+    if cls is None:
+        raise JournalError(
+            f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
+        )
+    if body.get("format", 0) > FORMAT:
+        raise JournalError(
+            f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
+        )
+    values = dict(body)
+    try:
+        if cls is TrialStarted:
+            values["trial"] = _trial(values["trial"])
+        elif cls is TrialFinished:
+            values["outcome"] = _outcome(values["outcome"])
+        elif "budgets" in values:
+            values["budgets"] = tuple(values["budgets"])
+        return cls(**values)
+    except (TypeError, KeyError, ValueError) as error:
+        raise JournalError(f"a stored {kind!r} event cannot be read: {error}") from error
+
+
+def _trial(body: Mapping[str, Any]) -> Trial:
+    return Trial(**{**body, "origin": Origin(body["origin"])})
+
+
+def _outcome(body: Mapping[str, Any]) -> Outcome:
+    values = {**body, "status": Status(body["status"])}
+    if "curve" in values:
+        values["curve"] = tuple((step, loss) for step, loss in values["curve"])
+    return Outcome(**values)

@@ -1,0 +1,239 @@
+"""Trial: one configuration at one budget. Outcome: what became of it."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import traceback as _traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bohb.errors import InvalidArgument, InvalidResult
+
+
+
+class Origin(StrEnum):
+    """Why a trial runs the configuration it runs."""
+
+    RANDOM = "random"  # drawn from the space's prior (Alg. 2, lines 1 and 3)
+    MODEL = "model"  # the best of N_s candidates (Alg. 2, line 6)
+    GIVEN = "given"  # handed in by the user
+    PROMOTED = "promoted"  # survived the rung below (Alg. 3, line 4)
+
+
+class Status(StrEnum):
+    """How an evaluation ended."""
+
+    OK = "ok"
+    DIVERGED = "diverged"  # the loss is NaN or infinite
+    CRASHED = "crashed"  # an exception, an exit or a signal of its own making
+    TIMEOUT = "timeout"  # ran past `trial_seconds`
+    MEMORY = "memory"  # grew past `trial_memory`
+    BAD_RESULT = "bad_result"  # returned something that is not a loss
+    LOST = "lost"  # its worker kept disappearing; not the objective's fault
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration at one budget: what an objective receives.
+
+    number: position among all trials of the study, from 0.
+    config: hyperparameter values by name; inactive ones are absent.
+    budget: what to spend on this evaluation, in the user's unit.
+    config_id: the number of the trial that first ran this configuration.
+    bracket, rung: the place in the schedule, both from 0.
+    seed: one per configuration, the same on every budget, so that training can be continued.
+    origin: why this configuration was chosen; `reason` has the numbers behind it.
+    previous_budget: the largest budget this configuration has finished, or None.
+    attempt: 1, or more after a worker was lost.
+    checkpoint_dir: a directory that belongs to this configuration and survives between its budgets.
+    """
+
+    number: int
+    config: dict[str, Any] = field(hash=False)
+    budget: float
+    config_id: int
+    bracket: int
+    rung: int
+    seed: int
+    origin: Origin
+    previous_budget: float | None = None
+    attempt: int = 1
+    reason: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    checkpoint_dir: Path | None = field(default=None, compare=False, repr=False)
+    reporter: Callable[[float, float], None] | None = field(
+        default=None, compare=False, repr=False
+    )
+
+    def report(self, step: float, loss: float) -> None:
+        """Record one point of the learning curve; kept with the outcome, never used to decide."""
+        if self.reporter is not None:
+            self.reporter(_number("step", step), _number("loss", loss))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of one evaluation: a finite loss, or the cause of its failure.
+
+    loss: finite if and only if `status` is ok.
+    error: one line that says what went wrong; `traceback` and `output` have the rest.
+    info: whatever the objective wanted to keep, as JSON.
+    cost: what the evaluation cost in the objective's own unit, if it said so.
+    started, finished: seconds since the epoch.
+    curve: the (step, loss) pairs that were reported on the way.
+    worker: which slot or machine ran it.
+    """
+
+    status: Status
+    loss: float | None = None
+    error: str | None = None
+    traceback: str | None = None
+    info: dict[str, Any] = field(default_factory=dict, hash=False)
+    cost: float | None = None
+    started: float | None = None
+    finished: float | None = None
+    curve: tuple[tuple[float, float], ...] = ()
+    output: str | None = None
+    worker: str | None = None
+
+    def __post_init__(self) -> None:
+        """A loss is finite exactly when the evaluation succeeded."""
+        finite = self.loss is not None and math.isfinite(self.loss)
+        if finite != (self.status is Status.OK):
+            raise InvalidArgument(
+                f"Outcome(status={self.status.value!r}, loss={self.loss!r}): a loss must be finite "
+                "when the status is 'ok', and None otherwise"
+            )
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a finite loss."""
+        return self.status is Status.OK
+
+    @property
+    def ranking_loss(self) -> float:
+        """The loss, or +inf for a failed evaluation: it counts as worse than any finite one."""
+        return math.inf if self.loss is None else self.loss
+
+    def same_effect(self, other: Outcome) -> bool:
+        """Whether two reports of one evaluation agree in all that is ever decided from."""
+        return self.status == other.status and self.loss == other.loss
+
+
+def outcome_of(result: object) -> Outcome:
+    """Turn what an objective returned, or what `tell` was given, into an Outcome.
+
+    Accepts a real number (Python's or numpy's), a dict with a 'loss', an Outcome or an exception. NaN and
+    infinities are failed evaluations; anything else raises InvalidResult.
+    """
+    match result:
+        case Outcome():
+            return result
+        case BaseException():
+            return failure(result)
+        case Mapping():
+            return _outcome_of_mapping(result)
+        case _:
+            return _outcome_of_loss(_loss(result))
+
+
+def failure(error: BaseException, status: Status = Status.CRASHED) -> Outcome:
+    """The Outcome of an evaluation that raised."""
+    lines = _traceback.format_exception(type(error), error, error.__traceback__)
+    return Outcome(status, error=_one_line(error), traceback="".join(lines))
+
+
+def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:
+    """The same outcome, stamped with when it ran."""
+    return replace(outcome, started=started, finished=finished)
+
+
+def _outcome_of_mapping(result: Mapping[Any, Any]) -> Outcome:
+    if "loss" not in result:
+        keys = ", ".join(sorted(map(repr, result))) or "no keys"
+        raise InvalidResult(
+            f"the result {_short(result)} has no 'loss' (it has {keys}); "
+            "return a number or {'loss': number, 'info': {…}, 'cost': number}"
+        )
+    cost = result.get("cost")
+    if cost is not None:
+        cost = _loss(cost, "cost")
+        if not (math.isfinite(cost) and cost >= 0):
+            raise InvalidResult(f"cost={cost!r} must be a finite number, at least 0")
+    extra = {k: v for k, v in result.items() if k not in ("loss", "info", "cost")}
+    info = result.get("info")
+    if info is not None and not isinstance(info, Mapping):
+        info = {"info": info}
+    return replace(
+        _outcome_of_loss(_loss(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost
+    )
+
+
+def _outcome_of_loss(loss: float) -> Outcome:
+    if math.isfinite(loss):
+        return Outcome(Status.OK, loss=loss)
+    return Outcome(Status.DIVERGED, error=f"the loss is {loss}, not a finite number")
+
+
+def _loss(value: object, name: str = "loss") -> float:
+    """A real number as a float; refuses bool, None, text, complex numbers and arrays."""
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    hint = ""
+    if value is None:
+        hint = " (does the objective end without a return?)"
+    elif isinstance(value, np.ndarray) or hasattr(value, "item"):
+        hint = "; call .item() on a tensor or array that holds one number"
+    raise InvalidResult(
+        f"{name}={_short(value)} is of type {type(value).__name__}; it must be one real number{hint}"
+    )
+
+
+def _number(name: str, value: object) -> float:
+    return _loss(value, name)
+
+
+def jsonable(value: Any, depth: int = 0) -> Any:
+    """A copy of `value` that JSON can hold; what it cannot hold becomes its repr, cut to size."""
+    match value:
+        case None | bool() | str():
+            return value
+        case float():
+            return float(value) if math.isfinite(value) else str(float(value))
+        case int():
+            return int(value)
+        case np.generic():
+            return jsonable(value.item(), depth)
+        case np.ndarray() if value.size <= 10_000 and depth < 8:
+            return jsonable(value.tolist(), depth)
+        case Mapping() if depth < 8:
+            return {str(k): jsonable(v, depth + 1) for k, v in value.items()}
+        case list() | tuple() | set() | frozenset() if depth < 8:
+            return [jsonable(v, depth + 1) for v in value]
+        case _:
+            return _short(value)
+
+
+def _one_line(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())
+    except Exception as broken:  # noqa: BLE001 - a user's __str__ may raise anything
+        text = f"(its message cannot be shown: {type(broken).__name__})"
+    name = type(error).__name__
+    return f"{name}: {text}"[:2000] if text else name
+
+
+def _short(value: object, limit: int = 200) -> str:
+    try:
+        text = repr(value)
+    except Exception as broken:  # noqa: BLE001 - a user's __repr__ may raise anything
+        text = f"<{type(value).__name__} whose repr raises {type(broken).__name__}>"
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,70 @@
+"""The exception tree. Every message names the value, the rule and the way out."""
+
+from __future__ import annotations
+
+
+class BohbError(Exception):
+    """The root of everything this package raises on purpose."""
+
+
+class InvalidArgument(BohbError, ValueError):
+    """An argument breaks a rule; the message names both."""
+
+
+class InvalidSpace(InvalidArgument):
+    """The search space cannot be used."""
+
+
+class InvalidConfiguration(InvalidArgument):
+    """A configuration does not belong to the search space."""
+
+
+class ForbiddenConfiguration(InvalidConfiguration):
+    """A configuration violates a forbidden clause."""
+
+
+class InvalidResult(BohbError, TypeError):
+    """An objective returned, or `tell` was given, something that is not a result."""
+
+
+class UnknownTrial(BohbError, KeyError):
+    """A trial was told that this study never started."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+
+class AlreadyTold(BohbError):
+    """A finished trial was told another outcome; the first one stands."""
+
+
+class NoTrialReady(BohbError):
+    """Nothing can start until one of the running trials is told."""
+
+
+class StudyDone(BohbError):
+    """The study has reached its end; there is nothing left to ask for."""
+
+
+class Conflict(BohbError):
+    """Somebody else appended to the journal first; read again and decide anew."""
+
+
+class JournalError(BohbError):
+    """The journal cannot be used: damaged, full, locked or of another format."""
+
+
+class JournalDamaged(JournalError):
+    """A stored event fails its checksum or breaks the sequence; the position is named."""
+
+
+class JournalBusy(JournalError):
+    """Another runner holds this journal; the message says which one and since when."""
+
+
+class StudyMismatch(JournalError):
+    """A stored study was opened with another space, budgets, seed or settings."""
+
+
+class MissingExtra(BohbError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
