@@ -1,1 +1,25 @@
-"""BOHB, as published."""
+"""BOHB: robust and efficient hyperparameter optimisation at scale, as published (Falkner, Klein, Hutter; ICML 2018)."""
+
+from bohb._version import __version__
+from bohb.core.history import History, Result
+from bohb.core.plan import Plan
+from bohb.core.settings import HPBANDSTER, PAPER, Settings
+from bohb.core.space import Space
+from bohb.core.trial import Origin, Outcome, Status, Trial
+from bohb.optimizer import BOHB
+
+__all__ = [
+    "BOHB",
+    "HPBANDSTER",
+    "PAPER",
+    "History",
+    "Origin",
+    "Outcome",
+    "Plan",
+    "Result",
+    "Settings",
+    "Space",
+    "Status",
+    "Trial",
+    "__version__",
+]

@@ -1,0 +1,1 @@
+"""The pure core: the algorithm, without I/O, clocks, threads or global random state."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar
 
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
@@ -119,15 +120,7 @@ class TrialLost:
         return f"lost/{self.number}/{self.attempt}"
 
 
-Event = (
-    StudyCreated
-    | ConfigGiven
-    | ObservationAdded
-    | BudgetsRaised
-    | TrialStarted
-    | TrialFinished
-    | TrialLost
-)
+Event = StudyCreated | ConfigGiven | ObservationAdded | BudgetsRaised | TrialStarted | TrialFinished | TrialLost
 _KINDS: dict[str, type[Event]] = {
     cls.kind: cls
     for cls in (
@@ -211,5 +204,31 @@ def _trial(body: Mapping[str, Any]) -> Trial:
 def _outcome(body: Mapping[str, Any]) -> Outcome:
     values = {**body, "status": Status(body["status"])}
     if "curve" in values:
-        values["curve"] = tuple((step, loss) for step, loss in values["curve"])
+        values["curve"] = tuple((float(step), float(loss)) for step, loss in values["curve"])  # "nan" is stored as text
     return Outcome(**values)
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON, for the way from a worker to its coordinator."""
+    body: dict[str, Any] = jsonable(_pack(outcome, _OUTCOME))
+    return body
+
+
+def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
+    """The outcome that `outcome_to_json` wrote."""
+    return _outcome(body)
+
+
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """A trial as JSON, for the way from a coordinator to its worker: with its checkpoint directory."""
+    body: dict[str, Any] = jsonable(_pack(trial, _TRIAL))
+    if trial.checkpoint_dir is not None:
+        body["checkpoint_dir"] = str(trial.checkpoint_dir)
+    return body
+
+
+def trial_from_json(body: Mapping[str, Any]) -> Trial:
+    """The trial that `trial_to_json` wrote."""
+    if "checkpoint_dir" in body:
+        body = {**body, "checkpoint_dir": Path(body["checkpoint_dir"])}
+    return _trial(body)

@@ -16,7 +16,6 @@ import numpy as np
 from bohb.errors import InvalidArgument, InvalidResult
 
 
-
 class Origin(StrEnum):
     """Why a trial runs the configuration it runs."""
 
@@ -66,9 +65,7 @@ class Trial:
     attempt: int = 1
     reason: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
     checkpoint_dir: Path | None = field(default=None, compare=False, repr=False)
-    reporter: Callable[[float, float], None] | None = field(
-        default=None, compare=False, repr=False
-    )
+    reporter: Callable[[float, float], None] | None = field(default=None, compare=False, repr=False)
 
     def report(self, step: float, loss: float) -> None:
         """Record one point of the learning curve; kept with the outcome, never used to decide."""
@@ -169,9 +166,7 @@ def _outcome_of_mapping(result: Mapping[Any, Any]) -> Outcome:
     info = result.get("info")
     if info is not None and not isinstance(info, Mapping):
         info = {"info": info}
-    return replace(
-        _outcome_of_loss(_loss(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost
-    )
+    return replace(_outcome_of_loss(_loss(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost)
 
 
 def _outcome_of_loss(loss: float) -> Outcome:
@@ -192,9 +187,7 @@ def _loss(value: object, name: str = "loss") -> float:
         hint = " (does the objective end without a return?)"
     elif isinstance(value, np.ndarray) or hasattr(value, "item"):
         hint = "; call .item() on a tensor or array that holds one number"
-    raise InvalidResult(
-        f"{name}={_short(value)} is of type {type(value).__name__}; it must be one real number{hint}"
-    )
+    raise InvalidResult(f"{name}={_short(value)} is of type {type(value).__name__}; it must be one real number{hint}")
 
 
 def _number(name: str, value: object) -> float:

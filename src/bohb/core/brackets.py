@@ -1,0 +1,138 @@
+"""The schedule: which configurations get which budgets (Algorithms 1 and 3), by exact arithmetic.
+
+`floor(log(b_max / b_min) / log(eta))` loses a rung for 1 → 243 with eta = 3, because log is inexact. Everything here
+multiplies fractions instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from bohb.errors import InvalidArgument
+
+# A float such as 1/243 is already rounded when it reaches us; so much slack keeps its rung.
+_SLACK = Fraction(1, 10**9)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One stage of successive halving: `size` configurations, each evaluated on `budget`."""
+
+    budget: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """One run of successive halving (Alg. 3): rungs of growing budget and shrinking size."""
+
+    rungs: tuple[Rung, ...]
+
+    @property
+    def cost(self) -> float:
+        """The sum of all budgets if every evaluation starts afresh."""
+        return sum(rung.size * rung.budget for rung in self.rungs)
+
+    @property
+    def continued_cost(self) -> float:
+        """The sum of all budgets if a promoted configuration continues from its checkpoint."""
+        reached = (0.0, *(rung.budget for rung in self.rungs))
+        return sum(r.size * (r.budget - before) for r, before in zip(self.rungs, reached, strict=False))
+
+    @property
+    def trials(self) -> int:
+        """The number of evaluations."""
+        return sum(rung.size for rung in self.rungs)
+
+
+def geometric_budgets(min_budget: float, max_budget: float, eta: float = 3, integer: bool = False) -> tuple[float, ...]:
+    """The budgets b_max·η^−s for s = s_max … 0 (Alg. 1, line 1), smallest first.
+
+    min_budget: no budget is smaller; the smallest is this or up to η times larger.
+    max_budget: the largest budget.
+    eta: the ratio of two neighbouring budgets.
+    integer: round each budget to the nearest whole number.
+    """
+    low, high, factor = _positive("min_budget", min_budget), _positive("max_budget", max_budget), _eta(eta)
+    if low > high:
+        raise InvalidArgument(f"min_budget={min_budget!r} must not exceed max_budget={max_budget!r}")
+    s_max = 0
+    while low * factor ** (s_max + 1) <= high * (1 + _SLACK):
+        s_max += 1
+    exact = [high / factor**s for s in range(s_max, -1, -1)]
+    if not integer:
+        return check_budgets([float(budget) for budget in exact])
+    rounded = [math.floor(budget + Fraction(1, 2)) for budget in exact]
+    if rounded[0] < 1 or len(set(rounded)) < len(rounded):
+        raise InvalidArgument(
+            f"min_budget={min_budget!r}, max_budget={max_budget!r} and eta={eta!r} give the whole budgets {rounded}, "
+            "which must be different and at least 1; raise min_budget or eta"
+        )
+    return check_budgets(rounded)
+
+
+def check_budgets(budgets: Iterable[float]) -> tuple[float, ...]:
+    """The budgets as a tuple, if they are positive and strictly increasing."""
+    checked = tuple(budgets)
+    if not checked:
+        raise InvalidArgument("budgets=() is empty; give at least one budget")
+    for budget in checked:
+        _positive("each budget", budget)
+    for left, right in itertools.pairwise(checked):
+        if not left < right:
+            raise InvalidArgument(f"budgets={checked!r} must increase strictly, but {left!r} is followed by {right!r}")
+    # Whole numbers given as int stay int, so that `range(trial.budget)` works; numpy's become Python's.
+    return tuple(int(b) if isinstance(b, numbers.Integral) else float(b) for b in checked)
+
+
+def hyperband(budgets: Sequence[float], eta: float = 3, sizes: str = "paper") -> tuple[Bracket, ...]:
+    """One round of Hyperband (Alg. 1): the brackets s = s_max … 0, the most aggressive first.
+
+    budgets: smallest first, as `geometric_budgets` or the user gives them.
+    sizes: "paper" for n = ⌈(s_max+1)/(s+1)·η^s⌉; "hpbandster" for ⌊(s_max+1)/(s+1)⌋·η^s, rounded down.
+    """
+    factor = _eta(eta)
+    n_budgets = len(budgets)
+    brackets = []
+    for s in range(n_budgets - 1, -1, -1):
+        if sizes == "paper":
+            n = math.ceil(Fraction(n_budgets, s + 1) * factor**s)
+        elif sizes == "hpbandster":
+            n = math.floor(n_budgets // (s + 1) * factor**s)
+        else:
+            raise InvalidArgument(f"sizes={sizes!r} must be 'paper' or 'hpbandster'")
+        brackets.append(halving(n, budgets[n_budgets - 1 - s :], eta))
+    return tuple(brackets)
+
+
+def halving(n: int, budgets: Sequence[float], eta: float = 3) -> Bracket:
+    """One run of successive halving (Alg. 3): n configurations, then the best ⌊n·η^−i⌋ on each next budget.
+
+    For whole η this is the repeated ⌊|C|/η⌋ of Alg. 3, line 4. For others the repetition can reach zero before b_max
+    (η=2.5: 7, 2, 0); the form used here, of Li et al. (2017), cannot, since n ≥ η^s.
+    """
+    factor = _eta(eta)
+    return Bracket(tuple(Rung(budget, max(1, math.floor(n / factor**i))) for i, budget in enumerate(budgets)))
+
+
+def _eta(eta: float) -> Fraction:
+    factor = _positive("eta", eta)
+    if factor <= 1:
+        raise InvalidArgument(
+            f"eta={eta!r} must be larger than 1: each rung keeps the best 1/eta of its configurations"
+        )
+    return factor
+
+
+def _positive(name: str, value: object) -> Fraction:
+    """A positive finite number as the fraction its decimal form says: 0.1 is 1/10."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise InvalidArgument(f"{name}={value!r} must be a number, not {type(value).__name__}")
+    if not math.isfinite(value) or value <= 0:
+        raise InvalidArgument(f"{name}={value!r} must be positive and finite")
+    return Fraction(value) if isinstance(value, numbers.Rational) else Fraction(repr(float(value)))

@@ -1,0 +1,73 @@
+"""What a free worker does next (§4.2): one pool, one rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bohb.core.halving import Done, Promote, Sample, Wait
+from bohb.core.history import History
+from bohb.core.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class StartSample:
+    """Start a new configuration."""
+
+    bracket: int
+    rung: int
+    budget: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartPromotion:
+    """Start the configuration of trial `number` on the next rung."""
+
+    bracket: int
+    rung: int
+    budget: float
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start a trial again whose worker was lost."""
+
+    trial: Trial
+
+
+Decision = StartSample | StartPromotion | Restart | Wait | Done
+
+
+def decide(history: History, max_brackets: int | None = None) -> Decision:
+    """The waiting run with the smallest budget; a new bracket only if none of the open ones has a run ready.
+
+    Runs of equal budget start in the order of their brackets. With `start_order="oldest_bracket"` the brackets'
+    order counts alone, as in HpBandSter.
+    """
+    by_age = history.settings.start_order == "oldest_bracket"
+    ready: list[tuple[float, int, int, Decision]] = []
+    for number in history.lost:
+        trial = history.pending[number]
+        ready.append((0.0 if by_age else trial.budget, trial.bracket, number, Restart(trial)))
+    for index in history.open_brackets:
+        run = _ready(history, index)
+        if run is not None:
+            ready.append((0.0 if by_age else run.budget, index, len(history.trials), run))
+    if ready:
+        return min(ready, key=lambda entry: entry[:3])[3]
+    if max_brackets is None or len(history.brackets) < max_brackets:
+        index = len(history.brackets)
+        return StartSample(index, 0, history.bracket_plan(index).rungs[0].budget)
+    return Wait() if history.pending else Done()
+
+
+def _ready(history: History, index: int) -> StartSample | StartPromotion | None:
+    """What one open bracket has ready to run."""
+    bracket = history.brackets[index]
+    match bracket.next_action():
+        case Sample(rung):
+            return StartSample(index, rung, bracket.budget)
+        case Promote(rung, number):
+            return StartPromotion(index, rung, bracket.budget, number)
+        case _:
+            return None

@@ -1,0 +1,226 @@
+"""History: a study's events folded into what decisions are made from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bohb.core.brackets import Bracket, hyperband
+from bohb.core.events import (
+    BudgetsRaised,
+    ConfigGiven,
+    Event,
+    ObservationAdded,
+    StudyCreated,
+    TrialFinished,
+    TrialLost,
+    TrialStarted,
+)
+from bohb.core.halving import Halving
+from bohb.core.observations import Observations
+from bohb.core.settings import Settings
+from bohb.core.space import Space
+from bohb.core.trial import Outcome, Trial
+from bohb.errors import JournalError
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished trial with its finite loss."""
+
+    trial: Trial
+    outcome: Outcome
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration."""
+        return self.trial.config
+
+    @property
+    def budget(self) -> float:
+        """The budget it was evaluated on."""
+        return self.trial.budget
+
+    @property
+    def loss(self) -> float:
+        """Its loss."""
+        return self.outcome.ranking_loss
+
+
+class History:
+    """The fold. It changes only through `apply`, and depends on nothing but the events.
+
+    trials: every trial started, by number, as last started.
+    outcomes: how the finished ones ended, by number.
+    pending: the ones handed out and not yet finished, by number.
+    lost: those of them whose worker disappeared and that wait to be started again, in order.
+    observations: D_b by budget, earlier studies' included.
+    brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones.
+    trajectory: every incumbent in turn; the last one is current.
+    best: the best result per budget.
+    """
+
+    def __init__(self, space: Space | None = None) -> None:
+        self._space = space
+        self.created: StudyCreated | None = None
+        self.n_events = 0
+        self.trials: dict[int, Trial] = {}
+        self.outcomes: dict[int, Outcome] = {}
+        self.pending: dict[int, Trial] = {}
+        self.lost: dict[int, str] = {}
+        self.started: dict[int, float | None] = {}
+        self.given: deque[dict[str, Any]] = deque()
+        self.n_given = 0
+        self.n_observed = 0
+        self.observations: dict[float, Observations] = {}
+        self.brackets: list[Halving] = []
+        self.open_brackets: dict[int, None] = {}
+        self.trajectory: list[Result] = []
+        self.best: dict[float, Result] = {}
+        self.budget_spent = 0.0  # what finished trials added to the budget their configuration had reached before
+        self.cost_reported = 0.0
+        self.evaluated: dict[tuple[bytes, float], int] = {}  # finite spaces: (configuration, budget) -> trial number
+        self._round: tuple[Bracket, ...] = ()
+        self._first_bracket_of_round = 0
+
+    @property
+    def space(self) -> Space:
+        """The search space."""
+        if self._space is None:
+            raise JournalError("the study has no StudyCreated event yet")
+        return self._space
+
+    @property
+    def settings(self) -> Settings:
+        """The settings the study was created with."""
+        return self._settings
+
+    @property
+    def incumbent(self) -> Result | None:
+        """The best configuration so far: the largest budget counts first, then the lowest loss."""
+        return self.trajectory[-1] if self.trajectory else None
+
+    @property
+    def results(self) -> list[Result]:
+        """All evaluations that have a loss, in the order in which they finished."""
+        return [Result(self.trials[n], outcome) for n, outcome in self.outcomes.items() if outcome.ok]
+
+    @property
+    def running(self) -> dict[int, Trial]:
+        """The trials that somebody is working on."""
+        return {n: trial for n, trial in self.pending.items() if n not in self.lost}
+
+    def bracket_plan(self, index: int) -> Bracket:
+        """The rungs of the bracket that opens as number `index`."""
+        return self._round[(index - self._first_bracket_of_round) % len(self._round)]
+
+    @property
+    def round(self) -> tuple[Bracket, ...]:
+        """One round of Hyperband with the budgets now in force."""
+        return self._round
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The budgets now in force."""
+        return tuple(rung.budget for rung in self._round[0].rungs)
+
+    def key(self, config: Mapping[str, Any]) -> bytes:
+        """What tells two configurations apart."""
+        return self.space.encode(config).tobytes()
+
+    def extend(self, events: Iterable[Event]) -> History:
+        """Apply several events; returns itself."""
+        for event in events:
+            self.apply(event)
+        return self
+
+    def apply(self, event: Event) -> None:
+        """Fold one event."""
+        if self.created is None and not isinstance(event, StudyCreated):
+            raise JournalError(f"a study must begin with 'created', not with {event.kind!r}")
+        match event:
+            case StudyCreated():
+                self._apply_created(event)
+            case ConfigGiven():
+                self.given.append(self.space.restore(event.config))
+                self.n_given += 1
+            case ObservationAdded():
+                loss = float("inf") if event.loss is None else event.loss
+                self._observe(event.budget, self.space.encode(self.space.restore(event.config)), loss)
+                self.n_observed += 1
+            case BudgetsRaised():
+                self._apply_budgets(event.budgets, event.first_bracket)
+            case TrialStarted():
+                self._apply_started(event)
+            case TrialFinished():
+                self._apply_finished(event.number, event.outcome)
+            case TrialLost():
+                self.lost[event.number] = event.reason
+        self.n_events += 1
+
+    def _apply_created(self, event: StudyCreated) -> None:
+        if self.created is not None:
+            raise JournalError("a study is created once, but a second 'created' event follows")
+        self.created = event
+        if self._space is None:
+            self._space = Space.from_json(event.space)
+        self._settings = Settings.from_json(event.settings)
+        self._apply_budgets(event.budgets, 0)
+
+    def _apply_budgets(self, budgets: tuple[float, ...], first_bracket: int) -> None:
+        assert self.created is not None
+        self._round = hyperband(budgets, self.created.eta, self._settings.bracket_sizes)
+        self._first_bracket_of_round = first_bracket
+
+    def _apply_started(self, event: TrialStarted) -> None:
+        trial = event.trial
+        number = trial.number
+        self.started[number] = event.time
+        if number in self.pending:  # started again after its worker was lost
+            self.lost.pop(number, None)
+            self.trials[number] = self.pending[number] = replace(self.trials[number], attempt=trial.attempt)
+            return
+        if number != len(self.trials):
+            raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
+        trial = replace(trial, config=self.space.restore(trial.config))
+        if trial.bracket == len(self.brackets):
+            self.brackets.append(Halving(self.bracket_plan(trial.bracket), self._settings.refill))
+            self.open_brackets[trial.bracket] = None
+        self.brackets[trial.bracket].start(number)
+        if trial.origin == "given" and self.given:
+            self.given.popleft()
+        self.trials[number] = self.pending[number] = trial
+
+    def _apply_finished(self, number: int, outcome: Outcome) -> None:
+        trial = self.pending.pop(number, None)
+        if trial is None:
+            raise JournalError(f"trial {number} finishes, but it is not running")
+        self.lost.pop(number, None)
+        self.outcomes[number] = outcome
+        vector = self.space.encode(trial.config)
+        self._observe(trial.budget, vector, outcome.ranking_loss)
+        if self.space.finite:
+            self.evaluated.setdefault((vector.tobytes(), trial.budget), number)
+        self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
+        self.cost_reported += outcome.cost or 0.0
+        bracket = self.brackets[trial.bracket]
+        bracket.finish(number, outcome.ranking_loss)
+        if bracket.done:
+            self.open_brackets.pop(trial.bracket, None)
+        if outcome.ok:
+            self._update_incumbent(Result(trial, outcome))
+
+    def _observe(self, budget: float, vector: Any, loss: float) -> None:
+        if budget not in self.observations:
+            self.observations[budget] = Observations(self.space.d)
+        self.observations[budget].add(vector, loss)
+
+    def _update_incumbent(self, result: Result) -> None:
+        best = self.best.get(result.budget)
+        if best is None or result.loss < best.loss:
+            self.best[result.budget] = result
+        current = self.incumbent
+        if current is None or (-result.budget, result.loss) < (-current.budget, current.loss):
+            self.trajectory.append(result)

@@ -1,0 +1,141 @@
+"""How one hyperparameter becomes one coordinate.
+
+Numeric and ordinal ones lie in [0, 1] (integers and ordinals at the centre of their bin), categorical ones are the
+index of their choice. Values are rounded to 12 digits when decoded: they then survive text files, command lines and
+encode ∘ decode unchanged, whatever the platform's `log` does in the last place.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bohb.errors import InvalidConfiguration
+
+_DIGITS = 12
+Quantile = Callable[[float], float]  # uniform number -> coordinate: a non-uniform prior
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """A float or integer on a linear or logarithmic scale."""
+
+    name: str
+    lower: float
+    upper: float
+    log: bool = False
+    integer: bool = False
+    quantile: Quantile | None = None
+    start: float = field(init=False)  # the transformed lower edge
+    width: float = field(init=False)  # the transformed upper edge minus the lower
+    decimals: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Fix the edges; an integer owns half a unit to either side, so that its ends are not rarer."""
+        low, high = (self.lower - 0.5, self.upper + 0.5) if self.integer else (self.lower, self.upper)
+        start = self._transform(low)
+        object.__setattr__(self, "start", start)
+        object.__setattr__(self, "width", self._transform(high) - start)
+        # Fine enough for the range, coarse enough that rounding absorbs the error of the way there and back.
+        fine = _DIGITS - 1 - math.floor(math.log10(self.upper - self.lower or 1.0))
+        coarse = 14 - math.floor(math.log10(max(abs(self.lower), abs(self.upper))))
+        object.__setattr__(self, "decimals", min(fine, coarse))
+
+    def encode(self, value: Any) -> float:
+        """The coordinate of a legal value."""
+        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value):
+            raise InvalidConfiguration(f"{self.name}={value!r} must be a finite number, not {type(value).__name__}")
+        number = float(value)
+        if self.integer and not number.is_integer():
+            raise InvalidConfiguration(f"{self.name}={value!r} must be a whole number")
+        if not self.lower <= number <= self.upper:
+            slack = 1e-9 * (abs(self.lower) + abs(self.upper))
+            if self.integer or not self.lower - slack <= number <= self.upper + slack:
+                raise InvalidConfiguration(f"{self.name}={value!r} must lie between {self.lower!r} and {self.upper!r}")
+            number = min(max(number, self.lower), self.upper)
+        return min(max((self._transform(number) - self.start) / self.width, 0.0), 1.0)
+
+    def decode(self, u: float) -> float | int:
+        """The value at a coordinate in [0, 1]."""
+        x = self.start + u * self.width
+        if self.log:
+            x = math.exp(x)
+        if self.integer:
+            return int(min(max(round(x), self.lower), self.upper))
+        rounded = float(f"{x:.{_DIGITS}g}") if self.log else round(x, self.decimals)
+        return min(max(rounded, self.lower), self.upper)
+
+    def draw(self, uniform: float) -> float:
+        """The coordinate that the prior puts at this quantile."""
+        return uniform if self.quantile is None else min(max(self.quantile(uniform), 0.0), 1.0)
+
+    def _transform(self, x: float) -> float:
+        return math.log(x) if self.log else float(x)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordinal:
+    """Named values with an order, spread evenly over [0, 1] as integers are."""
+
+    name: str
+    values: tuple[Any, ...]
+
+    def encode(self, value: Any) -> float:
+        """The centre of the value's bin."""
+        return (index_of(self.name, self.values, value) + 0.5) / len(self.values)
+
+    def decode(self, u: float) -> Any:
+        """The value in whose bin the coordinate falls."""
+        return self.values[min(max(int(u * len(self.values)), 0), len(self.values) - 1)]
+
+    def draw(self, uniform: float) -> float:
+        """All values are equally likely."""
+        return uniform
+
+
+@dataclass(frozen=True, slots=True)
+class Categorical:
+    """Values without an order; the coordinate is the index of the choice."""
+
+    name: str
+    values: tuple[Any, ...]
+    cumulative: tuple[float, ...]  # probabilities added up, the last one is 1
+
+    def encode(self, value: Any) -> float:
+        """The index of the choice."""
+        return float(index_of(self.name, self.values, value))
+
+    def decode(self, u: float) -> Any:
+        """The choice with this index."""
+        return self.values[int(u)]
+
+    def draw(self, uniform: float) -> float:
+        """The choice that the prior puts at this quantile."""
+        for index, edge in enumerate(self.cumulative):
+            if uniform < edge:
+                return float(index)
+        return float(len(self.cumulative) - 1)
+
+
+Scale = Numeric | Ordinal | Categorical
+
+
+def index_of(name: str, values: tuple[Any, ...], value: Any) -> int:
+    """The position of a value among the declared ones. True is not 1; a list, as JSON has it, may stand for a tuple."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    wanted = tuple(value) if isinstance(value, list) else value
+    for index, candidate in enumerate(values):
+        if candidate is value or (candidate == wanted and isinstance(candidate, bool) == isinstance(value, bool)):
+            return index
+    raise InvalidConfiguration(f"{name}={value!r} must be one of {list(values)!r}")
+
+
+def bins(scale: Scale) -> float:
+    """The number of different values of an integer, ordinal or categorical hyperparameter."""
+    return float(scale.upper - scale.lower + 1) if isinstance(scale, Numeric) else float(len(scale.values))
