@@ -54,6 +54,10 @@ class JournalError(BohbError):
     """The journal cannot be used: damaged, full, locked or of another format."""
 
 
+class JournalUnavailable(JournalError):
+    """The journal cannot be written just now (disk full, locked, server gone); nothing is lost, trying again helps."""
+
+
 class JournalDamaged(JournalError):
     """A stored event fails its checksum or breaks the sequence; the position is named."""
 

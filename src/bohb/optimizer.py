@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bohb._version import __version__
-from bohb.core.brackets import check_budgets, geometric_budgets
-from bohb.core.decide import Restart, StartPromotion, StartSample, decide
+from bohb.core.decide import Restart, StartPromotion, StartSample, decide, twin
 from bohb.core.events import (
-    ConfigGiven,
     Event,
-    ObservationAdded,
+    RungCut,
+    SessionStarted,
     StudyCreated,
     TrialFinished,
     TrialLost,
     TrialStarted,
 )
+from bohb.core.failures import Failures, fit_failures
 from bohb.core.halving import Done, Wait
 from bohb.core.history import History, Result
 from bohb.core.plan import Plan, plan
@@ -29,6 +28,14 @@ from bohb.core.sampler import Model, Proposal, fit_model, min_points, model_budg
 from bohb.core.settings import PAPER, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, Outcome, Trial, outcome_of
+from bohb.creation import (
+    changed_settings,
+    continue_events,
+    given_events,
+    observed_events,
+    study_budgets,
+    study_seed,
+)
 from bohb.errors import (
     AlreadyTold,
     BohbError,
@@ -41,9 +48,6 @@ from bohb.journal import Journal, MemoryJournal
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
-
-SpaceLike = "Space | ConfigurationSpace | Mapping[str, Any]"
-_ENDED = "every configuration of the space has been evaluated on every budget that is left"
 
 
 class BOHB:
@@ -61,6 +65,10 @@ class BOHB:
     warm_start: histories (or optimizers) whose results the model should know.
     journal: where events go; a list in memory unless told otherwise.
     """
+
+    history: History
+    _model: Model | None
+    _failures: Failures | None
 
     def __init__(
         self,
@@ -80,48 +88,57 @@ class BOHB:
         clock: Callable[[], float] = time.time,
         **changes: Any,
     ) -> None:
-        self._compiled = space if isinstance(space, Space) else Space(space)
+        compiled = space if isinstance(space, Space) else Space(space)
         created = StudyCreated(
-            space=self._compiled.to_json(),
-            budgets=_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
+            space=compiled.to_json(),
+            budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
             eta=eta,
-            seed=_seed(seed),
-            settings=_changed(settings, changes).to_json(),
+            seed=study_seed(seed),
+            settings=changed_settings(settings, changes).to_json(),
             version=__version__,
             time=clock(),
         )
-        if max_brackets is not None and max_brackets < 1:
-            raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
-        self.max_brackets = max_brackets
-        self._journal = MemoryJournal() if journal is None else journal
-        self._clock = clock
-        self.history = History(self._compiled)
-        self._model: Model | None = None
-        self._restart()
-        if self.history.created is None:
-            self._append([created, *_given(self._compiled, initial_configs), *_observed(self._compiled, warm_start)])
+        self._attach(MemoryJournal() if journal is None else journal, compiled, max_brackets, clock)
+        if self.history.created is not None:
+            self._append(continue_events(self.history, created, seed is not None))
+            return
+        sources = [warm_start] if isinstance(warm_start, History | BOHB) else warm_start
+        histories = [source.history if isinstance(source, BOHB) else source for source in sources]
+        self._append([created, *given_events(compiled, initial_configs), *observed_events(compiled, histories)])
+
+    @classmethod
+    def from_journal(
+        cls,
+        journal: Journal,
+        space: Space | ConfigurationSpace | Mapping[str, Any] | None = None,
+        max_brackets: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> BOHB:
+        """The optimizer of a stored study: it goes on as the one that wrote the journal would have."""
+        events = journal.read(0)
+        if not events or not isinstance(events[0], StudyCreated):
+            raise InvalidArgument("a study must begin with a StudyCreated event; this journal has none")
+        if space is None:
+            space = Space.from_json(events[0].space)
+        study = cls.__new__(cls)
+        study._attach(journal, space if isinstance(space, Space) else Space(space), max_brackets, clock)
+        return study
 
     @classmethod
     def from_events(
-        cls,
-        events: Iterable[Event],
-        space: Space | ConfigurationSpace | Mapping[str, Any] | None = None,
-        max_brackets: int | None = None,
+        cls, events: Iterable[Event], space: Space | ConfigurationSpace | Mapping[str, Any] | None = None
     ) -> BOHB:
-        """The optimizer that has seen these events: it goes on as the one that wrote them would have."""
-        events = list(events)
-        if not events or not isinstance(events[0], StudyCreated):
-            raise InvalidArgument("events must begin with a StudyCreated event")
-        first = events[0]
-        return cls(
-            Space.from_json(first.space) if space is None else space,
-            budgets=first.budgets,
-            eta=first.eta,
-            seed=first.seed,
-            settings=Settings.from_json(first.settings),
-            max_brackets=max_brackets,
-            journal=MemoryJournal(events),
-        )
+        """The optimizer that has seen these events."""
+        return cls.from_journal(MemoryJournal(events), space)
+
+    def _attach(self, journal: Journal, space: Space, max_brackets: int | None, clock: Callable[[], float]) -> None:
+        if max_brackets is not None and max_brackets < 1:
+            raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
+        self.max_brackets = max_brackets
+        self._journal = journal
+        self._compiled = space
+        self._clock = clock
+        self._restart()
 
     def ask(self) -> Trial:
         """The next trial to run. There always is one, unless `max_brackets` or a finite space sets an end.
@@ -137,24 +154,25 @@ class BOHB:
             f"no trial can start before one of the {len(self.history.running)} running ones is told; call tell first"
         )
 
-    def ask_many(self, n: int) -> list[Trial]:
-        """Up to n trials to run at once, written to the journal together; fewer if fewer are ready."""
+    def ask_many(self, n: int, enough: Callable[[], bool] = lambda: False) -> list[Trial]:
+        """Up to n trials to run at once, written to the journal together; fewer if fewer are ready.
+
+        enough: asked before each further trial; if it says True, only trials that lost their worker are started again.
+        """
         first = self.history.n_events
         events: list[Event] = []
-        while sum(isinstance(event, TrialStarted) for event in events) - _reused(events) < n:
-            new = self._next_events()
+        trials: list[Trial] = []
+        while len(trials) < n:
+            new = self._restart_lost() if enough() else self.next_events()
             if not new:
                 break
-            for event in new:
-                self.history.apply(event)
+            self.history.extend(new)
             events += new
+            last = new[-1]
+            if isinstance(last, TrialStarted):
+                trials.append(self.history.trials[last.trial.number])
         self._store(events, first)
-        finished = {event.number for event in events if isinstance(event, TrialFinished)}
-        return [
-            self.history.trials[event.trial.number]
-            for event in events
-            if isinstance(event, TrialStarted) and event.trial.number not in finished
-        ]
+        return trials
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception."""
@@ -177,17 +195,28 @@ class BOHB:
                 )
         self._append(events)
 
-    def lose(self, trial: Trial | int, reason: str) -> None:
-        """Report that the worker of a trial disappeared; the trial will be asked for again."""
+    def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
+        """Report that the worker of a trial disappeared; the trial will be asked for again.
+
+        counts: whether it counts as an attempt of this trial; not if the whole runner stopped.
+        """
         number = self._known(trial)
         if number in self.history.pending and number not in self.history.lost:
             attempt = self.history.pending[number].attempt
-            self._append([TrialLost(number, attempt, reason, self._clock())])
+            self._append([TrialLost(number, attempt, reason, self._clock(), counts)])
+
+    def begin_session(self, runner: str) -> None:
+        """Note that a runner takes the study up; trials that an earlier one left running will be asked for again."""
+        orphans = [
+            TrialLost(n, trial.attempt, "the runner stopped while it ran", self._clock(), counts=False)
+            for n, trial in self.history.running.items()
+        ]
+        self._append([SessionStarted(len(self.history.sessions), runner, self._clock()), *orphans])
 
     @property
     def done(self) -> bool:
         """Whether no trial will ever be ready again."""
-        return not self.history.pending and not self._next_events()
+        return not self.history.pending and not self.next_events()
 
     @property
     def incumbent(self) -> Result | None:
@@ -224,11 +253,29 @@ class BOHB:
             self._model = fit_model(self.space, budget, d_b, self.settings)
         return self._model
 
-    def _next_events(self) -> list[Event]:
-        """The events that start the next trial; none if nothing can start."""
+    def failures(self) -> Failures | None:
+        """Where evaluations fail, as far as is known; None while none did."""
+        history = self.history
+        if not self.settings.avoid_failures or not history.recent_failed:
+            return None
+        n = sum(len(d_b) for d_b in history.observations.values())
+        if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
+            n_min = min_points(self.space, self.settings)
+            self._failures = fit_failures(
+                self.space.kernels,
+                history.recent_ok,
+                history.recent_failed,
+                n - history.n_failed,
+                history.n_failed,
+                n_min,
+            )
+        return self._failures
+
+    def next_events(self) -> list[Event]:
+        """The events that start the next trial, or that make room for it; none if nothing can start."""
         match decide(self.history, self.max_brackets):
             case Restart(trial):
-                return [TrialStarted(replace(trial, attempt=trial.attempt + 1), self._clock())]
+                return self._start_again(trial)
             case StartSample() as start:
                 return self._start_sample(start)
             case StartPromotion() as start:
@@ -236,13 +283,20 @@ class BOHB:
             case Wait() | Done():
                 return []
 
+    def _restart_lost(self) -> list[Event]:
+        lost = [self.history.pending[number] for number in self.history.lost]
+        return self._start_again(min(lost, key=lambda trial: (trial.budget, trial.number))) if lost else []
+
+    def _start_again(self, trial: Trial) -> list[Event]:
+        return [TrialStarted(replace(trial, attempt=trial.attempt + 1), self._clock())]
+
     def _start_sample(self, start: StartSample) -> list[Event]:
         number = len(self.history.trials)
         assert self.history.created is not None
         seed = self.history.created.seed
-        proposal = self._propose(number, seed, start.budget)
+        proposal = self._propose(np.random.default_rng([seed, number]), start.budget)
         if proposal is None:
-            return []
+            return self._cut(start)
         trial = Trial(
             number=number,
             config=proposal.config,
@@ -256,27 +310,47 @@ class BOHB:
         )
         return [TrialStarted(trial, self._clock())]
 
-    def _propose(self, number: int, seed: int, budget: float) -> Proposal | None:
+    def _propose(self, rng: np.random.Generator, budget: float) -> Proposal | None:
         if self.history.given:
             return Proposal(self.history.given[0], Origin.GIVEN)
-        rng = np.random.default_rng([seed, number])
-        return propose(rng, self.space, self.settings, self.model)
+        if not self.space.finite or self.settings.duplicates:
+            return propose(rng, self.space, self.settings, self.model, failures=self.failures)
+        evaluated = self.history.evaluated
+
+        def new(config: Mapping[str, Any]) -> bool:
+            return (self.history.key(config), budget) not in evaluated
+
+        return propose(rng, self.space, self.settings, self.model, new, self.failures)
+
+    def _cut(self, start: StartSample) -> list[Event]:
+        """Nothing new is left on this budget: end the rung, unless whole rounds of brackets have come to nothing."""
+        empty = 0
+        for bracket in reversed(self.history.brackets):
+            if not bracket.empty:
+                break
+            empty += 1
+        return [] if empty >= len(self.history.round) else [RungCut(start.bracket, start.rung)]
 
     def _start_promotion(self, start: StartPromotion) -> list[Event]:
         before = self.history.trials[start.number]
-        loss = self.history.outcomes[start.number].loss
+        number = len(self.history.trials)
+        reason: dict[str, Any] = {"from_trial": start.number, "loss": self.history.outcomes[start.number].loss}
+        known = twin(self.history, start.number, start.budget)
+        if known is not None:
+            reason["reuses"] = known
         trial = replace(
             before,
-            number=len(self.history.trials),
+            number=number,
             budget=start.budget,
             bracket=start.bracket,
             rung=start.rung,
             origin=Origin.PROMOTED,
             previous_budget=before.budget,
             attempt=1,
-            reason={"from_trial": start.number, "loss": loss},
+            reason=reason,
         )
-        return [TrialStarted(trial, self._clock())]
+        started = TrialStarted(trial, self._clock())
+        return [started] if known is None else [started, TrialFinished(number, self.history.outcomes[known])]
 
     def _known(self, trial: Trial | int) -> int:
         number = trial.number if isinstance(trial, Trial) else trial
@@ -287,6 +361,10 @@ class BOHB:
         if isinstance(trial, Trial) and trial.config != self.history.trials[number].config:
             raise UnknownTrial(f"trial {number} of this study has another configuration; is it from another study?")
         return number
+
+    def absorb(self, events: Sequence[Event]) -> None:
+        """Store events that were decided elsewhere, and fold them."""
+        self._append(events)
 
     def _append(self, events: Sequence[Event]) -> None:
         """Store events, then fold them: nothing is decided from what is not durable."""
@@ -306,69 +384,8 @@ class BOHB:
     def _restart(self) -> None:
         """Fold the journal from its beginning."""
         self._model = None
+        self._failures = None
         self.history = History(self._compiled).extend(self._journal.read(0))
-
-
-def _reused(events: Iterable[Event]) -> int:
-    return sum(isinstance(event, TrialFinished) for event in events)
-
-
-def _budgets(
-    min_budget: float | None,
-    max_budget: float | None,
-    eta: float,
-    budgets: Sequence[float] | None,
-    integer: bool,
-) -> tuple[float, ...]:
-    """The budgets of the study, from whichever way they were given."""
-    if budgets is not None:
-        if min_budget is not None or max_budget is not None:
-            raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
-        checked = check_budgets(budgets)
-        geometric_budgets(1, 1, eta)  # checks eta
-        return checked
-    if min_budget is None or max_budget is None:
-        raise InvalidArgument(
-            f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
-        )
-    return geometric_budgets(min_budget, max_budget, eta, integer)
-
-
-def _seed(seed: int | None) -> int:
-    if seed is None:
-        return secrets.randbits(32)
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise InvalidArgument(f"seed={seed!r} must be a whole number of at least 0, or None for a random one")
-    return int(seed)
-
-
-def _changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """The settings with some of them replaced by name."""
-    if not isinstance(settings, Settings):
-        raise InvalidArgument(f"settings={settings!r} must be a Settings, such as bohb.PAPER")
-    return Settings.from_json({**settings.to_json(), **changes})
-
-
-def _given(space: Space, configs: Iterable[Mapping[str, Any]]) -> list[Event]:
-    checked: list[Event] = []
-    for index, config in enumerate(configs):
-        space.encode(config)
-        checked.append(ConfigGiven(index, dict(config)))
-    return checked
-
-
-def _observed(space: Space, sources: Iterable[History | BOHB] | History | BOHB) -> list[Event]:
-    """The finished trials of earlier studies, checked against this space."""
-    if isinstance(sources, History | BOHB):
-        sources = [sources]
-    events: list[Event] = []
-    for source in sources:
-        history = source.history if isinstance(source, BOHB) else source
-        for number, outcome in history.outcomes.items():
-            trial = history.trials[number]
-            space.encode(trial.config)
-            events.append(ObservationAdded(len(events), trial.config, trial.budget, outcome.loss, f"trial {number}"))
-    return events
 
 
 def _describe(outcome: Outcome) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -105,7 +106,7 @@ def test_the_lowest_budget_is_at_least_min_budget_and_less_than_eta_times_it(
     budgets = geometric_budgets(low, low * ratio, eta)
     assert low * (1 - 1e-8) <= budgets[0] < low * eta * (1 + 1e-8)
     assert budgets[-1] == pytest.approx(low * ratio)
-    assert all(b / a == pytest.approx(eta) for a, b in zip(budgets, budgets[1:], strict=False))
+    assert all(b / a == pytest.approx(eta) for a, b in itertools.pairwise(budgets))
 
 
 @given(st.integers(1, 6), st.sampled_from([1.5, 2, 2.5, 3, 3.7, 4, 7]))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bohb import BOHB
+from bohb import BOHB, Trial
 from bohb.core.brackets import halving
 from bohb.core.decide import Restart, StartPromotion, StartSample, decide
 from bohb.core.halving import Done, Halving, Promote, Sample, Wait, top_k
@@ -129,10 +129,10 @@ def test_decisions_are_data() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 7, 40])
 def test_with_any_number_of_workers_the_rungs_have_their_planned_sizes(workers: int) -> None:
     study = BOHB(SPACE, min_budget=1, max_budget=27, seed=1, max_brackets=8)
-    running = []
+    running: list[Trial] = []
     while not study.done:
         running += study.ask_many(workers - len(running))
-        trial = running.pop((trial_index := len(study.history.trials) * 7 % len(running)))
+        trial = running.pop(trial_index := len(study.history.trials) * 7 % len(running))
         study.tell(trial, (trial.number * 37) % 101 + trial_index)
     started: dict[tuple[int, float], int] = {}
     for trial in study.history.trials.values():

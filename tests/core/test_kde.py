@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import ndtr
 from scipy.stats import chisquare, kstest
 from statsmodels.nonparametric.kernel_density import KDEMultivariate
 
 from bohb.core import kde
+from bohb.core.normal import upper_tail
 
 # statsmodels 0.15 announces another random generator, which a density without random parts does not need.
 pytestmark = pytest.mark.filterwarnings("ignore:After 0.17 or January 2028:FutureWarning")
@@ -27,9 +29,13 @@ def points_of(rng: np.random.Generator, n: int, choices: list[int], missing: flo
     return points
 
 
-def fitted(points: Array, choices: list[int], **keywords: Any) -> kde.Density:
-    c = np.array(choices)
-    return kde.fit(points, c, kde.scott(points, c), **keywords)
+def kernels(choices: list[int], optional: list[bool] | None = None) -> kde.Kernels:
+    return kde.Kernels(np.array(choices), np.array(optional or [False] * len(choices)))
+
+
+def fitted(points: Array, choices: list[int], boundary: bool = True) -> kde.Density:
+    k = kernels(choices, [bool(np.isnan(column).any()) for column in points.T])
+    return kde.fit(points, k, kde.scott(points, k), boundary)
 
 
 @pytest.mark.parametrize("choices", [[0], [0, 0, 0], [2], [2, 2, 0], [0] * 6, [2] * 8 + [0] * 8], ids=str)
@@ -51,16 +57,16 @@ def test_with_more_choices_and_given_bandwidths_it_is_statsmodels_density(choice
     x = points_of(rng, 20, choices)
     bandwidths = rng.uniform(0.05, 0.4, len(choices))
     theirs = KDEMultivariate(points, "".join("u" if c else "c" for c in choices), bw=bandwidths)
-    ours = kde.fit(points, np.array(choices), bandwidths, boundary=False)
+    ours = kde.fit(points, kernels(choices), bandwidths, boundary=False)
     np.testing.assert_allclose(ours.log_density(x), np.log(theirs.pdf(x)), atol=1e-10)
 
 
 def total_mass(density: kde.Density) -> float:
     """∫ p over the numeric coordinate (the first), Σ over the categorical ones."""
-    grids = [range(int(c)) for c in density.choices[1:]]
+    grids = [range(int(c)) for c in density.kernels.choices[1:]]
     return sum(
         quad(
-            lambda u, rest=rest: float(np.exp(density.log_density(np.array([[u, *rest]]))[0])),  # type: ignore[misc]
+            lambda u, rest=rest: float(np.exp(density.log_density(np.array([[u, *rest]]))[0])),
             0,
             1,
             points=list(density.points[~np.isnan(density.points[:, 0]), 0]),
@@ -92,7 +98,8 @@ def test_log_densities_are_finite_everywhere(seed: int, n: int, missing: float) 
     points[:, 3] = 4  # one choice seen out of ten
     corners = np.array([[0, 0, 0, 0], [1, 1, 1, 9], [0.25, 0, 1, 4]])
     x = np.vstack([corners, points_of(rng, 10, choices, missing)])
-    density = kde.fit(points, np.array(choices), kde.scott(points, np.array(choices)), optional=np.ones(4, dtype=bool))
+    k = kernels(choices, [True] * 4)
+    density = kde.fit(points, k, kde.scott(points, k))
     assert np.isfinite(density.log_density(x)).all()
 
 
@@ -105,7 +112,7 @@ def test_an_unseen_choice_is_unlikely_not_infinitely_likely() -> None:
 def test_categorical_bandwidths_never_exceed_the_uniform_kernel() -> None:
     rng = np.random.default_rng(0)
     choices = [2, 3, 10, 50]
-    bandwidths = kde.scott(points_of(rng, 6, choices), np.array(choices))
+    bandwidths = kde.scott(points_of(rng, 6, choices), kernels(choices))
     assert (bandwidths <= [(c - 1) / c for c in choices]).all()
 
 
@@ -128,8 +135,10 @@ def test_the_order_of_the_points_is_irrelevant_and_blocks_do_not_show() -> None:
 
 
 def test_an_inactive_coordinate_of_a_point_has_the_uniform_density() -> None:
-    missing = kde.fit(np.array([[0.4, np.nan, np.nan]]), np.array([0, 0, 3]), np.array([0.2, 0.1, 0.3]))
-    alone = kde.fit(np.array([[0.4]]), np.array([0]), np.array([0.2]))
+    missing = kde.fit(
+        np.array([[0.4, np.nan, np.nan]]), kernels([0, 0, 3], [False, True, True]), np.array([0.2, 0.1, 0.3])
+    )
+    alone = kde.fit(np.array([[0.4]]), kernels([0]), np.array([0.2]))
     x = np.array([[0.1, 0.5, 0.0], [0.9, 0.3, 2.0]])
     np.testing.assert_allclose(missing.log_density(x), alone.log_density(x[:, :1]) - np.log(3), atol=1e-12)
 
@@ -138,9 +147,8 @@ def test_a_coordinate_that_is_inactive_in_x_is_integrated_out() -> None:
     rng = np.random.default_rng(0)
     points = points_of(rng, 20, [0, 0, 4])
     h = np.array([0.1, 0.2, 0.3])
-    optional = np.array([False, True, True])
-    full = kde.fit(points, np.array([0, 0, 4]), h, optional=optional)
-    marginal = kde.fit(points[:, :1], np.array([0]), h[:1])
+    full = kde.fit(points, kernels([0, 0, 4], [False, True, True]), h)
+    marginal = kde.fit(points[:, :1], kernels([0]), h[:1])
     x = np.array([[0.3, np.nan, np.nan]])
     np.testing.assert_allclose(full.log_density(x), marginal.log_density(x[:, :1]), atol=1e-12)
 
@@ -148,12 +156,12 @@ def test_a_coordinate_that_is_inactive_in_x_is_integrated_out() -> None:
 def test_samples_follow_the_density() -> None:
     rng = np.random.default_rng(0)
     points = np.array([[0.02, 0.0], [0.5, 2.0], [0.98, 2.0]])
-    density = kde.fit(points, np.array([0, 3]), np.array([0.1, 0.4]))
+    density = kde.fit(points, kernels([0, 3]), np.array([0.1, 0.4]))
     drawn = density.sample(rng, 20_000)
     assert ((drawn[:, 0] >= 0) & (drawn[:, 0] <= 1)).all()
 
     grid = np.linspace(0, 1, 2001)
-    marginal = kde.fit(points[:, :1], np.array([0]), np.array([0.1]))
+    marginal = kde.fit(points[:, :1], kernels([0]), np.array([0.1]))
     cdf = np.cumsum(np.exp(marginal.log_density(grid[:, None])))
     assert kstest(drawn[:, 0], lambda u: np.interp(u, grid, cdf / cdf[-1])).pvalue > 1e-3
 
@@ -163,7 +171,7 @@ def test_samples_follow_the_density() -> None:
 
 def test_widening_multiplies_every_bandwidth_and_stops_at_uniform() -> None:
     points = np.array([[0.5, 1.0]])
-    density = kde.fit(points, np.array([0, 4]), np.array([0.01, 0.3]))
+    density = kde.fit(points, kernels([0, 4]), np.array([0.01, 0.3]))
     drawn = density.sample(np.random.default_rng(0), 20_000, widen=3)
     assert drawn[:, 0].std() == pytest.approx(0.03, rel=0.05)
     assert np.mean(drawn[:, 1] == 1) == pytest.approx(1 / 4, abs=0.02)
@@ -172,7 +180,7 @@ def test_widening_multiplies_every_bandwidth_and_stops_at_uniform() -> None:
 
 
 def test_samples_of_an_inactive_coordinate_are_uniform() -> None:
-    density = kde.fit(np.array([[np.nan, np.nan]]), np.array([0, 3]), np.array([0.01, 0.01]))
+    density = kde.fit(np.array([[np.nan, np.nan]]), kernels([0, 3], [True, True]), np.array([0.01, 0.01]))
     drawn = density.sample(np.random.default_rng(0), 5000)
     assert kstest(drawn[:, 0], "uniform").pvalue > 1e-3
     assert chisquare(np.bincount(drawn[:, 1].astype(int))).pvalue > 1e-3
@@ -180,8 +188,12 @@ def test_samples_of_an_inactive_coordinate_are_uniform() -> None:
 
 def test_points_that_are_not_there_yet_widen_the_kernels() -> None:
     one_point = np.array([[0.5, 0.0]])
-    choices = np.array([0, 2])
-    np.testing.assert_allclose(kde.scott(one_point, choices), 1e-3)
-    wide = kde.scott(one_point, choices, unknown=9)
+    np.testing.assert_allclose(kde.scott(one_point, kernels([0, 2])), 1e-3)
+    wide = kde.scott(one_point, kernels([0, 2]), unknown=9)
     expected = 1.06 * np.sqrt([0.9 / 12, 0.55 * 0.45]) * 10 ** (-1 / 6)
     np.testing.assert_allclose(wide, expected)
+
+
+def test_the_tabulated_normal_tail_is_scipys() -> None:
+    t = np.concatenate([np.linspace(0, 9, 100_001), [50.0, 1e6]])
+    assert np.abs(upper_tail(t) - ndtr(-t)).max() < 1e-13

@@ -123,7 +123,8 @@ def test_a_space_survives_json(name: str) -> None:
 
 def test_a_plain_dict_is_accepted() -> None:
     space = Space({"lr": (1e-5, 1e-1, "log"), "mix": (0, 1.0), "n": (1, 8), "act": ["relu", None, True], "k": "fixed"})
-    lr, mix, n = (space.configspace[name] for name in ("lr", "mix", "n"))
+    hyperparameters: dict[str, Any] = dict(space.configspace)
+    lr, mix, n = (hyperparameters[name] for name in ("lr", "mix", "n"))
     assert (lr.log, type(mix).__name__, type(n).__name__) == (
         True,
         "UniformFloatHyperparameter",

@@ -5,6 +5,7 @@ This is the only module of the core that knows ConfigSpace.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -63,7 +64,7 @@ def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.Confi
 
 def from_serialised(stored: Mapping[str, Any]) -> CS.ConfigurationSpace:
     """The space that ConfigSpace's `to_serialized_dict` described; tuples among the choices became lists there."""
-    return CS.ConfigurationSpace.from_serialized_dict(dict(stored))
+    return CS.ConfigurationSpace.from_serialized_dict(copy.deepcopy(dict(stored)))  # it empties what it reads
 
 
 def _from_shorthand(name: object, value: Any) -> Any:

@@ -49,7 +49,7 @@ def decide(history: History, max_brackets: int | None = None) -> Decision:
     for number in history.lost:
         trial = history.pending[number]
         ready.append((0.0 if by_age else trial.budget, trial.bracket, number, Restart(trial)))
-    for index in history.open_brackets:
+    for index in history.ready_brackets:
         run = _ready(history, index)
         if run is not None:
             ready.append((0.0 if by_age else run.budget, index, len(history.trials), run))
@@ -67,7 +67,14 @@ def _ready(history: History, index: int) -> StartSample | StartPromotion | None:
     match bracket.next_action():
         case Sample(rung):
             return StartSample(index, rung, bracket.budget)
-        case Promote(rung, number):
+        case Promote(rung, number) if twin(history, number, bracket.budget) not in history.pending:
             return StartPromotion(index, rung, bracket.budget, number)
         case _:
             return None
+
+
+def twin(history: History, number: int, budget: float) -> int | None:
+    """The trial that already evaluates a trial's configuration on this budget, in a space where that can happen."""
+    if not history.space.finite or history.settings.duplicates:
+        return None
+    return history.evaluated.get((history.key(history.trials[number].config), budget))

@@ -62,6 +62,21 @@ class Halving:
         """Whether nothing will ever start again."""
         return self.rung == len(self.bracket.rungs)
 
+    @property
+    def finished(self) -> int:
+        """How many trials of the current rung have ended."""
+        return len(self._losses)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to start."""
+        return bool(self._queue)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing ever started here."""
+        return self.done and not self._losses
+
     def next_action(self) -> Action:
         """What to start next: the rung below must be complete before anything is promoted."""
         if self.done:
@@ -83,6 +98,18 @@ class Halving:
         if not self._queue and not self._running:
             self._advance()
 
+    def cut(self) -> None:
+        """No new configuration can be had for this rung: go on with those it has."""
+        self._queue = deque(number for number in self._queue if number is not None)
+        if not self._queue and not self._running:
+            self._advance()
+
+    def alive(self) -> set[int]:
+        """The numbers of the trials whose configuration runs, waits for its rung or is about to be promoted."""
+        waiting = {number for number in self._queue if number is not None}
+        judged = set() if self.done else {number for _, number in self._losses}
+        return self._running | waiting | judged
+
     def _advance(self) -> None:
         """The rung is complete: line up the best for the next one (Alg. 3, lines 4 and 5)."""
         self.rung += 1
@@ -92,8 +119,9 @@ class Halving:
         self._queue.extend(top_k(self._losses, size))
         if self._refill:
             self._queue.extend([None] * (size - len(self._queue)))
-        self._losses = []
-        if not self._queue:  # every configuration failed
+        if self._queue:
+            self._losses = []
+        else:  # every configuration failed
             self.rung = len(self.bracket.rungs)
 
 

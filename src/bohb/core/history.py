@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ from bohb.core.events import (
     ConfigGiven,
     Event,
     ObservationAdded,
+    RungCut,
+    SessionStarted,
     StudyCreated,
     TrialFinished,
     TrialLost,
@@ -21,9 +24,11 @@ from bohb.core.events import (
 from bohb.core.halving import Halving
 from bohb.core.observations import Observations
 from bohb.core.settings import Settings
-from bohb.core.space import Space
+from bohb.core.space import Array, Space
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError
+
+_RECENT = 1000  # vectors kept to tell where evaluations fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,11 @@ class History:
     outcomes: how the finished ones ended, by number.
     pending: the ones handed out and not yet finished, by number.
     lost: those of them whose worker disappeared and that wait to be started again, in order.
+    losses: how often a trial lost its worker.
+    sessions: when each runner took the study up and when it last did something, in seconds since the epoch.
     observations: D_b by budget, earlier studies' included.
-    brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones.
+    brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
+        `ready_brackets` of those that have a trial to start.
     trajectory: every incumbent in turn; the last one is current.
     best: the best result per budget.
     """
@@ -70,6 +78,7 @@ class History:
         self.outcomes: dict[int, Outcome] = {}
         self.pending: dict[int, Trial] = {}
         self.lost: dict[int, str] = {}
+        self.losses: dict[int, int] = {}
         self.started: dict[int, float | None] = {}
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
@@ -77,10 +86,16 @@ class History:
         self.observations: dict[float, Observations] = {}
         self.brackets: list[Halving] = []
         self.open_brackets: dict[int, None] = {}
+        self.ready_brackets: dict[int, None] = {}
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
-        self.budget_spent = 0.0  # what finished trials added to the budget their configuration had reached before
+        self.sessions: list[tuple[float, float]] = []
+        self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
+        self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
+        self.n_failed = 0
+        self.recent_ok: deque[Array] = deque(maxlen=_RECENT)
+        self.recent_failed: deque[Array] = deque(maxlen=_RECENT)
         self.evaluated: dict[tuple[bytes, float], int] = {}  # finite spaces: (configuration, budget) -> trial number
         self._round: tuple[Bracket, ...] = ()
         self._first_bracket_of_round = 0
@@ -126,6 +141,16 @@ class History:
         """The budgets now in force."""
         return tuple(rung.budget for rung in self._round[0].rungs)
 
+    @property
+    def seconds(self) -> float:
+        """How long runners have been at work, all sessions together."""
+        return sum(last - start for start, last in self.sessions)
+
+    def alive(self) -> set[int]:
+        """The config_ids that can still be promoted, and the incumbent's."""
+        alive = {self.trials[n].config_id for index in self.open_brackets for n in self.brackets[index].alive()}
+        return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
+
     def key(self, config: Mapping[str, Any]) -> bytes:
         """What tells two configurations apart."""
         return self.space.encode(config).tobytes()
@@ -157,7 +182,11 @@ class History:
             case TrialFinished():
                 self._apply_finished(event.number, event.outcome)
             case TrialLost():
-                self.lost[event.number] = event.reason
+                self._apply_lost(event)
+            case RungCut():
+                self._apply_cut(event.bracket)
+            case SessionStarted():
+                self.sessions.append((event.time, event.time))
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -178,6 +207,7 @@ class History:
         trial = event.trial
         number = trial.number
         self.started[number] = event.time
+        self._active_at(event.time)
         if number in self.pending:  # started again after its worker was lost
             self.lost.pop(number, None)
             self.trials[number] = self.pending[number] = replace(self.trials[number], attempt=trial.attempt)
@@ -185,13 +215,49 @@ class History:
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
         trial = replace(trial, config=self.space.restore(trial.config))
-        if trial.bracket == len(self.brackets):
-            self.brackets.append(Halving(self.bracket_plan(trial.bracket), self._settings.refill))
-            self.open_brackets[trial.bracket] = None
-        self.brackets[trial.bracket].start(number)
+        self._open(trial.bracket).start(number)
+        self._refresh(trial.bracket)
         if trial.origin == "given" and self.given:
             self.given.popleft()
         self.trials[number] = self.pending[number] = trial
+        if "reuses" not in trial.reason:
+            self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
+        if self.space.finite:
+            self.evaluated.setdefault((self.key(trial.config), trial.budget), number)
+
+    def _open(self, index: int) -> Halving:
+        """The bracket with this index, opened if it is the next one."""
+        if index == len(self.brackets):
+            self.brackets.append(Halving(self.bracket_plan(index), self._settings.refill))
+            self.open_brackets[index] = None
+        return self.brackets[index]
+
+    def _refresh(self, index: int) -> None:
+        """Note whether a bracket has something to start, and whether it is done."""
+        bracket = self.brackets[index]
+        if bracket.ready:
+            self.ready_brackets[index] = None
+        else:
+            self.ready_brackets.pop(index, None)
+        if bracket.done:
+            self.open_brackets.pop(index, None)
+
+    def _apply_cut(self, index: int) -> None:
+        self._open(index).cut()
+        self._refresh(index)
+
+    def _apply_lost(self, event: TrialLost) -> None:
+        if event.number not in self.pending:
+            raise JournalError(f"trial {event.number} is lost, but it is not running")
+        self.lost[event.number] = event.reason
+        if event.counts:
+            self.losses[event.number] = self.losses.get(event.number, 0) + 1
+
+    def _active_at(self, time: float | None) -> None:
+        """Somebody was at work at this time."""
+        if self.sessions and time is not None:
+            start, last = self.sessions[-1]
+            self.sessions[-1] = (start, max(last, time))
 
     def _apply_finished(self, number: int, outcome: Outcome) -> None:
         trial = self.pending.pop(number, None)
@@ -199,23 +265,22 @@ class History:
             raise JournalError(f"trial {number} finishes, but it is not running")
         self.lost.pop(number, None)
         self.outcomes[number] = outcome
-        vector = self.space.encode(trial.config)
-        self._observe(trial.budget, vector, outcome.ranking_loss)
-        if self.space.finite:
-            self.evaluated.setdefault((vector.tobytes(), trial.budget), number)
-        self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
+        self._active_at(outcome.finished)
         self.cost_reported += outcome.cost or 0.0
-        bracket = self.brackets[trial.bracket]
-        bracket.finish(number, outcome.ranking_loss)
-        if bracket.done:
-            self.open_brackets.pop(trial.bracket, None)
+        if "reuses" not in trial.reason:
+            self._observe(trial.budget, self.space.encode(trial.config), outcome.ranking_loss)
+        self.brackets[trial.bracket].finish(number, outcome.ranking_loss)
+        self._refresh(trial.bracket)
         if outcome.ok:
             self._update_incumbent(Result(trial, outcome))
 
-    def _observe(self, budget: float, vector: Any, loss: float) -> None:
+    def _observe(self, budget: float, vector: Array, loss: float) -> None:
         if budget not in self.observations:
             self.observations[budget] = Observations(self.space.d)
         self.observations[budget].add(vector, loss)
+        failed = math.isinf(loss)
+        self.n_failed += failed
+        (self.recent_failed if failed else self.recent_ok).append(vector)
 
     def _update_incumbent(self, result: Result) -> None:
         best = self.best.get(result.budget)
@@ -224,3 +289,4 @@ class History:
         current = self.incumbent
         if current is None or (-result.budget, result.loss) < (-current.budget, current.loss):
             self.trajectory.append(result)
+            self.spent_at_improvement = self.budget_spent

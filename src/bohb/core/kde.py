@@ -15,16 +15,52 @@ log-kernel matrix of all candidates and all points is a single matrix product.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from bohb.core.normal import upper_tail
+
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 _LOG2E = math.log2(math.e)
-_BLOCK = 2048  # points per block of the log-kernel matrix, so that it stays in the processor's cache
+_BLOCK = 1024  # points per block of the log-kernel matrix, so that it stays in the processor's cache
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Which kernel each coordinate has, and where its numbers stand in the log-kernel product.
+
+    choices: (d,) the declared number of choices, 0 for a numeric coordinate.
+    optional: (d,) whether a coordinate can be inactive.
+    """
+
+    choices: NDArray[np.int64]
+    optional: NDArray[np.bool_]
+    numeric: Indices = field(init=False)  # numeric coordinates that are always active …
+    numeric_optional: Indices = field(init=False)  # … and those that are not
+    categorical: Indices = field(init=False)  # one entry per choice but the first of an always active coordinate
+    choice: Array = field(init=False)  # that choice
+    categorical_optional: Indices = field(init=False)  # one entry per choice of an optional coordinate
+    choice_optional: Array = field(init=False)  # that choice
+
+    def __post_init__(self) -> None:
+        """Lay out the product."""
+        is_numeric = self.choices == 0
+        always = [(j, k) for j in np.flatnonzero(~is_numeric & ~self.optional) for k in range(1, self.choices[j])]
+        maybe = [(j, k) for j in np.flatnonzero(~is_numeric & self.optional) for k in range(self.choices[j])]
+        for name, value in {
+            "numeric": np.flatnonzero(is_numeric & ~self.optional),
+            "numeric_optional": np.flatnonzero(is_numeric & self.optional),
+            "categorical": np.array([j for j, _ in always], dtype=np.intp),
+            "choice": np.array([k for _, k in always], dtype=float),
+            "categorical_optional": np.array([j for j, _ in maybe], dtype=np.intp),
+            "choice_optional": np.array([k for _, k in maybe], dtype=float),
+        }.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,67 +68,54 @@ class Density:
     """A fitted density.
 
     points: (n, d) vectors; NaN is inactive.
+    kernels: what kind of kernel each coordinate has.
     bandwidths: (d,) h_j of numeric, λ_j of categorical coordinates.
-    choices: (d,) the declared number of choices, 0 for a numeric coordinate.
-    boundary: whether kernels are normalised on [0, 1].
     features: (F, n) the numbers that depend on the points; `_weights` has those that depend on x.
-    optional: (d,) whether a coordinate can be inactive.
     """
 
     points: Array
+    kernels: Kernels
     bandwidths: Array
-    choices: NDArray[np.int64]
-    boundary: bool
     features: Array
-    optional: NDArray[np.bool_]
 
     def log_density(self, X: Array) -> Array:
         """log p(x) for every row of X, finite everywhere."""
-        weights, constant = _weights(self, X)  # (m, F), (m,)
-        blocks = [
-            _log2_sum_exp2(weights @ self.features[:, start : start + _BLOCK])
-            for start in range(0, len(self.points), _BLOCK)
-        ]
+        weights, constant = _weights(X, self.kernels, self.bandwidths)  # (m, F), (m,)
+        n = len(self.points)
+        blocks = [_log2_sum_exp2(weights @ self.features[:, start : start + _BLOCK]) for start in range(0, n, _BLOCK)]
         total: Array = np.logaddexp2.reduce(blocks) / _LOG2E
-        return total + (constant - math.log(len(self.points)))
+        return total + (constant - math.log(n))
 
     def sample(self, rng: np.random.Generator, n: int, widen: float = 1.0, widen_categorical: bool = True) -> Array:
         """n draws from this density with all bandwidths multiplied by `widen` (the paper's l′)."""
-        centres = self.points[rng.integers(len(self.points), size=n)]
+        centres = self.points.take(rng.integers(len(self.points), size=n), axis=0)
         u = rng.random(centres.shape)
         drawn = np.empty_like(u)
-        numeric = self.choices == 0
+        choices = self.kernels.choices
+        numeric = np.flatnonzero(choices == 0)
         drawn[:, numeric] = _truncated_normal(u[:, numeric], centres[:, numeric], widen * self.bandwidths[numeric])
-        if not numeric.all():
-            c = self.choices[~numeric]
-            factor = widen if widen_categorical else 1.0
-            switch = np.minimum(factor * self.bandwidths[~numeric], (c - 1) / c)
-            drawn[:, ~numeric] = _other_choice(u[:, ~numeric], centres[:, ~numeric], switch, c)
-        inactive = np.isnan(centres)
-        if inactive.any():
-            uniform = np.where(numeric, u, np.floor(u * self.choices))
+        categorical = np.flatnonzero(choices)
+        if len(categorical):
+            c = choices[categorical]
+            switch = np.minimum((widen if widen_categorical else 1.0) * self.bandwidths[categorical], (c - 1) / c)
+            drawn[:, categorical] = _other_choice(u[:, categorical], centres[:, categorical], switch, c)
+        if self.kernels.optional.any():
+            inactive = np.isnan(centres)
+            uniform = np.where(choices == 0, u, np.floor(u * choices))
             drawn[inactive] = uniform[inactive]
         return drawn
 
 
-def fit(
-    points: Array,
-    choices: NDArray[np.int64],
-    bandwidths: Array,
-    boundary: bool = True,
-    optional: NDArray[np.bool_] | None = None,
-) -> Density:
+def fit(points: Array, kernels: Kernels, bandwidths: Array, boundary: bool = True) -> Density:
     """The density of these points.
 
     bandwidths: one per coordinate; `scott` gives the paper's.
-    optional: which coordinates can be inactive; by default those that are so in some point.
+    boundary: whether kernels are normalised on [0, 1].
     """
-    can_miss = np.asarray(np.isnan(points).any(axis=0)) if optional is None else optional
-    features = _features(points, bandwidths, choices, boundary, can_miss)
-    return Density(points, bandwidths, choices, boundary, features, can_miss)
+    return Density(points, kernels, bandwidths, _features(points, kernels, bandwidths, boundary))
 
 
-def scott(points: Array, choices: NDArray[np.int64], min_bandwidth: float = 1e-3, unknown: int = 0) -> Array:
+def scott(points: Array, kernels: Kernels, min_bandwidth: float = 1e-3, unknown: int = 0) -> Array:
     """Scott's rule, 1.06·σ_j·n^(−1/(4+d)), at least `min_bandwidth` and at most (c−1)/c for c choices.
 
     σ of a categorical coordinate is √((1 − Σ p_k²)/2), p_k being the share of choice k: for two choices this is the
@@ -102,84 +125,105 @@ def scott(points: Array, choices: NDArray[np.int64], min_bandwidth: float = 1e-3
     """
     n, d = points.shape
     total = n + unknown
-    missing = np.isnan(points)
-    imputed = missing.sum(axis=0) + unknown  # (d,) uniform mass in units of points
-    y = np.where(missing, 0.0, points) if missing.any() else points
-    mean = (y.sum(axis=0) + imputed / 2) / total
-    square = (np.einsum("ij,ij->j", y, y) + imputed / 3) / total
-    variance = np.maximum(square - mean**2, 0.0)
+    choices = kernels.choices
+    imputed = np.full(d, float(unknown))  # uniform mass, in units of points
+    y = points
+    if kernels.optional.any():
+        missing = np.isnan(points)
+        imputed += missing.sum(axis=0)
+        y = np.where(missing, 0.0, points)
+    ones = np.ones(n)
+    mean = (ones @ y + imputed / 2) / total
+    variance = np.maximum((np.einsum("ij,ij->j", y, y) + imputed / 3) / total - mean**2, 0.0)
     for j in np.flatnonzero((choices > 2) | ((choices > 0) & (imputed > 0))):
-        column = points[~missing[:, j], j].astype(np.intp)
-        share = (np.bincount(column, minlength=choices[j]) + imputed[j] / choices[j]) / total
+        column = points[:, j]
+        count = np.bincount(column[column == column].astype(np.intp), minlength=choices[j])
+        share = (count + imputed[j] / choices[j]) / total
         variance[j] = (1 - share @ share) / 2
     bandwidths: Array = 1.06 * np.sqrt(variance) * total ** (-1 / (4 + d))
     most = np.where(choices > 0, (choices - 1) / np.maximum(choices, 1), np.inf)
     return np.minimum(np.maximum(bandwidths, min_bandwidth), most)
 
 
-def _features(
-    points: Array, bandwidths: Array, choices: NDArray[np.int64], boundary: bool, optional: NDArray[np.bool_]
-) -> Array:
-    """(F, n): what each point contributes to the log-kernel matrix; the first row has weight 1 for every x.
+def _features(points: Array, kernels: Kernels, h: Array, boundary: bool) -> Array:
+    """(F, n): what each point contributes to the log-kernel matrix, in bits; the first row has weight 1 for every x.
 
-    Numeric, always active: y. Numeric, optional: y, whether it is active, and log K's part in y alone.
-    Categorical: one indicator per choice but the first; optional: one per choice, and whether it is inactive.
+    Coordinates are centred on 0: the terms in y² and x·y then cancel with a smaller error.
     """
-    offset = np.zeros(len(points))
-    rows = [offset]
-    numeric = choices == 0
-    always = numeric & ~optional
-    y = points[:, always].T - 0.5  # centred: the terms in y² and x·y then cancel with a smaller error
-    rows.extend(y)
-    offset += _alone(y, bandwidths[always, None], boundary).sum(axis=0)
-    for j in np.flatnonzero(numeric & optional):
-        active = ~np.isnan(points[:, j])
-        yj = np.where(active, points[:, j] - 0.5, 0.0)
-        rows += [yj, active.astype(float), np.where(active, _alone(yj, bandwidths[j], boundary), 0.0)]
-    for j in np.flatnonzero(~numeric):
-        first = 0 if optional[j] else 1
-        rows += [(points[:, j] == k).astype(float) for k in range(first, choices[j])]
-        if optional[j]:
-            rows.append(np.isnan(points[:, j]).astype(float))
-    return np.array(rows) * _LOG2E
-
-
-def _weights(density: Density, X: Array) -> tuple[Array, Array]:
-    """(m, F): what each x contributes to the log-kernel matrix, and (m,): its own constant. Order as in `_features`."""
-    m = len(X)
-    h, optional = density.bandwidths, density.optional
-    columns = [np.ones(m)]
-    constant = np.zeros(m)
-    numeric = density.choices == 0
-    always = numeric & ~optional
-    x = X[:, always] - 0.5
-    columns.extend((x / h[always] ** 2).T)
-    constant -= (x**2) @ (0.5 / h[always] ** 2) + (np.log(h[always]) + _LOG_SQRT_2PI).sum()
-    for j in np.flatnonzero(numeric & optional):
-        active = ~np.isnan(X[:, j])
-        xj = np.where(active, X[:, j] - 0.5, 0.0)
-        alone = -0.5 * (xj / h[j]) ** 2 - math.log(h[j]) - _LOG_SQRT_2PI
-        columns += [xj / h[j] ** 2, np.where(active, alone, 0.0), active.astype(float)]
-    for j in np.flatnonzero(~numeric):
-        c = int(density.choices[j])
-        same, other = math.log1p(-h[j]), math.log(h[j] / (c - 1))
-        kernel = np.where(X[:, j, None] == np.arange(c), same, other)  # (m, c)
-        if optional[j]:
-            active = ~np.isnan(X[:, j])
-            columns.extend(np.where(active[:, None], kernel, 0.0).T)
-            columns.append(np.where(active, -math.log(c), 0.0))
-        else:
-            constant += kernel[:, 0]
-            columns.extend((kernel[:, 1:] - kernel[:, :1]).T)
-    return np.array(columns).T, constant
-
-
-def _alone(y: Array, h: Array | float, boundary: bool) -> Array:
-    """−y²/2h² − log(mass on [0, 1]): the part of a Gaussian log-kernel that depends on the (centred) point alone."""
-    part: Array = -0.5 * (y / h) ** 2
+    columns = points.T
+    y = columns[kernels.numeric] - 0.5
+    offset = -(0.5 / h[kernels.numeric] ** 2) @ y**2
     if boundary:
-        part -= np.log(ndtr((0.5 - y) / h) - ndtr((-0.5 - y) / h))
-    return part
+        offset -= _log_mass(y, h[kernels.numeric])
+    rows = [offset[None], y]
+    if len(kernels.numeric_optional):
+        y = columns[kernels.numeric_optional] - 0.5
+        active = ~np.isnan(y)
+        y = np.where(active, y, 0.0)
+        width = h[kernels.numeric_optional, None]
+        alone = -0.5 * (y / width) ** 2
+        if boundary:
+            alone -= np.log(_mass(y, width))
+        rows += [y, active, np.where(active, alone, 0.0)]
+    rows.append(columns[kernels.categorical] == kernels.choice[:, None])
+    if len(kernels.categorical_optional):
+        column = columns[kernels.categorical_optional]
+        rows += [column == kernels.choice_optional[:, None], np.isnan(column)]
+    return np.concatenate(rows) * _LOG2E
+
+
+def _weights(X: Array, kernels: Kernels, h: Array) -> tuple[Array, Array]:
+    """(m, F): what each x contributes to the log-kernel matrix, and (m,): its own constant. Order as in `_features`."""
+    width = h[kernels.numeric]
+    x = X[:, kernels.numeric] - 0.5
+    columns = [np.ones((len(X), 1)), x / width**2]
+    constant = -(x**2) @ (0.5 / width**2) - (np.log(width) + _LOG_SQRT_2PI).sum()
+    if len(kernels.numeric_optional):
+        width = h[kernels.numeric_optional]
+        x = X[:, kernels.numeric_optional] - 0.5
+        active = ~np.isnan(x)
+        x = np.where(active, x, 0.0)
+        alone = -0.5 * (x / width) ** 2 - np.log(width) - _LOG_SQRT_2PI
+        columns += [x / width**2, np.where(active, alone, 0.0), active]
+    # K(x, y) = λ/(c−1)·exp(gain·[x = y]); a point on the first choice has no feature, so x = 0 is paid by the others.
+    other, gain = _aitchison_aitken(kernels, h)
+    x = X[:, kernels.categorical]
+    columns.append(gain[kernels.categorical] * ((x == kernels.choice) * 1.0 - (x == 0)))
+    first = np.flatnonzero((kernels.choices > 0) & ~kernels.optional)
+    constant += other[first].sum() + (X[:, first] == 0) @ gain[first]
+    if len(kernels.categorical_optional):
+        j = kernels.categorical_optional
+        x = X[:, j]
+        active = ~np.isnan(x)
+        columns.append(active * other[j] + (x == kernels.choice_optional) * gain[j])
+        # One feature per choice says that the coordinate is inactive: each pays its share of log 1/c.
+        columns.append(active * (-np.log(kernels.choices[j]) / kernels.choices[j]))
+    return np.concatenate(columns, axis=1), constant
+
+
+def _aitchison_aitken(kernels: Kernels, h: Array) -> tuple[Array, Array]:
+    """(d,) log λ/(c−1), and (d,) how much more log 1−λ is; zero for numeric coordinates."""
+    categorical = kernels.choices > 0
+    c = np.where(categorical, kernels.choices, 2)
+    lam = np.where(categorical, h, 0.5)
+    other = np.log(lam / (c - 1))
+    return np.where(categorical, other, 0.0), np.where(categorical, np.log1p(-lam) - other, 0.0)
+
+
+def _mass(y: Array, h: Array | float) -> Array:
+    """The mass on [−½, ½] of Gaussians centred at y in it: 1 − Q((½−y)/h) − Q((½+y)/h)."""
+    inverse = 1 / h
+    mass: Array = 1 - upper_tail((0.5 - y) * inverse) - upper_tail((0.5 + y) * inverse)
+    return mass
+
+
+def _log_mass(y: Array, h: Array) -> Array:
+    """(n,) Σ_j log of the mass of coordinate j, coordinate by coordinate, so that intermediate results stay small."""
+    total = np.zeros(y.shape[1])
+    for start in range(0, len(y), 256):  # no mass is below 0.4: the product of 256 does not underflow
+        rows = zip(y[start : start + 256], h[start : start + 256], strict=True)
+        total += np.log(math.prod((_mass(row, width) for row, width in rows), start=np.ones(y.shape[1])))
+    return total
 
 
 def _log2_sum_exp2(M: Array) -> Array:

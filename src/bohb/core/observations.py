@@ -41,7 +41,7 @@ class Observations:
 
     def ranked(self, start: int, stop: int) -> Array:
         """The vectors from rank `start` to `stop`, best first."""
-        return self._vectors[self._order[start:stop]]
+        return self._vectors.take(self._order[start:stop], axis=0)
 
     @property
     def losses(self) -> Array:

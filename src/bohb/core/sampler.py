@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bohb.core import kde
+from bohb.core.failures import Failures
 from bohb.core.kde import Density
 from bohb.core.observations import Observations
 from bohb.core.settings import Settings
@@ -18,6 +19,8 @@ from bohb.core.trial import Origin
 from bohb.errors import ForbiddenConfiguration
 
 _TRIES = 16  # rounds of candidates before a proposal falls back to the prior
+_ENUMERABLE = 20_000  # finite spaces up to this size are searched for what is left of them
+Allowed = Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +79,8 @@ def fit_model(space: Space, budget: float, d_b: Observations, settings: Settings
     def density(start: int, stop: int) -> Density:
         points = d_b.ranked(start, stop)
         unknown = max(0, n_min - len(points))
-        bandwidths = kde.scott(points, space.choices, settings.min_bandwidth, unknown)
-        return kde.fit(points, space.choices, bandwidths, settings.boundary, space.optional)
+        bandwidths = kde.scott(points, space.kernels, settings.min_bandwidth, unknown)
+        return kde.fit(points, space.kernels, bandwidths, settings.boundary)
 
     return Model(budget, len(d_b), density(0, n_good), density(first_bad, first_bad + n_bad))
 
@@ -87,46 +90,50 @@ def propose(
     space: Space,
     settings: Settings,
     model: Callable[[], Model | None],
-    allowed: Callable[[Mapping[str, Any]], bool] = lambda _: True,
+    allowed: Allowed = lambda _: True,
+    failures: Callable[[], Failures | None] = lambda: None,
 ) -> Proposal | None:
     """The next configuration to evaluate (Alg. 2).
 
     model: gives the current model, or None while there is none; called only if it is needed.
     allowed: says no to configurations that must not be proposed; None is returned if nothing else was found.
+    failures: says where evaluations fail, or None while none did; called only if it is needed.
     """
     if rng.random() < settings.random_fraction:
-        return propose_random(rng, space, allowed, "random fraction")
+        return propose_random(rng, space, allowed, failures(), "random fraction")
     current = model()
     if current is None:
-        return propose_random(rng, space, allowed, "no model yet")
+        return propose_random(rng, space, allowed, failures(), "no model yet")
     for _ in range(_TRIES):
         candidates = space.snap(
             current.good.sample(rng, settings.num_samples, settings.bandwidth_factor, settings.widen_categorical)
         )
-        proposal = _best(space, current, candidates, allowed)
+        proposal = _best(space, current, candidates, allowed, failures())
         if proposal is not None:
             return proposal
-    return propose_random(rng, space, allowed, "no candidate allowed")
+    return propose_random(rng, space, allowed, failures(), "no candidate allowed")
 
 
 def propose_random(
-    rng: np.random.Generator, space: Space, allowed: Callable[[Mapping[str, Any]], bool], why: str
+    rng: np.random.Generator, space: Space, allowed: Allowed, failures: Failures | None, why: str
 ) -> Proposal | None:
-    """A draw from the space's prior (Alg. 2, lines 1 and 3)."""
+    """A draw from the space's prior (Alg. 2, lines 1 and 3), drawn again where it is likely to fail."""
     for _ in range(_TRIES * 64):
         config = space.sample(rng)
-        if allowed(config):
+        if allowed(config) and (failures is None or failures.accept(rng, space.encode(config))):
             return Proposal(config, Origin.RANDOM, {"why": why})
-    return None
+    left = [config for config in space.enumerate(_ENUMERABLE) if allowed(config)]
+    return Proposal(left[rng.integers(len(left))], Origin.RANDOM, {"why": "few left"}) if left else None
 
 
 def _best(
-    space: Space, model: Model, candidates: kde.Array, allowed: Callable[[Mapping[str, Any]], bool]
+    space: Space, model: Model, candidates: kde.Array, allowed: Allowed, failures: Failures | None
 ) -> Proposal | None:
     """The allowed candidate with the highest l/g (Alg. 2, line 6), or None."""
     # Candidates that tie but for rounding are told apart by their order, so that another machine decides alike.
     log_ratio = np.round(model.log_ratio(candidates), 9)
-    for index in np.argsort(-log_ratio, kind="stable"):
+    score = log_ratio if failures is None else np.round(log_ratio + failures.log_chance(candidates), 9)
+    for index in np.argsort(-score, kind="stable"):
         try:
             config = space.decode(candidates[index])
         except ForbiddenConfiguration:

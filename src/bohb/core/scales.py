@@ -70,6 +70,10 @@ class Numeric:
         rounded = float(f"{x:.{_DIGITS}g}") if self.log else round(x, self.decimals)
         return min(max(rounded, self.lower), self.upper)
 
+    def grid(self) -> list[float]:
+        """The coordinates of all values of an integer."""
+        return [self.encode(value) for value in range(int(self.lower), int(self.upper) + 1)]
+
     def draw(self, uniform: float) -> float:
         """The coordinate that the prior puts at this quantile."""
         return uniform if self.quantile is None else min(max(self.quantile(uniform), 0.0), 1.0)
@@ -93,6 +97,10 @@ class Ordinal:
         """The value in whose bin the coordinate falls."""
         return self.values[min(max(int(u * len(self.values)), 0), len(self.values) - 1)]
 
+    def grid(self) -> list[float]:
+        """The coordinates of all values."""
+        return [(index + 0.5) / len(self.values) for index in range(len(self.values))]
+
     def draw(self, uniform: float) -> float:
         """All values are equally likely."""
         return uniform
@@ -113,6 +121,10 @@ class Categorical:
     def decode(self, u: float) -> Any:
         """The choice with this index."""
         return self.values[int(u)]
+
+    def grid(self) -> list[float]:
+        """The coordinates of all choices."""
+        return [float(index) for index in range(len(self.values))]
 
     def draw(self, uniform: float) -> float:
         """The choice that the prior puts at this quantile."""

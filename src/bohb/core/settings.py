@@ -40,6 +40,7 @@ class Settings:
     And what neither of them has:
 
     duplicates: whether a configuration of a finite space may be evaluated twice on one budget.
+    avoid_failures: whether random configurations are drawn less often where evaluations fail.
     """
 
     random_fraction: float = 1 / 3
@@ -55,6 +56,7 @@ class Settings:
     start_order: Literal["smallest_budget", "oldest_bracket"] = "smallest_budget"
     refill: bool = False
     duplicates: bool = False
+    avoid_failures: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what breaks a rule, with the rule."""
@@ -67,7 +69,7 @@ class Settings:
             _whole("min_points", self.min_points, 1)
         _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
-        for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates"):
+        for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
 
@@ -113,4 +115,5 @@ HPBANDSTER = Settings(
     start_order="oldest_bracket",
     refill=True,
     duplicates=True,
+    avoid_failures=False,
 )

@@ -6,7 +6,8 @@ no coordinate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from bohb.core.configspace import (
     scale_of,
     violates,
 )
+from bohb.core.kde import Kernels
 from bohb.core.scales import Categorical, Numeric, Ordinal, Scale, bins, index_of
 from bohb.errors import ForbiddenConfiguration, InvalidConfiguration, InvalidSpace
 
@@ -38,7 +40,7 @@ class Space:
     names: all hyperparameters, constants included, in the order configurations list them.
     dimensions: the ones that vary, in the order of the vector's coordinates.
     choices: per dimension the number of choices, 0 if it is not categorical.
-    optional: per dimension whether it can be inactive.
+    kernels: what the density needs to know of the dimensions.
     """
 
     def __init__(self, space: ConfigurationSpace | Mapping[str, Any]) -> None:
@@ -68,7 +70,7 @@ class Space:
         """The numbers that let `snap` and `_columns` work on whole columns."""
         dims = self.dimensions
         self.choices = np.array([len(s.values) if isinstance(s, Categorical) else 0 for s in dims], dtype=np.int64)
-        self.optional = np.array([s.name in self._conditions for s in dims], dtype=bool)
+        self.kernels = Kernels(self.choices, np.array([s.name in self._conditions for s in dims], dtype=bool))
         grid = [j for j, s in enumerate(dims) if isinstance(s, Ordinal) or (isinstance(s, Numeric) and s.integer)]
         self._linear_grid = [j for j in grid if not (isinstance(s := dims[j], Numeric) and s.log)]
         self._bins = np.array([bins(dims[j]) for j in self._linear_grid], dtype=float)
@@ -180,6 +182,21 @@ class Space:
         raise InvalidSpace(
             f"{_DRAWS} random configurations were all forbidden; loosen the forbidden clauses: {list(self._forbidden)}"
         )
+
+    def enumerate(self, most: int) -> Iterator[dict[str, Any]]:
+        """All configurations of a finite space, or none if there are more than `most` combinations."""
+        if self.size > most:
+            return
+        seen: set[bytes] = set()
+        for vector in itertools.product(*(scale.grid() for scale in self.dimensions)):
+            try:
+                config = self.decode(vector)
+            except ForbiddenConfiguration:
+                continue
+            key = self.encode(config).tobytes()  # combinations that differ only where they are inactive are one
+            if key not in seen:
+                seen.add(key)
+                yield config
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Space:

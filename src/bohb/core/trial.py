@@ -181,7 +181,7 @@ def _loss(value: object, name: str = "loss") -> float:
         try:
             return float(value)
         except OverflowError:
-            return math.copysign(math.inf, value)
+            return math.inf  # an integer beyond all floats; its sign makes no difference to a failed evaluation
     hint = ""
     if value is None:
         hint = " (does the objective end without a return?)"
@@ -196,8 +196,11 @@ def _number(name: str, value: object) -> float:
 
 def jsonable(value: Any, depth: int = 0) -> Any:
     """A copy of `value` that JSON can hold; what it cannot hold becomes its repr, cut to size."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:  # by far the most frequent
+        return value
     match value:
-        case None | bool() | str():
+        case bool() | str():
             return value
         case float():
             return float(value) if math.isfinite(value) else str(float(value))

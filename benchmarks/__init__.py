@@ -1,0 +1,1 @@
+"""Experiments and comparisons; never imported by the package. See README.md."""

@@ -1,0 +1,89 @@
+"""What every result file has in common: where it came from, a plain table, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+Row = Mapping[str, Any]
+
+
+def provenance(seeds: Sequence[int], packages: Sequence[str]) -> dict[str, Any]:
+    """Command, seeds, package versions, CPU model and date.
+
+    seeds: the seeds that were run.
+    packages: the distributions whose versions matter.
+    """
+    return {
+        "command": shlex.join(sys.orig_argv),
+        "seeds": list(seeds),
+        "versions": versions(packages),
+        "cpu": cpu_model(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """The versions of Python and of the packages that are installed."""
+    found = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def cpu_model() -> str:
+    """The processor's name as Linux gives it, else what Python knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} ({len(names)} cores)" if names else platform.processor() or platform.machine()
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as aligned text, numbers to the right; the keys of the first row are the columns."""
+    if not rows:
+        return "(no rows)"
+    columns = list(rows[0])
+    cells = [columns, *([_cell(row[column]) for column in columns] for row in rows)]
+    widths = [max(len(line[j]) for line in cells) for j in range(len(columns))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def write(out: Path, name: str, source: Mapping[str, Any], results: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    """Write `name`.json with everything and `name`.csv with the rows, whose first lines repeat the source."""
+    out.mkdir(parents=True, exist_ok=True)
+    body = {"source": dict(source), **results}
+    (out / f"{name}.json").write_text(json.dumps(body, indent=2, allow_nan=False) + "\n")
+    with (out / f"{name}.csv").open("w", newline="") as file:
+        for key, value in source.items():
+            file.write(f"# {key}: {json.dumps(value)}\n")
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def verdict(holds: bool | None, claim: str, detail: str) -> str:
+    """One line that says whether a claim holds; None if this run cannot tell."""
+    word = {True: "met    ", False: "NOT MET", None: "untold "}[holds]
+    return f"{word}  {claim}: {detail}"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,135 @@
+"""How a study begins, and whether one that was stored may go on: the first events, checked."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bohb.core.brackets import check_budgets, geometric_budgets
+from bohb.core.events import BudgetsRaised, ConfigGiven, Event, ObservationAdded, StudyCreated
+from bohb.core.history import History
+from bohb.core.settings import Settings
+from bohb.core.space import Space
+from bohb.core.trial import jsonable
+from bohb.errors import InvalidArgument, StudyMismatch
+
+
+def study_budgets(
+    min_budget: float | None,
+    max_budget: float | None,
+    eta: float,
+    budgets: Sequence[float] | None,
+    integer: bool,
+) -> tuple[float, ...]:
+    """The budgets of the study, from whichever way they were given."""
+    if budgets is not None:
+        if min_budget is not None or max_budget is not None:
+            raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
+        checked = check_budgets(budgets)
+        geometric_budgets(1, 1, eta)  # checks eta
+        return checked
+    if min_budget is None or max_budget is None:
+        raise InvalidArgument(
+            f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
+        )
+    return geometric_budgets(min_budget, max_budget, eta, integer)
+
+
+def study_seed(seed: int | None) -> int:
+    """The seed as given, or a random one."""
+    if seed is None:
+        return secrets.randbits(32)
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InvalidArgument(f"seed={seed!r} must be a whole number of at least 0, or None for a random one")
+    return int(seed)
+
+
+def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings with some of them replaced by name."""
+    if not isinstance(settings, Settings):
+        raise InvalidArgument(f"settings={settings!r} must be a Settings, such as bohb.PAPER")
+    return Settings.from_json({**settings.to_json(), **changes})
+
+
+def given_events(space: Space, configs: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """The user's first configurations, checked against the space."""
+    checked: list[Event] = []
+    for index, config in enumerate(configs):
+        space.encode(config)
+        checked.append(ConfigGiven(index, dict(config)))
+    return checked
+
+
+def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
+    """The finished trials of earlier studies, checked against this space."""
+    events: list[Event] = []
+    for history in histories:
+        for number, outcome in history.outcomes.items():
+            trial = history.trials[number]
+            space.encode(trial.config)
+            events.append(ObservationAdded(len(events), trial.config, trial.budget, outcome.loss, f"trial {number}"))
+    return events
+
+
+def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
+    """What has to be stored before a study goes on as `wanted`.
+
+    Nothing, or a larger max_budget. Raises StudyMismatch, with all differences listed, for anything else.
+    """
+    stored = history.created
+    assert stored is not None
+    differences = _space_differences(stored.space, wanted.space)
+    raised = _raised(history.budgets, wanted)
+    if raised is None:
+        differences.append(f"budgets: stored {list(history.budgets)}, given {list(wanted.budgets)}")
+    if float(stored.eta) != float(wanted.eta):
+        differences.append(f"eta: stored {stored.eta}, given {wanted.eta}")
+    if seed_given and stored.seed != wanted.seed:
+        differences.append(f"seed: stored {stored.seed}, given {wanted.seed}")
+    then = Settings.from_json(stored.settings).to_json()
+    differences += [
+        f"{name}: stored {then[name]!r}, given {value!r}"
+        for name, value in wanted.settings.items()
+        if then[name] != value
+    ]
+    if differences:
+        raise StudyMismatch(
+            "the stored study cannot be continued with other arguments:\n  "
+            + "\n  ".join(differences)
+            + "\nuse the stored values, or another study name or journal for a new study "
+            "(warm_start gives it the old one's results)"
+        )
+    return [BudgetsRaised(wanted.budgets, len(history.brackets))] if raised else []
+
+
+def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:
+    """Whether the budgets go on above the stored ones by whole factors of eta; None if they differ otherwise."""
+    budgets = wanted.budgets
+    if len(budgets) < len(stored) or not np.allclose(budgets[: len(stored)], stored, rtol=1e-9):
+        return None
+    steps = np.divide(budgets[1:], budgets[:-1])[len(stored) - 1 :]
+    return None if not np.allclose(steps, wanted.eta, rtol=1e-6) else len(budgets) > len(stored)
+
+
+def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """The hyperparameters, conditions and forbidden clauses in which two serialised spaces differ."""
+    before = {item["name"]: item for item in _plain(stored["hyperparameters"])}
+    after = {item["name"]: item for item in _plain(given["hyperparameters"])}
+    found = [f"{name!r}: only in the stored space" for name in before if name not in after]
+    found += [f"{name!r}: only in the given space" for name in after if name not in before]
+    for name in before.keys() & after.keys():
+        changed = [key for key in before[name] if before[name].get(key) != after[name].get(key)]
+        found += [f"{name!r}: {key} stored {before[name][key]!r}, given {after[name].get(key)!r}" for key in changed]
+    for part in ("conditions", "forbiddens"):
+        if _plain(stored[part]) != _plain(given[part]):
+            found.append(f"{part}: stored {stored[part]!r}, given {given[part]!r}")
+    return sorted(found)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON gives it back."""
+    return json.loads(json.dumps(jsonable(value)))

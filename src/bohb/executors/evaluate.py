@@ -1,0 +1,59 @@
+"""Calling an objective so that whatever it does becomes an Outcome."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from bohb.core.trial import Outcome, Status, Trial, failure, outcome_of, with_times
+from bohb.errors import InvalidResult
+from bohb.executors.base import Objective
+
+T = TypeVar("T")
+
+TRACEBACK_CHARACTERS = 20_000  # an exception that carries a data set in its message must not fill the journal
+
+
+def evaluate(objective: Objective, trial: Trial, propagate: tuple[type[BaseException], ...] = ()) -> Outcome:
+    """The Outcome of `objective(trial)`, whatever it raised or returned, stamped with when it ran.
+
+    propagate: exceptions that are not the objective's and pass through, such as a KeyboardInterrupt in this process.
+    """
+    started, clock = time.time(), time.monotonic()
+    outcome = attempt(lambda: outcome_of(objective(trial)), propagate)
+    # the monotonic clock measures the duration, so that setting the clock of the machine cannot make it negative
+    return with_times(outcome, started, started + (time.monotonic() - clock))
+
+
+def attempt(action: Callable[[], T], propagate: tuple[type[BaseException], ...] = ()) -> T | Outcome:
+    """What `action` returned, or the Outcome of its failure: the one broad except of this package."""
+    try:
+        return action()
+    except BaseException as error:  # sys.exit and a library's own BaseException are ends of a trial, too
+        if isinstance(error, propagate):
+            raise
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> Outcome:
+    status = Status.CRASHED
+    if isinstance(error, InvalidResult):
+        status = Status.BAD_RESULT
+    elif isinstance(error, MemoryError):
+        status = Status.MEMORY
+    try:
+        outcome = failure(error, status)
+    except Exception as broken:  # noqa: BLE001 - formatting runs the code of the user's exception class
+        text = f"{type(error).__name__} (its traceback cannot be shown: {type(broken).__name__})"
+        return Outcome(status, error=text)
+    return replace(outcome, traceback=_cut(outcome.traceback or ""))
+
+
+def _cut(text: str) -> str:
+    """The head and the tail of a long text: a traceback's ends say where it began and what it was."""
+    if len(text) <= TRACEBACK_CHARACTERS:
+        return text
+    half = TRACEBACK_CHARACTERS // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"

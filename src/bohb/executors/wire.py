@@ -1,0 +1,35 @@
+"""JSON lines over a private socket: all that is said between coordinator, guard and workers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+FRAME_BYTES = 64 * 2**20  # a longer line is refused: it cannot be one of ours
+RESULT_BYTES = 16 * 2**20  # what one trial may return
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    """One line. Lone surrogates (file names that are not UTF-8) become '?', for no database would take them."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+class Lines:
+    """Cuts a stream of bytes into the bodies that were encoded."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """The bodies completed by `data`. Raises ValueError for what `encode` did not write."""
+        self._buffer += data
+        if b"\n" not in data:
+            if len(self._buffer) > FRAME_BYTES:
+                raise ValueError(f"a line of more than {FRAME_BYTES} bytes")
+            return []
+        *complete, rest = bytes(self._buffer).split(b"\n")
+        self._buffer = bytearray(rest)
+        bodies = [json.loads(line) for line in complete]
+        if not all(isinstance(body, dict) for body in bodies):
+            raise ValueError("a line that is not a JSON object")
+        return bodies

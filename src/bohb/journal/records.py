@@ -1,0 +1,143 @@
+"""How one event is stored: its JSON text, and the checksum that ties it to its place and to the event before it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import unicodedata
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from bohb.core.events import Event, from_json, to_json
+from bohb.errors import InvalidArgument, JournalDamaged, JournalError
+
+LONGEST_NAME = 200
+LARGEST_BODY = 16 * 2**20  # characters; a runaway `info` is refused before it makes the study slow for ever
+
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only: no text a database could refuse
+
+
+class Record(NamedTuple):
+    """One stored event, as it lies in the table."""
+
+    position: int
+    epoch: int
+    kind: str
+    key: str
+    body: str
+    crc: int
+
+
+class DamagedAt(JournalDamaged):
+    """A damaged journal, with the position of the first event that cannot be trusted."""
+
+    def __init__(self, study: str, position: int, what: str) -> None:
+        super().__init__(
+            f"study {study!r} is damaged at position {position}: {what}. The {position} events before it are sound; "
+            "restore a backup, or cut the study back to them with bohb.journal.repair (it keeps a copy)"
+        )
+        self.position = position
+
+
+def checksum(previous: int, study: str, position: int, epoch: int, kind: str, key: str, body: str) -> int:
+    """CRC-32 of a whole row, continued from the row before: a changed, swapped or missing row breaks it."""
+    return zlib.crc32(f"{study}\0{position}\0{epoch}\0{kind}\0{key}\0{body}".encode(errors="replace"), previous)
+
+
+def body_of(event: Event) -> str:
+    """The JSON text of an event."""
+    text = _encode(to_json(event))
+    if len(text) > LARGEST_BODY:
+        raise JournalError(
+            f"the event {event.key!r} has {len(text):,} characters of JSON, more than the {LARGEST_BODY:,} a journal "
+            "takes; keep large results in files and store their paths in `info`"
+        )
+    return text
+
+
+def chained(study: str, after: int, previous: int, epoch: int, events: Iterable[tuple[Event, str]]) -> list[Record]:
+    """The records of events and their bodies, from position `after` on."""
+    records = []
+    for position, (event, body) in enumerate(events, after):
+        previous = checksum(previous, study, position, epoch, event.kind, event.key, body)
+        records.append(Record(position, epoch, event.kind, event.key, body, previous))
+    return records
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Pause the garbage collector: walking all events again and again takes a third of the time to read them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class Reader:
+    """Turns stored rows back into events and checks each one on the way.
+
+    study: the study they belong to.
+    position: the position that comes next.
+    crc: the checksum of the row before it.
+    """
+
+    def __init__(self, study: str, position: int = 0, crc: int = 0) -> None:
+        self.study = study
+        self.position = position
+        self.crc = crc
+
+    def check(self, rows: Iterable[Sequence[Any]]) -> list[tuple[str, str]]:
+        """The (kind, body) of the next rows. Raises DamagedAt at the first that is not what was written."""
+        found = []
+        for position, epoch, kind, key, body, crc in rows:
+            if position != self.position:
+                raise DamagedAt(self.study, self.position, f"the event is missing, the next one has {position!r}")
+            expected = checksum(self.crc, self.study, self.position, epoch, kind, key, body)
+            if crc != expected:
+                raise DamagedAt(self.study, self.position, f"its checksum is {crc!r}, not {expected}")
+            self.crc = expected
+            self.position += 1
+            found.append((kind, body))
+        return found
+
+    def events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
+        """The next rows as events."""
+        first = self.position
+        found = self.check(rows)
+        return [from_json(kind, body) for (kind, _), body in zip(found, self._bodies(found, first), strict=True)]
+
+    def _bodies(self, found: list[tuple[str, str]], first: int) -> list[dict[str, Any]]:
+        """All bodies parsed in one go, so that the parser shares the names of hyperparameters between trials."""
+        try:
+            bodies = json.loads("[" + ",".join(body for _, body in found) + "]")
+        except (ValueError, RecursionError) as error:
+            raise DamagedAt(self.study, first, f"it or one soon after is not JSON ({error})") from error
+        if len(bodies) != len(found) or not all(type(body) is dict for body in bodies):
+            raise DamagedAt(self.study, first, "it or one soon after is not one JSON object")
+        return bodies  # type: ignore[no-any-return]  # checked just above
+
+    def finish(self, length: int, crc: int) -> None:
+        """Check that this is where the study was said to end; nothing else would notice a lost tail."""
+        if self.position != length:
+            raise DamagedAt(self.study, self.position, f"the event is missing, the study had {length}")
+        if self.crc != crc:
+            raise DamagedAt(self.study, self.position, f"the end of the study has checksum {self.crc}, not {crc!r}")
+
+
+def check_study_name(name: object) -> str:
+    """The name of a study: any printable text of 1 to 200 characters; it is stored as text and never used as a path."""
+    if not isinstance(name, str):
+        raise InvalidArgument(f"study={name!r:.80} is of type {type(name).__name__}; it must be text")
+    if not 1 <= len(name) <= LONGEST_NAME:
+        raise InvalidArgument(f"study={name[:40]!r} has {len(name):,} characters; it must have 1 to {LONGEST_NAME}")
+    for place, character in enumerate(name):
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+            raise InvalidArgument(
+                f"study={name!r} has the control character {character!r} at {place}; use printable text"
+            )
+    return name

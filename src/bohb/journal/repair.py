@@ -1,0 +1,121 @@
+"""Bringing a damaged SQLite journal back to its last sound event, without losing anything that was there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, select
+
+from bohb.errors import JournalDamaged, JournalError
+from bohb.journal import schema
+from bohb.journal.lock import WriterLock
+from bohb.journal.records import Reader, Record, check_study_name
+from bohb.journal.sql import SqlJournal
+
+_BATCH = 1000
+
+
+def last_good(target: str | Path, study: str = "study") -> int:
+    """How many events of a study, from its first on, are sound."""
+    return sum(1 for _ in _sound(target, study))
+
+
+def repair(target: str | Path, study: str = "study") -> int:
+    """Cut a study back to its sound events. Returns how many remain.
+
+    The file is written anew from what can be read, since a damaged one cannot be trusted to be changed in place; other
+    studies in it come along, each up to its own last sound event. The old file stays beside it as `<file>.bak`.
+    """
+    check_study_name(study)
+    path = Path(target).resolve()
+    if "://" in str(target):
+        raise JournalError(f"{target}: repair works on SQLite files; for a server, restore the database's own backup")
+    lock = WriterLock(path)
+    try:
+        _back_up(path)
+        fresh = path.with_name(path.name + ".repair")
+        fresh.unlink(missing_ok=True)
+        kept = {name: _copy(path, name, fresh) for name in {*_names(path), study}}
+        for leftover in (f"{path}-wal", f"{path}-shm"):
+            Path(leftover).unlink(missing_ok=True)
+        os.replace(fresh, path)
+        return kept[study]
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _reading(target: str | Path, study: str) -> Iterator[tuple[SqlJournal, Connection]]:
+    with SqlJournal(target, study, read_only=True) as journal, journal._transaction() as connection:
+        yield journal, connection
+
+
+def _sound(target: str | Path, study: str) -> Iterator[Record]:
+    """The stored rows before the first damaged one."""
+    reader = Reader(study)
+    try:
+        with _reading(target, study) as (journal, connection):
+            for row in journal.raw_rows(connection):
+                reader.check([row])
+                yield row
+    except JournalDamaged:
+        return
+
+
+def _names(path: Path) -> set[str]:
+    """Every study the file still knows of, by either table."""
+    names: set[str] = set()
+    for column in (schema.STUDY.c.study, schema.EVENT.c.study):
+        try:
+            with _reading(path, "study") as (_, connection):
+                names |= {name for name in connection.execute(select(column).distinct()).scalars() if _usable(name)}
+        except JournalError:
+            continue
+    return names
+
+
+def _usable(name: object) -> bool:
+    try:
+        check_study_name(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _back_up(path: Path) -> Path:
+    """Copy the file and its write-ahead log; an earlier backup is never overwritten."""
+    backup = path.with_name(path.name + ".bak")
+    number = 1
+    while backup.exists():
+        number += 1
+        backup = path.with_name(f"{path.name}.bak{number}")
+    for suffix in ("-wal", ""):
+        if Path(f"{path}{suffix}").exists():
+            shutil.copy2(f"{path}{suffix}", f"{backup}{suffix}")
+    return backup
+
+
+def _copy(path: Path, study: str, fresh: Path) -> int:
+    """Store the sound rows of one study, as they are, in a fresh file."""
+    with SqlJournal(fresh, study) as journal, journal._transaction() as connection:
+        rows, last = list[Record](), Record(-1, 0, "", "", "", 0)
+        for last in _sound(path, study):
+            rows.append(last)
+            if len(rows) == _BATCH:
+                _store(connection, study, rows)
+        _store(connection, study, rows)
+        if last.position >= 0:
+            connection.execute(schema.NEW_STUDY, {"of": study})
+            head = {"length": last.position + 1, "crc": last.crc, "epoch": last.epoch + 1, "owner": "repair"}
+            connection.execute(schema.STUDY.update().where(schema.STUDY.c.study == study).values(head))
+    return last.position + 1
+
+
+def _store(connection: Connection, study: str, rows: list[Record]) -> None:
+    if rows:
+        connection.execute(schema.NEW_ROWS, [{"study": study, **row._asdict()} for row in rows])
+        rows.clear()

@@ -1,0 +1,337 @@
+"""minimize: fill free slots, wait, tell."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from bohb.checkpoints import Checkpoints
+from bohb.core.history import History
+from bohb.core.settings import PAPER, Settings
+from bohb.core.space import Space
+from bohb.core.trial import Outcome, Status, Trial
+from bohb.errors import InvalidArgument, JournalUnavailable
+from bohb.executors.base import Done, Executor, Lost, Objective
+from bohb.executors.local import START_METHOD, LocalExecutor
+from bohb.executors.serial import SerialExecutor
+from bohb.executors.setup import StartMethod
+from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.optimizer import BOHB
+from bohb.progress import Progress, wanted
+from bohb.stopping import Limits, reason_to_stop
+from bohb.study import Study
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+log = logging.getLogger("bohb")
+_TICK = 1.0  # seconds between two looks at the clock while all slots are busy
+
+
+def minimize(
+    objective: Objective,
+    space: Space | ConfigurationSpace | Mapping[str, Any],
+    *,
+    min_budget: float | None = None,
+    max_budget: float | None = None,
+    eta: float = 3,
+    budgets: Sequence[float] | None = None,
+    integer_budgets: bool = False,
+    seed: int | None = None,
+    settings: Settings = PAPER,
+    workers: int | None = None,
+    journal: str | Path | Journal | None = None,
+    study: str = "study",
+    directory: str | Path | None = None,
+    max_brackets: int | None = None,
+    max_trials: int | None = None,
+    max_seconds: float | None = None,
+    max_cost: float | None = None,
+    max_reported_cost: float | None = None,
+    target_loss: float | None = None,
+    patience: float | None = None,
+    max_initial_failures: int | None = 10,
+    trial_seconds: float | None = None,
+    trial_memory: int | None = None,
+    max_attempts: int = 3,
+    checkpoint_quota: int | None = None,
+    start_method: StartMethod = START_METHOD,
+    recycle_after: int | None = None,
+    initial_configs: Iterable[Mapping[str, Any]] = (),
+    warm_start: Iterable[History | BOHB] | History | BOHB = (),
+    progress: bool | None = None,
+    **changes: Any,
+) -> Study:
+    """Find the configuration with the lowest loss.
+
+    objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
+    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, initial_configs, warm_start, and
+        further settings by name: as for `BOHB`.
+    workers: how many trials run at once, each in a process of its own that may crash, hang or be killed without harm to
+        the others. None runs them one after the other in this process, without that protection.
+    journal: a file such as "study.db" (or a database URL) that makes the study durable; the same call with the same
+        journal continues it.
+    study: the name of the study in the journal.
+    directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary without a journal.
+    max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
+    trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers.
+    max_attempts: how often a trial is started whose worker disappears.
+    checkpoint_quota: bytes that checkpoints may take together.
+    start_method, recycle_after: see `LocalExecutor`.
+    progress: show what happens; None does so in a terminal.
+
+    Ctrl-C once finishes the running trials and returns; twice stops at once, and nothing that finished is lost.
+    """
+    if workers is None and (trial_seconds is not None or trial_memory is not None):
+        raise InvalidArgument("trial_seconds and trial_memory need isolated workers; say workers=1 or more")
+    if isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or max_attempts < 1:
+        raise InvalidArgument(f"max_attempts={max_attempts!r} must be a whole number of at least 1")
+    limits = Limits(
+        max_brackets, max_trials, max_seconds, max_cost, max_reported_cost, target_loss, patience, max_initial_failures
+    )
+    with ExitStack() as stack:
+        opened = open_journal(journal, study)
+        if isinstance(opened, SqlJournal) and opened is not journal:
+            stack.enter_context(opened)
+        optimizer = BOHB(
+            space,
+            min_budget=min_budget,
+            max_budget=max_budget,
+            eta=eta,
+            budgets=budgets,
+            integer_budgets=integer_budgets,
+            seed=seed,
+            settings=settings,
+            max_brackets=max_brackets,
+            initial_configs=initial_configs,
+            warm_start=warm_start,
+            journal=opened,
+            **changes,
+        )
+        if not limits.bounded:
+            optimizer.max_brackets = len(optimizer.history.round)
+        files = stack.enter_context(_files(directory, opened, study))
+        checkpoints = Checkpoints(files / "checkpoints", checkpoint_quota)
+        executor: Executor = SerialExecutor(objective)
+        if workers is not None:
+            executor = LocalExecutor(
+                objective,
+                workers,
+                trial_seconds=trial_seconds,
+                trial_memory=trial_memory,
+                log_dir=files / "logs",
+                start_method=start_method,
+                recycle_after=recycle_after,
+            )
+        shown = stack.enter_context(Progress(limits)) if wanted(progress) else None
+        return run(optimizer, executor, limits, checkpoints, max_attempts=max_attempts, progress=shown)
+
+
+def run(
+    optimizer: BOHB,
+    executor: Executor,
+    limits: Limits,
+    checkpoints: Checkpoints | None = None,
+    *,
+    max_attempts: int = 3,
+    progress: Progress | None = None,
+) -> Study:
+    """Drive a study with an executor until a limit is reached, the study is done or Ctrl-C is pressed.
+
+    The executor is shut down at the end; trials that were killed with it stay unfinished in the journal and are the
+    first to run when the study is resumed.
+    """
+    return _Run(optimizer, executor, limits, checkpoints, max_attempts, progress).run()
+
+
+class _Ended(NamedTuple):
+    """A trial that came back; without an outcome it is to be started again."""
+
+    trial: Trial
+    outcome: Outcome | None
+    reason: str = ""
+
+
+class _Run:
+    """One session of a study."""
+
+    def __init__(
+        self,
+        optimizer: BOHB,
+        executor: Executor,
+        limits: Limits,
+        checkpoints: Checkpoints | None,
+        max_attempts: int,
+        progress: Progress | None,
+    ) -> None:
+        self._optimizer = optimizer
+        self._executor = executor
+        self._limits = limits
+        self._checkpoints = checkpoints
+        self._max_attempts = max_attempts
+        self._progress = progress
+        self._running: dict[int, Trial] = {}
+        self._unsaved: list[_Ended] = []  # results that the journal has not taken yet
+        self._earlier_seconds = optimizer.history.seconds
+        self._began = time.monotonic()
+
+    @property
+    def _seconds(self) -> float:
+        return self._earlier_seconds + time.monotonic() - self._began
+
+    def run(self) -> Study:
+        """Ask, wait, tell."""
+        self._optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
+        kill = True
+        try:
+            with _interrupts() as interrupted:
+                stopped = self._loop(interrupted)
+            kill = False
+        except KeyboardInterrupt:
+            self._unsaved += [self._ended(done) for done in self._executor.wait(0)]
+            self._save()
+            stopped = "interrupted twice; unfinished trials will run when the study is resumed"
+        finally:
+            self._executor.shutdown(kill)
+        log.info("stopped: %s", stopped)
+        if self._progress is not None:
+            self._progress.update(self._optimizer.history, self._seconds, final=True)
+        return Study(self._optimizer.history, stopped)
+
+    def _loop(self, interrupted: Callable[[], bool]) -> str:
+        while True:
+            stopped = "interrupted" if interrupted() else self._stop()
+            if not interrupted() and not self._unsaved:
+                self._fill()
+            if not self._running and not self._unsaved:
+                if stopped is not None:
+                    return stopped
+                if self._optimizer.done:
+                    return self._why_done()
+            if self._running:
+                self._unsaved += [self._ended(done) for done in self._executor.wait(_TICK)]
+            self._save()
+            if self._progress is not None:
+                self._progress.update(self._optimizer.history, self._seconds)
+
+    def _stop(self) -> str | None:
+        return reason_to_stop(self._limits, self._optimizer.history, self._seconds)
+
+    def _why_done(self) -> str:
+        brackets = self._optimizer.max_brackets
+        if brackets is not None and len(self._optimizer.history.brackets) >= brackets:
+            return f"all {brackets} brackets are complete"
+        return "every configuration of the space has been evaluated"
+
+    def _fill(self) -> None:
+        """Start a trial in every free slot."""
+        free = self._executor.slots - len(self._running)
+        if free <= 0:
+            return
+        try:
+            trials = self._optimizer.ask_many(free, enough=lambda: self._stop() is not None)
+        except JournalUnavailable as error:
+            self._pause(error)
+            return
+        for trial in trials:
+            self._running[trial.number] = trial
+            self._executor.submit(trial if self._checkpoints is None else self._checkpoints.prepare(trial))
+
+    def _ended(self, done: Done) -> _Ended:
+        """What to make of a trial that came back: a lost worker may have another try."""
+        self._running.pop(done.trial.number, None)
+        match done.result:
+            case Outcome() as outcome:
+                return _Ended(done.trial, outcome)
+            case Lost(reason):
+                if self._optimizer.history.losses.get(done.trial.number, 0) + 1 < self._max_attempts:
+                    log.warning("trial %d will be started again: %s", done.trial.number, reason)
+                    return _Ended(done.trial, None, reason)
+                error = f"lost its worker {self._max_attempts} times, at last: {reason}"
+                return _Ended(done.trial, Outcome(Status.LOST, error=error))
+
+    def _save(self) -> None:
+        """Tell all results at once; keep them and start nothing new while the journal cannot take them."""
+        if not self._unsaved:
+            return
+        history = self._optimizer.history
+        rungs = {e.trial.bracket: history.brackets[e.trial.bracket].rung for e in self._unsaved}
+        if self._checkpoints is not None:
+            for ended in self._unsaved:
+                if ended.outcome is not None and ended.outcome.ok:
+                    self._checkpoints.keep(ended.trial)
+        try:
+            self._optimizer.tell_many([(e.trial.number, e.outcome) for e in self._unsaved if e.outcome is not None])
+            for ended in self._unsaved:
+                if ended.outcome is None:
+                    self._optimizer.lose(ended.trial.number, ended.reason)
+        except JournalUnavailable as error:
+            self._pause(error)
+            return
+        settled, self._unsaved = self._unsaved, []
+        self._settle(settled)
+        if self._checkpoints is not None and any(history.brackets[b].rung != rung for b, rung in rungs.items()):
+            self._checkpoints.sweep(history)
+
+    def _settle(self, settled: Sequence[_Ended]) -> None:
+        """The journal has these results: put the checkpoints in order."""
+        for ended in settled:
+            ok = ended.outcome is not None and ended.outcome.ok
+            if ended.outcome is not None and not ok:
+                log.info("trial %d failed: %s", ended.trial.number, ended.outcome.error)
+            if self._checkpoints is not None and ended.outcome is not None:
+                (self._checkpoints.settle if ok else self._checkpoints.discard)(ended.trial)
+
+    def _pause(self, error: JournalUnavailable) -> None:
+        log.error("%s; no trial is started until the journal can be written again", error)
+        time.sleep(_TICK)
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed; pressed again it raises KeyboardInterrupt. Only the main thread can know."""
+    pressed = 0
+
+    def on_interrupt(*_: object) -> None:
+        nonlocal pressed
+        pressed += 1
+        if pressed > 1:
+            raise KeyboardInterrupt
+        log.warning("interrupted: finishing the running trials; press Ctrl-C again to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: pressed > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _files(directory: str | Path | None, journal: Journal, study: str) -> Iterator[Path]:
+    """The directory of a study's checkpoints and logs; a temporary one if nothing else is kept either."""
+    if directory is None and isinstance(journal, SqlJournal) and journal.path is not None:
+        directory = f"{journal.path}.files"
+    if directory is not None:
+        # A study may be called anything; as a path it is one plain component.
+        name = quote(study, safe="").replace(".", "%2E")
+        yield Path(directory).absolute() / name
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="bohb-"))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

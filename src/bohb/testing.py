@@ -1,0 +1,186 @@
+"""Contract suites: what every journal must do, as pytest classes to subclass.
+
+class TestMyJournal(DurableJournalContract):
+    @pytest.fixture
+    def journal_factory(self, tmp_path):
+        return lambda study="study": MyJournal(tmp_path, study)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bohb.core.events import (
+    BudgetsRaised,
+    ConfigGiven,
+    Event,
+    ObservationAdded,
+    StudyCreated,
+    TrialFinished,
+    TrialLost,
+    TrialStarted,
+)
+from bohb.core.trial import Origin, Outcome, Status, Trial
+from bohb.errors import Conflict, InvalidArgument
+from bohb.journal.base import Journal
+
+JournalFactory = Callable[..., Journal]
+
+_AWKWARD = "é ∀ 🦉 \0 \ud800 \u2028 \" ' \\ </script> %s :name ? \n"
+
+
+def example_events() -> list[Event]:
+    """One event of each kind at least, in an order a study could have, with values that are awkward to store."""
+    config = {"lr": 5e-324, "units": 2**70, "flag": True, "none": None, _AWKWARD: _AWKWARD, "half": 0.1}
+    trial = Trial(0, config, 1.0, 0, 0, 0, 2**63, Origin.RANDOM)
+    again = Trial(0, config, 1.0, 0, 0, 0, 2**63, Origin.RANDOM, attempt=2)
+    promoted = Trial(1, config, 3.0, 0, 0, 1, 2**63, Origin.PROMOTED, 1.0, reason={"rank": 1, "losses": [0.5, 1.5]})
+    info = {"nested": {"list": [1, 2.5, None, "x"], "empty": {}}, "loss": "nan"}
+    ok = Outcome(
+        Status.OK, -0.0, info=info, cost=1e308, started=1.7e9, finished=1.7e9 + 1e-6, curve=((1.0, 2.0),), worker="a/1"
+    )
+    crashed = Outcome(Status.CRASHED, error="ValueError: " + _AWKWARD, traceback="T\n" * 100, output=_AWKWARD)
+    return [
+        StudyCreated({"name": _AWKWARD}, (1.0, 3.0, 9.0), 3.0, 7, {"random_fraction": 1 / 3}, "0.1.0", time=1.7e9),
+        ConfigGiven(0, config),
+        ObservationAdded(0, {"lr": 0.1}, 9.0, None, "older study"),
+        ObservationAdded(1, {}, 9.0, -1e-300),
+        TrialStarted(trial, time=1.7e9, runner="host:1"),
+        TrialLost(0, 1, "the worker disappeared", time=1.7e9),
+        TrialStarted(again),
+        TrialFinished(0, ok),
+        BudgetsRaised((1.0, 3.0, 9.0, 27.0), 5),
+        TrialStarted(promoted),
+        TrialFinished(1, crashed),
+    ]
+
+
+def numbered_events(count: int, first: int = 0) -> list[Event]:
+    """Many events that differ, for tests that care about their number rather than their contents."""
+    return [ConfigGiven(index, {"x": index / 7}) for index in range(first, first + count)]
+
+
+class JournalContract:
+    """What `Journal` promises. Subclasses give a fixture `journal_factory`.
+
+    Calling the factory opens the study of the given name ("study" by default); the storage is fresh for every test.
+    """
+
+    def test_a_new_journal_is_empty(self, journal_factory: JournalFactory) -> None:
+        assert list(journal_factory().read()) == []
+
+    def test_events_of_every_kind_come_back_equal_and_in_order(self, journal_factory: JournalFactory) -> None:
+        journal = journal_factory()
+        events = example_events()
+        journal.append(events[:1], after=0)
+        journal.append(events[1:], after=1)
+        assert list(journal.read()) == events
+
+    def test_reading_after_a_position_gives_the_rest(self, journal_factory: JournalFactory) -> None:
+        journal = journal_factory()
+        events = numbered_events(5)
+        journal.append(events, after=0)
+        assert [list(journal.read(after)) for after in range(7)] == [events[after:] for after in range(7)]
+
+    @pytest.mark.parametrize("after", [0, 2, 4, 100])
+    def test_appending_anywhere_but_at_the_end_conflicts_and_changes_nothing(
+        self, journal_factory: JournalFactory, after: int
+    ) -> None:
+        journal = journal_factory()
+        events = numbered_events(3)
+        journal.append(events, after=0)
+        with pytest.raises(Conflict):
+            journal.append(numbered_events(2, first=10), after=after)
+        assert list(journal.read()) == events
+
+    def test_appending_nothing_changes_nothing(self, journal_factory: JournalFactory) -> None:
+        journal = journal_factory()
+        journal.append([], after=0)
+        journal.append(numbered_events(2), after=0)
+        journal.append([], after=2)
+        with pytest.raises(Conflict):
+            journal.append([], after=1)
+        assert list(journal.read()) == numbered_events(2)
+
+
+class DurableJournalContract(JournalContract):
+    """What a journal that outlives its process promises besides."""
+
+    def test_what_was_appended_is_there_after_reopening(self, journal_factory: JournalFactory) -> None:
+        with _closing(journal_factory()) as journal:
+            journal.append(example_events(), after=0)
+        with _closing(journal_factory()) as journal:
+            assert list(journal.read()) == example_events()
+            journal.append(numbered_events(1, first=50), after=len(example_events()))
+            assert list(journal.read(len(example_events()))) == numbered_events(1, first=50)
+
+    def test_studies_in_one_store_do_not_mix(self, journal_factory: JournalFactory) -> None:
+        for study, count in {"a": 3, "b": 2, "A": 1}.items():
+            with _closing(journal_factory(study)) as journal:
+                journal.append(numbered_events(count), after=0)
+        for study, count in {"a": 3, "b": 2, "A": 1, "c": 0}.items():
+            with _closing(journal_factory(study)) as journal:
+                assert list(journal.read()) == numbered_events(count)
+
+    def test_repeating_an_append_whose_answer_was_lost_has_no_second_effect(
+        self, journal_factory: JournalFactory
+    ) -> None:
+        journal = journal_factory()
+        events = example_events()
+        journal.append(events[:3], after=0)
+        journal.append(events[3:], after=3)
+        journal.append(events[3:], after=3)
+        journal.append(events[:3], after=0)
+        assert list(journal.read()) == events
+
+    def test_repeating_an_append_with_other_contents_conflicts(self, journal_factory: JournalFactory) -> None:
+        journal = journal_factory()
+        journal.append([ConfigGiven(0, {"x": 1}), ConfigGiven(1, {"x": 1})], after=0)
+        for other in (
+            [ConfigGiven(0, {"x": 1}), ConfigGiven(1, {"x": 2})],
+            [ConfigGiven(1, {"x": 1}), ConfigGiven(0, {"x": 1})],
+            [ConfigGiven(0, {"x": 1}), ConfigGiven(1, {"x": 1}), ConfigGiven(2, {})],
+        ):
+            with pytest.raises(Conflict):
+                journal.append(other, after=0)
+        assert len(journal.read()) == 2
+
+    def test_a_key_is_stored_once_and_the_whole_group_is_refused(self, journal_factory: JournalFactory) -> None:
+        journal = journal_factory()
+        journal.append(numbered_events(3), after=0)
+        with pytest.raises(Conflict):
+            journal.append([*numbered_events(2, first=3), ConfigGiven(1, {"x": "again"})], after=3)
+        assert list(journal.read()) == numbered_events(3)
+        journal.append(numbered_events(2, first=3), after=3)
+        assert list(journal.read()) == numbered_events(5)
+
+    @pytest.mark.parametrize(
+        "study", ["", "a\0b", "x" * 201, "x" * 2**20, "two\nlines", "\x1b[31m", "\ud800", "\u2028"]
+    )
+    def test_a_hostile_study_name_is_refused(self, journal_factory: JournalFactory, study: str) -> None:
+        with pytest.raises(InvalidArgument, match="study="):
+            journal_factory(study)
+
+    @pytest.mark.parametrize(
+        "study", ["<script>alert(1)</script>", "../../etc/passwd", "';DROP TABLE event;--", '"', "%s :of ?", "🦉" * 200]
+    )
+    def test_an_odd_study_name_is_just_text(self, journal_factory: JournalFactory, study: str) -> None:
+        with _closing(journal_factory(study)) as journal:
+            journal.append(numbered_events(2), after=0)
+        with _closing(journal_factory(study)) as journal:
+            assert list(journal.read()) == numbered_events(2)
+
+
+class _closing:  # noqa: N801 - like contextlib.closing, for journals that need no closing too
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+
+    def __enter__(self) -> Journal:
+        return self.journal
+
+    def __exit__(self, *_: object) -> None:
+        close = getattr(self.journal, "close", None)
+        if close is not None:
+            close()

