@@ -75,6 +75,17 @@ def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
     return events
 
 
+def space_to_fold(stored: Sequence[Event], wanted: StudyCreated, space: Space) -> Space:
+    """The space that stored events belong to: the given one, unless another one is stored.
+
+    A study with another space will be refused, but first its events must be read to list all the differences.
+    """
+    first = stored[0] if stored else None
+    if isinstance(first, StudyCreated) and _space_differences(first.space, wanted.space):
+        return Space.from_json(first.space)
+    return space
+
+
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
     """What has to be stored before a study goes on as `wanted`.
 

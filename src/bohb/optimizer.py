@@ -33,6 +33,7 @@ from bohb.creation import (
     continue_events,
     given_events,
     observed_events,
+    space_to_fold,
     study_budgets,
     study_seed,
 )
@@ -98,7 +99,9 @@ class BOHB:
             version=__version__,
             time=clock(),
         )
-        self._attach(MemoryJournal() if journal is None else journal, compiled, max_brackets, clock)
+        journal = MemoryJournal() if journal is None else journal
+        stored = journal.read(0)
+        self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock)
         if self.history.created is not None:
             self._append(continue_events(self.history, created, seed is not None))
             return
@@ -121,7 +124,7 @@ class BOHB:
         if space is None:
             space = Space.from_json(events[0].space)
         study = cls.__new__(cls)
-        study._attach(journal, space if isinstance(space, Space) else Space(space), max_brackets, clock)
+        study._attach(journal, events, space if isinstance(space, Space) else Space(space), max_brackets, clock)
         return study
 
     @classmethod
@@ -131,14 +134,22 @@ class BOHB:
         """The optimizer that has seen these events."""
         return cls.from_journal(MemoryJournal(events), space)
 
-    def _attach(self, journal: Journal, space: Space, max_brackets: int | None, clock: Callable[[], float]) -> None:
+    def _attach(
+        self,
+        journal: Journal,
+        events: Sequence[Event],
+        space: Space,
+        max_brackets: int | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """Take up a journal that holds these events."""
         if max_brackets is not None and max_brackets < 1:
             raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
         self.max_brackets = max_brackets
         self._journal = journal
         self._compiled = space
         self._clock = clock
-        self._restart()
+        self._fold(events)
 
     def ask(self) -> Trial:
         """The next trial to run. There always is one, unless `max_brackets` or a finite space sets an end.
@@ -378,14 +389,14 @@ class BOHB:
             if events:
                 self._journal.append(events, after)
         except BohbError:
-            self._restart()
+            self._fold(self._journal.read(0))
             raise
 
-    def _restart(self) -> None:
-        """Fold the journal from its beginning."""
+    def _fold(self, events: Sequence[Event]) -> None:
+        """Begin with these events and nothing else."""
         self._model = None
         self._failures = None
-        self.history = History(self._compiled).extend(self._journal.read(0))
+        self.history = History(self._compiled).extend(events)
 
 
 def _describe(outcome: Outcome) -> str:

@@ -199,6 +199,7 @@ class _Run:
                 stopped = self._loop(interrupted)
             kill = False
         except KeyboardInterrupt:
+            self._executor.shutdown(kill=True)  # first, so that what is waited for can only be what has ended
             self._unsaved += [self._ended(done) for done in self._executor.wait(0)]
             self._save()
             stopped = "interrupted twice; unfinished trials will run when the study is resumed"

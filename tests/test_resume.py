@@ -1,0 +1,160 @@
+"""A study with a journal continues where it stopped, or says why it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ConfigSpace import ConfigurationSpace, EqualsCondition
+
+import bohb
+from bohb import BOHB, minimize, replay
+from bohb.core.events import TrialFinished, TrialStarted
+from bohb.errors import InvalidArgument, JournalBusy, StudyMismatch
+from bohb.journal import MemoryJournal, SqlJournal, study_names
+from tests import objectives
+from tests.objectives import SPACE
+
+
+def run(journal: Any, objective: Any = objectives.quadratic, space: Any = SPACE, **keywords: Any) -> bohb.Study:
+    defaults = {"min_budget": 1, "max_budget": 9, "seed": 0, "progress": False}
+    return minimize(objective, space, journal=journal, **{**defaults, **keywords})
+
+
+def decisions(study: bohb.Study) -> list[Any]:
+    return [(t.number, t.config, t.budget, t.seed, t.origin, t.reason) for t in study.history.trials.values()]
+
+
+def test_stopping_and_resuming_makes_the_decisions_of_an_uninterrupted_run(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole.db", max_trials=90)
+    for n in (1, 7, 30, 31, 90):
+        parts = run(tmp_path / "parts.db", max_trials=n)
+        assert len(parts.history.trials) == n
+    assert decisions(parts) == decisions(whole)
+    assert [o.loss for o in parts.history.outcomes.values()] == [o.loss for o in whole.history.outcomes.values()]
+    assert len(parts.history.sessions) == 5
+
+
+def test_a_finished_study_has_nothing_left_to_run(tmp_path: Path) -> None:
+    first = run(tmp_path / "a.db", max_trials=20)
+    again = run(tmp_path / "a.db", objective=objectives.failing, max_trials=20)
+    assert decisions(again) == decisions(first)
+    assert again.stopped == "max_trials=20 reached"
+
+
+def test_the_seed_need_not_be_repeated(tmp_path: Path) -> None:
+    run(tmp_path / "a.db", max_trials=5, seed=None)
+    assert len(run(tmp_path / "a.db", max_trials=9, seed=None).history.trials) == 9
+
+
+def test_several_studies_share_a_journal_by_name(tmp_path: Path) -> None:
+    one = run(tmp_path / "a.db", study="one", max_trials=5)
+    two = run(tmp_path / "a.db", study="<b>../two", max_trials=7, seed=1)
+    assert (len(one.history.trials), len(two.history.trials)) == (5, 7)
+    assert study_names(tmp_path / "a.db") == ["<b>../two", "one"]
+    assert {path.name for path in (tmp_path / "a.db.files").iterdir()} == {"one", "%3Cb%3E%2E%2E%2Ftwo"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 1}, "seed: stored 0, given 1"),
+        ({"max_budget": 10}, r"budgets: stored \[1.0, 3.0, 9.0\], given \[1.1"),
+        ({"max_budget": 3}, r"budgets: stored \[1.0, 3.0, 9.0\], given \[1.0, 3.0\]"),
+        ({"min_budget": 3}, "budgets: stored"),
+        ({"eta": 9}, "eta: stored 3, given 9"),
+        ({"random_fraction": 0.5}, "random_fraction: stored 0.33333.*, given 0.5"),
+        ({"space": {"x": (0.0, 2.0), "y": (0.0, 1.0)}}, "'x': upper stored 1.0, given 2.0"),
+        ({"space": {"x": (0.0, 1.0)}}, "'y': only in the stored space"),
+        ({"space": {**SPACE, "z": [1, 2]}}, "'z': only in the given space"),
+    ],
+)
+def test_other_arguments_are_refused_with_the_differences(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    run(tmp_path / "a.db", max_trials=3)
+    with pytest.raises(StudyMismatch, match=message):
+        run(tmp_path / "a.db", max_trials=5, **change)
+    assert len(run(tmp_path / "a.db", max_trials=5).history.trials) == 5
+
+
+def test_all_differences_are_listed_at_once(tmp_path: Path) -> None:
+    run(tmp_path / "a.db", max_trials=3)
+    with pytest.raises(StudyMismatch) as caught:
+        run(tmp_path / "a.db", seed=5, max_budget=4, space={"x": [1, 2]})
+    assert all(word in str(caught.value) for word in ("seed", "budgets", "'x'", "'y'", "warm_start"))
+
+
+def test_conditions_are_part_of_the_space() -> None:
+    def space(value: str) -> ConfigurationSpace:
+        cs = ConfigurationSpace({"a": ["p", "q"], "b": (0.0, 1.0)})
+        cs.add(EqualsCondition(cs["b"], cs["a"], value))
+        return cs
+
+    journal = MemoryJournal()
+    BOHB(space("p"), budgets=[1], seed=0, journal=journal)
+    BOHB(space("p"), budgets=[1], seed=0, journal=journal)
+    with pytest.raises(StudyMismatch, match="conditions"):
+        BOHB(space("q"), budgets=[1], seed=0, journal=journal)
+
+
+def test_max_budget_can_be_raised_by_whole_factors_of_eta(tmp_path: Path) -> None:
+    before = run(tmp_path / "a.db", max_trials=40)
+    study = run(tmp_path / "a.db", max_trials=200, max_budget=81)
+    assert decisions(study)[:40] == decisions(before)
+    assert study.history.budgets == (1, 3, 9, 27, 81)
+    opened = {t.bracket for t in before.history.trials.values()}
+    new = [t for t in study.history.trials.values() if t.bracket not in opened]
+    assert new[0].budget == 1
+    assert max(t.budget for t in new) == 81
+    assert all(t.budget <= 9 for t in study.history.trials.values() if t.bracket in opened)
+    again = run(tmp_path / "a.db", max_trials=210, max_budget=81)
+    assert decisions(again)[:200] == decisions(study)
+    assert replay(tmp_path / "a.db").exact
+
+
+def test_a_second_runner_is_refused_by_name(tmp_path: Path) -> None:
+    with SqlJournal(tmp_path / "a.db") as journal:
+        BOHB(SPACE, budgets=[1], seed=0, journal=journal)
+        with pytest.raises(JournalBusy, match="process"):
+            run(tmp_path / "a.db", max_trials=3)
+
+
+def test_first_configurations_and_warm_starts_are_stored(tmp_path: Path) -> None:
+    earlier = run(None, max_trials=30)
+    given = [{"x": 0.5, "y": 0.5}]
+    run(tmp_path / "a.db", max_trials=4, initial_configs=given, warm_start=earlier.history)
+    study = run(tmp_path / "a.db", max_trials=8)
+    assert study.history.trials[0].config == given[0]
+    assert study.history.n_observed == 30
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_decision_of_a_parallel_study_follows_from_its_events(seed: int, tmp_path: Path) -> None:
+    """Twenty random parallel studies, the workers' timing being real; zero differences."""
+    space: Any = [SPACE, {"a": (1, 5), "b": ["x", "y", "z"]}, {**SPACE, "c": ["p", "q"]}][seed % 3]
+    objective = objectives.half_nan if seed % 3 == 0 else _by_hash
+    run(tmp_path / "a.db", objective, space, seed=seed, workers=2 + seed % 3, max_trials=60)
+    report = replay(tmp_path / "a.db")
+    assert report.difference is None
+    assert report.decisions >= 40
+
+
+def _by_hash(trial: bohb.Trial) -> float:
+    return hash(json.dumps(trial.config, sort_keys=True) + str(trial.budget)) % 1000 / 1000
+
+
+def test_replay_names_the_first_difference() -> None:
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, random_fraction=1)
+    for _ in range(30):
+        study.tell(study.ask(), 0.5)
+    events = list(study.events)
+    index = max(i for i, e in enumerate(events) if isinstance(e, TrialFinished) and e.number == 6)
+    assert isinstance(events[index], TrialFinished)
+    forged = [*events[:index], TrialFinished(6, bohb.Outcome(bohb.Status.OK, loss=0.1)), *events[index + 1 :]]
+    report = replay(forged)
+    assert not report.exact
+    first = next(i for i, e in enumerate(events) if isinstance(e, TrialStarted) and e.trial.origin == "promoted")
+    assert str(report.difference).startswith(f"event {first}:")
+    with pytest.raises(InvalidArgument, match="nothing to replay"):
+        replay([])
