@@ -1,6 +1,6 @@
 """Ask and tell: a loop of one's own around BOHB, here with three threads.
 
-    python examples/ask_and_tell.py [seed]
+python examples/ask_and_tell.py [seed]
 """
 
 from __future__ import annotations

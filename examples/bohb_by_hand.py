@@ -41,7 +41,7 @@ def branin(x: float, y: float) -> float:
 
 def evaluate(rng: np.random.Generator, vector: Array, budget: float) -> float:
     """f̃(x, b): what one sees for the budget b (§3.2)."""
-    return branin(**SPACE.decode(vector)) + rng.normal(scale=5 / budget)
+    return branin(**SPACE.decode(vector)) + rng.normal(scale=2 / budget)
 
 
 def random_vector(rng: np.random.Generator) -> Array:
@@ -86,8 +86,8 @@ def successive_halving(rng: np.random.Generator, bracket: Bracket, data: Data) -
             vectors.append(vector)
             origins.append(origin)
         best = min(losses)
-        row = {"budget": rung.budget, "size": rung.size, "model": origins.count("model"), "loss": best[0]}
-        report.append({**row, "config": SPACE.decode(vectors[best[1]])})
+        row = {"budget": rung.budget, "origins": origins, "loss": best[0], "config": SPACE.decode(vectors[best[1]])}
+        report.append(row)
         if i + 1 < len(rungs):
             chosen = [vectors[number] for number in top_k(losses, rungs[i + 1].size)]  # line 4
     return report
@@ -102,10 +102,8 @@ def main(seed: int = 0, rounds: int = 4) -> dict[str, Any]:
     for number, bracket in enumerate(hyperband(budgets, ETA) * rounds):  # line 2: s = s_max … 0, again and again
         for rung in successive_halving(rng, bracket, data):  # lines 3 and 4
             rungs.append({"bracket": number, **rung})
-            print(
-                f"bracket {number:2d}  budget {rung['budget']:4g}  {rung['size']:2d} configurations "
-                f"({rung['model']:2d} by the model)  best loss {rung['loss']:8.4f}"
-            )
+            origins = {o: rung["origins"].count(o) for o in ("random", "model", "promoted")}
+            print(f"bracket {number:2d}  budget {rung['budget']:4g}  {origins}  lowest loss {rung['loss']:8.4f}")
     best = min((rung for rung in rungs if rung["budget"] == budgets[-1]), key=lambda rung: float(rung["loss"]))
     regret = branin(**best["config"]) - MINIMUM
     print(f"best: {best['config']}, {regret:.4f} above the minimum")

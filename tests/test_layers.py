@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "stopping": {"core", "errors"},
     "progress": {"core", "errors", "stopping"},
     "study": {"core", "errors"},
-    "replaying": {"optimizer", "journal", "core", "errors"},
+    "replaying": {"journal", "core", "errors"},
     "runner": {
         "optimizer", "executors", "journal", "core", "errors", "checkpoints", "stopping", "progress", "study",
     },

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bohb._version import __version__
-from bohb.core.decide import Restart, StartPromotion, StartSample, decide, twin
-from bohb.core.events import (
-    Event,
-    RungCut,
-    SessionStarted,
-    StudyCreated,
-    TrialFinished,
-    TrialLost,
-    TrialStarted,
-)
-from bohb.core.failures import Failures, fit_failures
-from bohb.core.halving import Done, Wait
+from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
 from bohb.core.history import History, Result
 from bohb.core.plan import Plan, plan
-from bohb.core.sampler import Model, Proposal, fit_model, min_points, model_budget, propose
+from bohb.core.sampler import Model
 from bohb.core.settings import PAPER, Settings
 from bohb.core.space import Space
-from bohb.core.trial import Origin, Outcome, Trial, outcome_of
+from bohb.core.starting import Now, Starter, restart_lost
+from bohb.core.trial import Outcome, Trial, outcome_of
 from bohb.creation import (
     changed_settings,
     continue_events,
@@ -68,8 +55,6 @@ class BOHB:
     """
 
     history: History
-    _model: Model | None
-    _failures: Failures | None
 
     def __init__(
         self,
@@ -150,6 +135,8 @@ class BOHB:
         self._compiled = space
         self._clock = clock
         self._fold(events)
+        self._earlier = self.history.seconds
+        self._began: float | None = None  # by the monotonic clock, once a runner is at work
 
     def ask(self) -> Trial:
         """The next trial to run. There always is one, unless `max_brackets` or a finite space sets an end.
@@ -174,7 +161,7 @@ class BOHB:
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = self._restart_lost() if enough() else self.next_events()
+            new = restart_lost(self.history, self._now()) if enough() else self.next_events()
             if not new:
                 break
             self.history.extend(new)
@@ -199,7 +186,7 @@ class BOHB:
             before = self.history.outcomes.get(number, told.get(number))
             if before is None:
                 told[number] = outcome
-                events.append(TrialFinished(number, outcome))
+                events.append(TrialFinished(number, outcome, self._now().elapsed))
             elif not before.same_effect(outcome):
                 raise AlreadyTold(
                     f"trial {number} has already ended with {_describe(before)}; {_describe(outcome)} is not recorded"
@@ -222,6 +209,7 @@ class BOHB:
             TrialLost(n, trial.attempt, "the runner stopped while it ran", self._clock(), counts=False)
             for n, trial in self.history.running.items()
         ]
+        self._began = time.monotonic()
         self._append([SessionStarted(len(self.history.sessions), runner, self._clock()), *orphans])
 
     @property
@@ -255,113 +243,11 @@ class BOHB:
 
     def model(self) -> Model | None:
         """The densities that the next model-based proposal would use, or None while there are too few results."""
-        n_min = min_points(self.space, self.settings)
-        budget = model_budget(self.history.observations, n_min, self.settings)
-        if budget is None:
-            return None
-        d_b = self.history.observations[budget]
-        if self._model is None or (self._model.budget, self._model.n) != (budget, len(d_b)):
-            self._model = fit_model(self.space, budget, d_b, self.settings)
-        return self._model
-
-    def failures(self) -> Failures | None:
-        """Where evaluations fail, as far as is known; None while none did."""
-        history = self.history
-        if not self.settings.avoid_failures or not history.recent_failed:
-            return None
-        n = sum(len(d_b) for d_b in history.observations.values())
-        if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
-            n_min = min_points(self.space, self.settings)
-            self._failures = fit_failures(
-                self.space.kernels,
-                history.recent_ok,
-                history.recent_failed,
-                n - history.n_failed,
-                history.n_failed,
-                n_min,
-            )
-        return self._failures
+        return self._starter.model()
 
     def next_events(self) -> list[Event]:
-        """The events that start the next trial, or that make room for it; none if nothing can start."""
-        match decide(self.history, self.max_brackets):
-            case Restart(trial):
-                return self._start_again(trial)
-            case StartSample() as start:
-                return self._start_sample(start)
-            case StartPromotion() as start:
-                return self._start_promotion(start)
-            case Wait() | Done():
-                return []
-
-    def _restart_lost(self) -> list[Event]:
-        lost = [self.history.pending[number] for number in self.history.lost]
-        return self._start_again(min(lost, key=lambda trial: (trial.budget, trial.number))) if lost else []
-
-    def _start_again(self, trial: Trial) -> list[Event]:
-        return [TrialStarted(replace(trial, attempt=trial.attempt + 1), self._clock())]
-
-    def _start_sample(self, start: StartSample) -> list[Event]:
-        number = len(self.history.trials)
-        assert self.history.created is not None
-        seed = self.history.created.seed
-        proposal = self._propose(np.random.default_rng([seed, number]), start.budget)
-        if proposal is None:
-            return self._cut(start)
-        trial = Trial(
-            number=number,
-            config=proposal.config,
-            budget=start.budget,
-            config_id=number,
-            bracket=start.bracket,
-            rung=start.rung,
-            seed=int(np.random.default_rng([seed, number, 1]).integers(2**31)),
-            origin=proposal.origin,
-            reason=proposal.reason,
-        )
-        return [TrialStarted(trial, self._clock())]
-
-    def _propose(self, rng: np.random.Generator, budget: float) -> Proposal | None:
-        if self.history.given:
-            return Proposal(self.history.given[0], Origin.GIVEN)
-        if not self.space.finite or self.settings.duplicates:
-            return propose(rng, self.space, self.settings, self.model, failures=self.failures)
-        evaluated = self.history.evaluated
-
-        def new(config: Mapping[str, Any]) -> bool:
-            return (self.history.key(config), budget) not in evaluated
-
-        return propose(rng, self.space, self.settings, self.model, new, self.failures)
-
-    def _cut(self, start: StartSample) -> list[Event]:
-        """Nothing new is left on this budget: end the rung, unless whole rounds of brackets have come to nothing."""
-        empty = 0
-        for bracket in reversed(self.history.brackets):
-            if not bracket.empty:
-                break
-            empty += 1
-        return [] if empty >= len(self.history.round) else [RungCut(start.bracket, start.rung)]
-
-    def _start_promotion(self, start: StartPromotion) -> list[Event]:
-        before = self.history.trials[start.number]
-        number = len(self.history.trials)
-        reason: dict[str, Any] = {"from_trial": start.number, "loss": self.history.outcomes[start.number].loss}
-        known = twin(self.history, start.number, start.budget)
-        if known is not None:
-            reason["reuses"] = known
-        trial = replace(
-            before,
-            number=number,
-            budget=start.budget,
-            bracket=start.bracket,
-            rung=start.rung,
-            origin=Origin.PROMOTED,
-            previous_budget=before.budget,
-            attempt=1,
-            reason=reason,
-        )
-        started = TrialStarted(trial, self._clock())
-        return [started] if known is None else [started, TrialFinished(number, self.history.outcomes[known])]
+        """The events that `ask` would store next; none if nothing can start."""
+        return self._starter.next_events(self._now(), self.max_brackets)
 
     def _known(self, trial: Trial | int) -> int:
         number = trial.number if isinstance(trial, Trial) else trial
@@ -373,9 +259,13 @@ class BOHB:
             raise UnknownTrial(f"trial {number} of this study has another configuration; is it from another study?")
         return number
 
-    def absorb(self, events: Sequence[Event]) -> None:
-        """Store events that were decided elsewhere, and fold them."""
-        self._append(events)
+    @property
+    def seconds(self) -> float:
+        """How long the study has been at work, earlier sessions included."""
+        return self.history.seconds if self._began is None else self._earlier + time.monotonic() - self._began
+
+    def _now(self) -> Now:
+        return Now(self._clock(), None if self._began is None else self.seconds)
 
     def _append(self, events: Sequence[Event]) -> None:
         """Store events, then fold them: nothing is decided from what is not durable."""
@@ -394,9 +284,8 @@ class BOHB:
 
     def _fold(self, events: Sequence[Event]) -> None:
         """Begin with these events and nothing else."""
-        self._model = None
-        self._failures = None
         self.history = History(self._compiled).extend(events)
+        self._starter = Starter(self.history)
 
 
 def _describe(outcome: Outcome) -> str:

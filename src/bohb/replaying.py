@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bohb.core.events import Event, RungCut, TrialFinished, TrialStarted
+from bohb.core.history import History
+from bohb.core.starting import Now, Starter, restart_lost
 from bohb.errors import InvalidArgument
-from bohb.journal import Journal, MemoryJournal, SqlJournal, open_journal
-from bohb.optimizer import BOHB
+from bohb.journal import Journal, SqlJournal, open_journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +35,39 @@ def replay(source: str | Path | Journal | Iterable[Event], study: str = "study")
 
     source: a journal (a path, a URL or an object), or the events themselves.
     """
-    if isinstance(source, str | Path):
-        journal = open_journal(source, study, read_only=True)
-        events = list(journal.read(0))
-        if isinstance(journal, SqlJournal):
-            journal.close()
-    else:
-        events = list(source.read(0) if hasattr(source, "read") else source)
+    events = _events(source, study)
     if not events:
         raise InvalidArgument(f"there is nothing to replay: {source!r} has no events")
-    memory = MemoryJournal(events[:1])
-    optimizer = BOHB.from_journal(memory, clock=lambda: 0.0)
-    decisions = 0
-    position = 1
+    history = History()
+    starter = Starter(history)
+    decisions = position = 0
     while position < len(events):
-        event = events[position]
-        size = 1
-        if isinstance(event, TrialStarted | RungCut):
-            expected = optimizer.next_events()
-            size = max(1, len(expected))
-            stored = events[position : position + size]
-            if [_decided(e) for e in expected] != [_decided(e) for e in stored]:
-                return Replay(decisions, f"event {position}: stored {stored}, decided {expected}")
+        taken = events[position : position + 1]
+        if isinstance(taken[0], TrialStarted | RungCut):
+            decided = starter.next_events(Now())
+            taken = events[position : position + len(decided)] if decided else taken
+            # Once a limit is reached, only trials that lost their worker are started, whatever else is ready.
+            if not _same(decided, taken) and not _same(restart_lost(history, Now()), taken):
+                return Replay(decisions, f"event {position}: stored {taken}, decided {decided}")
             decisions += 1
-        optimizer.absorb(events[position : position + size])
-        position += size
+        history.extend(taken)
+        position += len(taken)
     return Replay(decisions, None)
+
+
+def _events(source: str | Path | Journal | Iterable[Event], study: str) -> list[Event]:
+    if isinstance(source, str | Path):
+        journal = open_journal(source, study, read_only=True)
+        try:
+            return list(journal.read(0))
+        finally:
+            if isinstance(journal, SqlJournal):
+                journal.close()
+    return list(source) if isinstance(source, Iterable) else list(source.read(0))
+
+
+def _same(decided: list[Event], stored: list[Event]) -> bool:
+    return [_decided(event) for event in decided] == [_decided(event) for event in stored]
 
 
 def _decided(event: Event) -> object:

@@ -183,12 +183,6 @@ class _Run:
         self._progress = progress
         self._running: dict[int, Trial] = {}
         self._unsaved: list[_Ended] = []  # results that the journal has not taken yet
-        self._earlier_seconds = optimizer.history.seconds
-        self._began = time.monotonic()
-
-    @property
-    def _seconds(self) -> float:
-        return self._earlier_seconds + time.monotonic() - self._began
 
     def run(self) -> Study:
         """Ask, wait, tell."""
@@ -207,7 +201,7 @@ class _Run:
             self._executor.shutdown(kill)
         log.info("stopped: %s", stopped)
         if self._progress is not None:
-            self._progress.update(self._optimizer.history, self._seconds, final=True)
+            self._progress.update(self._optimizer.history, self._optimizer.seconds, final=True)
         return Study(self._optimizer.history, stopped)
 
     def _loop(self, interrupted: Callable[[], bool]) -> str:
@@ -224,10 +218,10 @@ class _Run:
                 self._unsaved += [self._ended(done) for done in self._executor.wait(_TICK)]
             self._save()
             if self._progress is not None:
-                self._progress.update(self._optimizer.history, self._seconds)
+                self._progress.update(self._optimizer.history, self._optimizer.seconds)
 
     def _stop(self) -> str | None:
-        return reason_to_stop(self._limits, self._optimizer.history, self._seconds)
+        return reason_to_stop(self._limits, self._optimizer.history, self._optimizer.seconds)
 
     def _why_done(self) -> str:
         brackets = self._optimizer.max_brackets

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bohb import BOHB, replay
 from bohb.errors import JournalDamaged, JournalError
 from bohb.journal import SqlJournal, import_jsonl, study_names
 from bohb.testing import example_events, numbered_events
@@ -42,6 +43,17 @@ def test_a_database_of_format_1_can_be_continued(stored: Path) -> None:
 
 def test_a_text_file_of_format_1_has_its_known_contents() -> None:
     assert import_jsonl(ASSETS / "format-1.jsonl").events == example_events()
+
+
+def test_a_study_of_format_1_makes_its_decisions_again_and_goes_on() -> None:
+    """If this fails, everybody who resumes a study gets other trials than before: raise the format and say so."""
+    events = import_jsonl(ASSETS / "study-1.jsonl").events
+    report = replay(events)
+    assert report.difference is None
+    assert report.decisions == 92
+    study = BOHB.from_events(events)
+    assert {trial.origin for trial in study.history.trials.values()} == {"random", "model", "promoted"}
+    assert study.ask().number == 92
 
 
 @pytest.mark.parametrize("read_only", [True, False])

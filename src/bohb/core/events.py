@@ -84,8 +84,8 @@ class TrialStarted:
 
     kind: ClassVar[str] = "started"
     trial: Trial
-    time: float | None = None
-    runner: str = ""
+    time: float | None = None  # of the day, for people; nothing is decided from it
+    elapsed: float | None = None  # seconds the study had been at work, by a clock that cannot be set
 
     @property
     def key(self) -> str:
@@ -99,6 +99,7 @@ class TrialFinished:
     kind: ClassVar[str] = "finished"
     number: int
     outcome: Outcome
+    elapsed: float | None = None
 
     @property
     def key(self) -> str:

@@ -62,7 +62,8 @@ class History:
     pending: the ones handed out and not yet finished, by number.
     lost: those of them whose worker disappeared and that wait to be started again, in order.
     losses: how often a trial lost its worker.
-    sessions: when each runner took the study up and when it last did something, in seconds since the epoch.
+    sessions: who took the study up and when, each time.
+    seconds: how long runners have been at work, all sessions together.
     observations: D_b by budget, earlier studies' included.
     brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
         `ready_brackets` of those that have a trial to start.
@@ -89,7 +90,8 @@ class History:
         self.ready_brackets: dict[int, None] = {}
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
-        self.sessions: list[tuple[float, float]] = []
+        self.sessions: list[SessionStarted] = []
+        self.seconds = 0.0
         self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
         self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
@@ -141,11 +143,6 @@ class History:
         """The budgets now in force."""
         return tuple(rung.budget for rung in self._round[0].rungs)
 
-    @property
-    def seconds(self) -> float:
-        """How long runners have been at work, all sessions together."""
-        return sum(last - start for start, last in self.sessions)
-
     def alive(self) -> set[int]:
         """The config_ids that can still be promoted, and the incumbent's."""
         alive = {self.trials[n].config_id for index in self.open_brackets for n in self.brackets[index].alive()}
@@ -181,12 +178,13 @@ class History:
                 self._apply_started(event)
             case TrialFinished():
                 self._apply_finished(event.number, event.outcome)
+                self.seconds = max(self.seconds, event.elapsed or 0.0)
             case TrialLost():
                 self._apply_lost(event)
             case RungCut():
                 self._apply_cut(event.bracket)
             case SessionStarted():
-                self.sessions.append((event.time, event.time))
+                self.sessions.append(event)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -207,7 +205,7 @@ class History:
         trial = event.trial
         number = trial.number
         self.started[number] = event.time
-        self._active_at(event.time)
+        self.seconds = max(self.seconds, event.elapsed or 0.0)
         if number in self.pending:  # started again after its worker was lost
             self.lost.pop(number, None)
             self.trials[number] = self.pending[number] = replace(self.trials[number], attempt=trial.attempt)
@@ -253,19 +251,12 @@ class History:
         if event.counts:
             self.losses[event.number] = self.losses.get(event.number, 0) + 1
 
-    def _active_at(self, time: float | None) -> None:
-        """Somebody was at work at this time."""
-        if self.sessions and time is not None:
-            start, last = self.sessions[-1]
-            self.sessions[-1] = (start, max(last, time))
-
     def _apply_finished(self, number: int, outcome: Outcome) -> None:
         trial = self.pending.pop(number, None)
         if trial is None:
             raise JournalError(f"trial {number} finishes, but it is not running")
         self.lost.pop(number, None)
         self.outcomes[number] = outcome
-        self._active_at(outcome.finished)
         self.cost_reported += outcome.cost or 0.0
         if "reuses" not in trial.reason:
             self._observe(trial.budget, self.space.encode(trial.config), outcome.ranking_loss)
