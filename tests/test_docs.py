@@ -58,9 +58,6 @@ def _exists(dotted: str) -> bool:
         except ModuleNotFoundError:
             continue
         for name in parts[cut:]:
-            if not hasattr(found, name):
-                fields = getattr(found, "__annotations__", {})
-                return name in fields and name == parts[-1]
-            found = getattr(found, name)
-        return True
+            found = getattr(found, name, None)
+        return found is not None
     return False

@@ -1,0 +1,260 @@
+"""Faults of the runner: killed, interrupted, its disk full, its clock set, its journal taken."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bohb
+from bohb import BOHB, Limits, Status, minimize, replay
+from bohb.core.events import Event, TrialFinished, TrialLost, TrialStarted
+from bohb.errors import JournalUnavailable
+from bohb.executors.serial import SerialExecutor
+from bohb.journal import MemoryJournal, SqlJournal
+from tests import objectives
+from tests.objectives import SPACE
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def stored(path: Path) -> Sequence[Event]:
+    with SqlJournal(path, read_only=True) as journal:
+        return journal.read(0)
+
+
+def kill_until_done(
+    path: Path, trials: int, workers: int, seed: int, shortest: float, longest: float, most: int = 100
+) -> int:
+    out = subprocess.run(
+        [sys.executable, "-m", "tests.faults.coordinators"]
+        + [str(a) for a in (path, trials, workers, seed, shortest, longest, most)],
+        cwd=ROOT,
+        env={**os.environ, "BOHB_CALLS": f"{path}.calls"},
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert out.returncode == 0, out.stderr
+    return int(json.loads(out.stdout))
+
+
+def test_fifty_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "killed.db"
+    kills = kill_until_done(path, 250, 0, seed=1, shortest=0.0, longest=0.09)
+    assert kills >= 50
+    killed = BOHB.from_events(stored(path))
+    whole = minimize(objectives.quadratic, SPACE, min_budget=1, max_budget=9, seed=11, max_trials=250, progress=False)
+    mine = [(t.config, t.budget, t.seed, t.origin, t.reason) for t in killed.history.trials.values()]
+    theirs = [(t.config, t.budget, t.seed, t.origin, t.reason) for t in whole.history.trials.values()]
+    assert mine == theirs
+    assert {n: o.loss for n, o in killed.history.outcomes.items()} == {
+        n: o.loss for n, o in whole.history.outcomes.items()
+    }
+    assert killed.incumbent is not None
+    assert whole.incumbent is not None
+    assert (killed.incumbent.trial.number, killed.incumbent.loss) == (
+        whole.incumbent.trial.number,
+        whole.incumbent.loss,
+    )
+    calls = [tuple(json.loads(line)) for line in Path(f"{path}.calls").read_text().splitlines()]
+    assert len(calls) == len(set(calls)), "an attempt ran twice"
+    again = [number for number, attempt in calls if attempt > 1]
+    assert len(again) <= kills, "more was repeated than was running"
+    assert replay(path).exact
+
+
+def test_kills_of_a_parallel_study_lose_and_double_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "parallel.db"
+    kills = kill_until_done(path, 300, 3, seed=2, shortest=0.5, longest=2.0, most=12)
+    assert kills >= 3
+    events = stored(path)
+    finished = Counter(e.number for e in events if isinstance(e, TrialFinished))
+    assert finished == Counter(range(300))
+    started = Counter(e.trial.number for e in events if isinstance(e, TrialStarted))
+    lost = Counter(e.number for e in events if isinstance(e, TrialLost))
+    assert started == finished + lost
+    assert max(lost.values(), default=0) <= kills
+    assert replay(path).exact
+
+
+def test_a_runner_killed_with_its_trials_leaves_no_process_behind(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\nfrom bohb import minimize\nfrom tests.objectives import SPACE, until_file\n"
+        "minimize(until_file, SPACE, budgets=[1], workers=2, max_trials=9, progress=False)"
+    )
+    started = tmp_path / "started"
+    env = {**os.environ, "BOHB_STARTED": str(started), "BOHB_GO": str(tmp_path / "never"), "BOHB_MARK": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env=env) as runner:
+        try:
+            wait_for(lambda: started.exists() and len(started.read_text().split()) == 2)
+            assert len(marked(tmp_path)) >= 3
+        finally:
+            runner.kill()
+    wait_for(lambda: not marked(tmp_path), seconds=10)
+
+
+def marked(mark: Path) -> list[int]:
+    """The processes that inherited an environment variable."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and f"BOHB_MARK={mark}".encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_for(condition: Any, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def interrupted_study(tmp_path: Path, workers: int | None) -> tuple[subprocess.Popen[str], Path, Path]:
+    script = (
+        "from bohb import minimize\nfrom tests.objectives import SPACE, until_file\n"
+        f"s = minimize(until_file, SPACE, min_budget=1, max_budget=9, seed=0, workers={workers}, "
+        f"journal={str(tmp_path / 'a.db')!r}, max_trials=50, progress=False)\nprint(s.stopped)"
+    )
+    started, go = tmp_path / "started", tmp_path / "go"
+    env = {**os.environ, "BOHB_STARTED": str(started), "BOHB_GO": str(go)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    wait_for(lambda: started.exists() and len(started.read_text().split()) == (workers or 1))
+    return process, started, go
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_ctrl_c_once_finishes_the_running_trials(tmp_path: Path, workers: int | None) -> None:
+    process, started, go = interrupted_study(tmp_path, workers)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.05)  # let the signal arrive before the trials may end
+    go.touch()
+    out, _ = process.communicate(timeout=60)
+    assert out.strip() == "interrupted"
+    history = BOHB.from_events(stored(tmp_path / "a.db")).history
+    assert len(history.outcomes) == len(history.trials) == len(started.read_text().split()) == (workers or 1)
+    assert all(outcome.ok for outcome in history.outcomes.values())
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_ctrl_c_twice_stops_at_once_and_the_study_can_be_resumed(tmp_path: Path, workers: int | None) -> None:
+    process, _, go = interrupted_study(tmp_path, workers)
+    n_running = workers or 1
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.3)  # two presses, not one
+    os.killpg(process.pid, signal.SIGINT)
+    began = time.monotonic()
+    out, _ = process.communicate(timeout=60)
+    assert time.monotonic() - began < 10
+    assert out.startswith("interrupted twice")
+    history = BOHB.from_events(stored(tmp_path / "a.db")).history
+    assert len(history.pending) == n_running
+    go.touch()
+    study = minimize(
+        objectives.quadratic, SPACE, min_budget=1, max_budget=9, seed=0, journal=tmp_path / "a.db", max_trials=20
+    )
+    assert len(study.history.outcomes) == 20
+    assert {study.history.trials[n].attempt for n in range(n_running)} == {2}
+
+
+class FullJournal(MemoryJournal):
+    """A journal whose disk is full for a while."""
+
+    full = False
+    refused = 0
+
+    def append(self, events: Sequence[Event], after: int) -> None:
+        if self.full:
+            self.refused += 1
+            raise JournalUnavailable("the disk is full")
+        super().append(events, after)
+
+
+def test_while_the_journal_is_full_nothing_starts_and_nothing_is_lost(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = FullJournal()
+    ran: list[int] = []
+
+    def objective(trial: bohb.Trial) -> float:
+        ran.append(trial.number)
+        journal.full = trial.number == 4
+        return float(trial.number)
+
+    pauses: list[int] = []
+
+    def pause(_: float) -> None:
+        pauses.append(len(ran))
+        journal.full = len(pauses) < 3
+
+    monkeypatch.setattr("bohb.runner.time.sleep", pause)
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal)
+    with caplog.at_level(logging.ERROR, "bohb"):
+        study = bohb.run(optimizer, SerialExecutor(objective), Limits(max_trials=10))
+    assert pauses == [5, 5, 5], "no trial started while the journal was full"
+    assert "no trial is started until the journal can be written again" in caplog.text
+    assert ran == list(range(10))
+    assert [o.loss for o in study.history.outcomes.values()] == [float(n) for n in range(10)]
+    assert replay(journal.read(0)).exact
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_setting_the_clock_expires_nothing(jump: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = time.time
+    offset = [0.0]
+    monkeypatch.setattr("time.time", lambda: real() + offset[0])
+
+    def run(n: int) -> bohb.Study:
+        return minimize(
+            objectives.quadratic,
+            SPACE,
+            min_budget=1,
+            max_budget=9,
+            seed=0,
+            workers=1,
+            trial_seconds=30,
+            max_seconds=200,
+            max_trials=n,
+            journal=tmp_path / "a.db",
+            progress=False,
+        )
+
+    run(5)
+    offset[0] = jump
+    study = run(12)
+    assert study.stopped == "max_trials=12 reached"
+    assert {o.status for o in study.history.outcomes.values()} == {Status.OK}
+    assert 0 < study.history.seconds < 200
+
+
+def test_a_study_continues_from_every_prefix_of_its_events() -> None:
+    """Killed after any event: what was running is started again, and the rest goes on as it would have."""
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=3)
+    for _ in range(30):
+        trial = study.ask()
+        study.tell(trial, objectives.quadratic(trial))
+    events = study.events
+    for cut in range(1, len(events), 3):
+        resumed = BOHB.from_events(events[:cut])
+        resumed.begin_session("again")
+        while len(resumed.history.outcomes) < 30:
+            trial = resumed.ask()
+            resumed.tell(trial, objectives.quadratic(trial))
+        assert [t.config for t in resumed.history.trials.values()] == [t.config for t in study.history.trials.values()]
+        assert resumed.history.trajectory[-1].loss == study.history.trajectory[-1].loss
