@@ -179,6 +179,38 @@ def test_a_warm_start_teaches_the_model_but_fills_no_bracket() -> None:
         BOHB({"z": (0.0, 1.0)}, budgets=[1], warm_start=earlier)
 
 
+def test_a_warm_start_hands_on_everything_once_and_counts_as_no_failure_of_this_study() -> None:
+    first = run(BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=0), 0)
+    for _ in range(60):
+        trial = first.ask()
+        first.tell(trial, RuntimeError() if trial.number < 12 else trial.config["a"])
+    assert any("reuses" in t.reason for t in first.history.trials.values())
+    n = sum(len(d_b) for d_b in first.history.observations.values())
+    second = BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=1, warm_start=first)
+    third = BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=2, warm_start=second)
+    for study in (second, third):
+        assert sum(len(d_b) for d_b in study.history.observations.values()) == n
+        assert study.history.n_failed == 0
+        assert study.history.n_failures_known == 12
+
+
+def test_results_on_budgets_beyond_this_study_do_not_freeze_its_model() -> None:
+    larger = run(BOHB(SPACE, budgets=[27], seed=0), 30)
+    study = run(new(1, warm_start=larger), 60)
+    model = study.model()
+    assert model is not None
+    assert model.budget <= 9
+
+
+def test_what_an_objective_does_to_its_configuration_is_its_own_business() -> None:
+    study = new()
+    trial = study.ask()
+    before = dict(trial.config)
+    trial.config.clear()
+    study.tell(trial, 0.5)
+    assert study.history.trials[0].config == before
+
+
 def test_tell_takes_losses_dicts_outcomes_and_exceptions() -> None:
     study = new()
     for result, status in [
@@ -212,7 +244,7 @@ def test_telling_an_unknown_trial_is_refused() -> None:
     for bad in (5, -1, "0", None, True):
         with pytest.raises(UnknownTrial):
             study.tell(bad, 1.0)  # type: ignore[arg-type]
-    with pytest.raises(UnknownTrial, match="another configuration"):
+    with pytest.raises(UnknownTrial, match="another seed"):
         study.tell(other.ask(), 1.0)
 
 

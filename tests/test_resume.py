@@ -126,7 +126,7 @@ def test_first_configurations_and_warm_starts_are_stored(tmp_path: Path) -> None
     run(tmp_path / "a.db", max_trials=4, initial_configs=given, warm_start=earlier.history)
     study = run(tmp_path / "a.db", max_trials=8)
     assert study.history.trials[0].config == given[0]
-    assert study.history.n_observed == 30
+    assert len(study.history.observed) == 30
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -15,6 +15,7 @@ from rich.console import Console
 
 import bohb
 from bohb import BOHB, Limits, Origin, Status, Trial, minimize
+from bohb.checkpoints import Checkpoints
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Done, Lost
 from bohb.executors.serial import SerialExecutor
@@ -110,6 +111,50 @@ def test_bad_returns_become_failed_trials_with_a_message() -> None:
     for value, status in [(None, Status.BAD_RESULT), ("x", Status.BAD_RESULT), (math.nan, Status.DIVERGED)]:
         study = run(lambda t, value=value: value, max_trials=3)
         assert {o.status for o in study.history.outcomes.values()} == {status}
+
+
+@pytest.mark.parametrize("workers", [None, 1])
+def test_tuples_among_the_choices_stay_tuples(workers: int | None) -> None:
+    def objective(trial: Trial) -> float:
+        assert isinstance(trial.config["layers"], tuple)
+        return float(len(trial.config.pop("layers")))
+
+    study = run(objective, {"layers": [(64,), (32, 32)], "x": (0.0, 1.0)}, max_trials=15, workers=workers)
+    assert study.failures == []
+    assert study.incumbent is not None
+    assert study.incumbent.config["layers"] == (64,)
+
+
+def test_a_disk_that_cannot_hold_checkpoints_pauses_the_study_and_loses_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    prepare, keep = checkpoints.prepare, checkpoints.keep
+    trouble = {3: 2, 7: 1}  # how often preparing these trials fails
+
+    def failing_prepare(trial: Trial) -> Trial:
+        if trouble.get(trial.number, 0):
+            trouble[trial.number] -= 1
+            raise OSError(28, "No space left on device")
+        return prepare(trial)
+
+    def failing_keep(trial: Trial) -> None:
+        if trial.number == 5:
+            raise OSError(5, "Input/output error")
+        keep(trial)
+
+    monkeypatch.setattr(checkpoints, "prepare", failing_prepare)
+    monkeypatch.setattr(checkpoints, "keep", failing_keep)
+    monkeypatch.setattr("bohb.runner.time.sleep", lambda _: None)
+    study = bohb.run(
+        BOHB(SPACE, min_budget=1, max_budget=9, seed=0),
+        SerialExecutor(objectives.quadratic),
+        Limits(max_trials=13),
+        checkpoints,
+    )
+    assert [o.ok for o in study.history.outcomes.values()] == [True] * 13
+    assert trouble == {3: 0, 7: 0}
+    assert "the checkpoint of trial 5 is lost" in caplog.text
 
 
 def test_learning_curves_are_kept() -> None:

@@ -68,10 +68,14 @@ def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
     """The finished trials of earlier studies, checked against this space."""
     events: list[Event] = []
     for history in histories:
+        known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
         for number, outcome in history.outcomes.items():
             trial = history.trials[number]
-            space.encode(trial.config)
-            events.append(ObservationAdded(len(events), trial.config, trial.budget, outcome.loss, f"trial {number}"))
+            if "reuses" not in trial.reason:  # that one is the result of another trial
+                known.append((trial.config, trial.budget, outcome.loss, f"trial {number}"))
+        for config, budget, loss, source in known:
+            space.encode(space.restore(config))
+            events.append(ObservationAdded(len(events), config, budget, loss, source))
     return events
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
@@ -36,6 +38,9 @@ from bohb.journal import Journal, MemoryJournal
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
+
+
+log = logging.getLogger("bohb")
 
 
 class BOHB:
@@ -89,6 +94,7 @@ class BOHB:
         self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock)
         if self.history.created is not None:
             self._append(continue_events(self.history, created, seed is not None))
+            log.info("continuing a study of %d trials; initial_configs and warm_start stay", len(self.history.trials))
             return
         sources = [warm_start] if isinstance(warm_start, History | BOHB) else warm_start
         histories = [source.history if isinstance(source, BOHB) else source for source in sources]
@@ -170,7 +176,7 @@ class BOHB:
             if isinstance(last, TrialStarted):
                 trials.append(self.history.trials[last.trial.number])
         self._store(events, first)
-        return trials
+        return [replace(trial, config=dict(trial.config)) for trial in trials]  # what users do to it is their business
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception."""
@@ -255,8 +261,8 @@ class BOHB:
             raise UnknownTrial(
                 f"trial {number!r} was never asked for; this study has started {len(self.history.trials)} trials"
             )
-        if isinstance(trial, Trial) and trial.config != self.history.trials[number].config:
-            raise UnknownTrial(f"trial {number} of this study has another configuration; is it from another study?")
+        if isinstance(trial, Trial) and trial.seed != self.history.trials[number].seed:
+            raise UnknownTrial(f"trial {number} of this study has another seed; is the one told from another study?")
         return number
 
     @property
@@ -279,8 +285,12 @@ class BOHB:
             if events:
                 self._journal.append(events, after)
         except BohbError:
-            self._fold(self._journal.read(0))
+            self.reload()
             raise
+
+    def reload(self) -> None:
+        """Forget all but what the journal has."""
+        self._fold(self._journal.read(0))
 
     def _fold(self, events: Sequence[Event]) -> None:
         """Begin with these events and nothing else."""

@@ -83,7 +83,8 @@ def minimize(
     journal: a file such as "study.db" (or a database URL) that makes the study durable; the same call with the same
         journal continues it.
     study: the name of the study in the journal.
-    directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary without a journal.
+    directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
+        journal is not a file.
     max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
     trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers.
     max_attempts: how often a trial is started whose worker disappears.
@@ -149,8 +150,8 @@ def run(
 ) -> Study:
     """Drive a study with an executor until a limit is reached, the study is done or Ctrl-C is pressed.
 
-    The executor is shut down at the end; trials that were killed with it stay unfinished in the journal and are the
-    first to run when the study is resumed.
+    The executor is shut down at the end; trials that were killed with it stay unfinished in the journal and are started
+    again when the study is resumed.
     """
     return _Run(optimizer, executor, limits, checkpoints, max_attempts, progress).run()
 
@@ -181,6 +182,7 @@ class _Run:
         self._checkpoints = checkpoints
         self._max_attempts = max_attempts
         self._progress = progress
+        self._waiting: list[Trial] = []  # trials that are started but not yet submitted
         self._running: dict[int, Trial] = {}
         self._unsaved: list[_Ended] = []  # results that the journal has not taken yet
 
@@ -195,6 +197,7 @@ class _Run:
         except KeyboardInterrupt:
             self._executor.shutdown(kill=True)  # first, so that what is waited for can only be what has ended
             self._unsaved += [self._ended(done) for done in self._executor.wait(0)]
+            self._optimizer.reload()  # the interruption may have come between a decision and its being stored
             self._save()
             stopped = "interrupted twice; unfinished trials will run when the study is resumed"
         finally:
@@ -208,8 +211,9 @@ class _Run:
         while True:
             stopped = "interrupted" if interrupted() else self._stop()
             if not interrupted() and not self._unsaved:
+                self._submit()
                 self._fill()
-            if not self._running and not self._unsaved:
+            if not self._running and not self._unsaved and (interrupted() or not self._waiting):
                 if stopped is not None:
                     return stopped
                 if self._optimizer.done:
@@ -231,7 +235,7 @@ class _Run:
 
     def _fill(self) -> None:
         """Start a trial in every free slot."""
-        free = self._executor.slots - len(self._running)
+        free = self._executor.slots - len(self._running) - len(self._waiting)
         if free <= 0:
             return
         try:
@@ -239,9 +243,21 @@ class _Run:
         except JournalUnavailable as error:
             self._pause(error)
             return
-        for trial in trials:
+        self._waiting += trials
+        self._submit()
+
+    def _submit(self) -> None:
+        """Hand trials to the executor; while the disk cannot hold their checkpoints, they wait."""
+        while self._waiting:
+            trial = self._waiting[0]
+            try:
+                prepared = trial if self._checkpoints is None else self._checkpoints.prepare(trial)
+            except OSError as error:
+                self._pause(f"the checkpoint directory of trial {trial.number} cannot be made ({error})")
+                return
+            self._waiting.pop(0)
             self._running[trial.number] = trial
-            self._executor.submit(trial if self._checkpoints is None else self._checkpoints.prepare(trial))
+            self._executor.submit(prepared)
 
     def _ended(self, done: Done) -> _Ended:
         """What to make of a trial that came back: a lost worker may have another try."""
@@ -262,10 +278,7 @@ class _Run:
             return
         history = self._optimizer.history
         rungs = {e.trial.bracket: history.brackets[e.trial.bracket].rung for e in self._unsaved}
-        if self._checkpoints is not None:
-            for ended in self._unsaved:
-                if ended.outcome is not None and ended.outcome.ok:
-                    self._checkpoints.keep(ended.trial)
+        self._keep_checkpoints()
         try:
             self._optimizer.tell_many([(e.trial.number, e.outcome) for e in self._unsaved if e.outcome is not None])
             for ended in self._unsaved:
@@ -279,6 +292,15 @@ class _Run:
         if self._checkpoints is not None and any(history.brackets[b].rung != rung for b, rung in rungs.items()):
             self._checkpoints.sweep(history)
 
+    def _keep_checkpoints(self) -> None:
+        """Put by what successful trials left; a result without its checkpoint is still a result."""
+        for ended in self._unsaved:
+            if self._checkpoints is not None and ended.outcome is not None and ended.outcome.ok:
+                try:
+                    self._checkpoints.keep(ended.trial)
+                except OSError as error:
+                    log.error("the checkpoint of trial %d is lost: %s", ended.trial.number, error)
+
     def _settle(self, settled: Sequence[_Ended]) -> None:
         """The journal has these results: put the checkpoints in order."""
         for ended in settled:
@@ -288,8 +310,8 @@ class _Run:
             if self._checkpoints is not None and ended.outcome is not None:
                 (self._checkpoints.settle if ok else self._checkpoints.discard)(ended.trial)
 
-    def _pause(self, error: JournalUnavailable) -> None:
-        log.error("%s; no trial is started until the journal can be written again", error)
+    def _pause(self, trouble: object) -> None:
+        log.error("%s; no trial is started until that is over", trouble)
         time.sleep(_TICK)
 
 

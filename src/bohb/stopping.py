@@ -67,7 +67,7 @@ def reason_to_stop(limits: Limits, history: History, seconds: float) -> str | No
     if limits.target_loss is not None and best is not None and best.loss <= limits.target_loss:
         checks.append(f"target_loss={limits.target_loss:g} reached: {best.loss:g}")
     n = limits.max_initial_failures
-    if n is not None and history.n_failed >= n and not history.recent_ok:
+    if n is not None and n <= history.n_failed == len(history.outcomes):
         checks.append(_all_failed(history))
     return next((reason for reason in checks if reason), None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bohb.core.history import History, Result
-from bohb.core.plan import Plan, plan
+from bohb.core.plan import Plan
 from bohb.core.trial import Outcome, Trial
 
 
@@ -45,9 +45,9 @@ class Study:
         """Budget spent in full evaluations, promoted configurations counting for what they added."""
         return self.history.budget_spent / self.history.budgets[-1]
 
-    def plan(self, brackets: int | None = None) -> Plan:
-        """The table of brackets and rungs; by default of those that were opened."""
-        return plan(self.history.round, brackets or max(1, len(self.history.brackets)))
+    def plan(self) -> Plan:
+        """The table of the brackets that were opened."""
+        return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.round)
 
     def __str__(self) -> str:
         """A summary for people."""

@@ -241,7 +241,13 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
 
 
 def _trial(body: Mapping[str, Any]) -> Trial:
-    return Trial(**{**body, "origin": _ORIGINS[body["origin"]]})
+    config = {name: _tuples(value) for name, value in body["config"].items()}
+    return Trial(**{**body, "config": config, "origin": _ORIGINS[body["origin"]]})
+
+
+def _tuples(value: Any) -> Any:
+    """A value of a configuration as it was: the only sequences there are tuples, which JSON writes as lists."""
+    return tuple(_tuples(item) for item in value) if type(value) is list else value
 
 
 def _outcome(body: Mapping[str, Any]) -> Outcome:

@@ -35,9 +35,11 @@ class Failures:
 
     def log_chance(self, X: Array) -> Array:
         """log P(an evaluation at x succeeds) for every row of X, with one success spread over the space beforehand."""
+        choices = self.failed.kernels.choices
+        uniform = 1 / float(np.prod(np.maximum(choices, 1), dtype=float))  # the density of that one success
         failed = self.n_failed * np.exp(self.failed.log_density(X))
         ok = 0.0 if self.ok is None else self.n_ok * np.exp(self.ok.log_density(X))
-        return np.log((ok + 1) / (ok + failed + 1))
+        return np.log((ok + uniform) / (ok + failed + uniform))
 
     def accept(self, rng: np.random.Generator, vector: Array) -> bool:
         """Whether to keep a random configuration."""

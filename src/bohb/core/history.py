@@ -83,7 +83,7 @@ class History:
         self.started: dict[int, float | None] = {}
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
-        self.n_observed = 0
+        self.observed: list[ObservationAdded] = []
         self.observations: dict[float, Observations] = {}
         self.brackets: list[Halving] = []
         self.open_brackets: dict[int, None] = {}
@@ -95,7 +95,8 @@ class History:
         self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
         self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
-        self.n_failed = 0
+        self.n_failed = 0  # of this study's trials …
+        self.n_failures_known = 0  # … and with those of earlier studies
         self.recent_ok: deque[Array] = deque(maxlen=_RECENT)
         self.recent_failed: deque[Array] = deque(maxlen=_RECENT)
         self.evaluated: dict[tuple[bytes, float], int] = {}  # finite spaces: (configuration, budget) -> trial number
@@ -171,7 +172,7 @@ class History:
             case ObservationAdded():
                 loss = float("inf") if event.loss is None else event.loss
                 self._observe(event.budget, self.space.encode(self.space.restore(event.config)), loss)
-                self.n_observed += 1
+                self.observed.append(event)
             case BudgetsRaised():
                 self._apply_budgets(event.budgets, event.first_bracket)
             case TrialStarted():
@@ -257,6 +258,7 @@ class History:
             raise JournalError(f"trial {number} finishes, but it is not running")
         self.lost.pop(number, None)
         self.outcomes[number] = outcome
+        self.n_failed += not outcome.ok
         self.cost_reported += outcome.cost or 0.0
         if "reuses" not in trial.reason:
             self._observe(trial.budget, self.space.encode(trial.config), outcome.ranking_loss)
@@ -270,7 +272,7 @@ class History:
             self.observations[budget] = Observations(self.space.d)
         self.observations[budget].add(vector, loss)
         failed = math.isinf(loss)
-        self.n_failed += failed
+        self.n_failures_known += failed
         (self.recent_failed if failed else self.recent_ok).append(vector)
 
     def _update_incumbent(self, result: Result) -> None:

@@ -34,7 +34,7 @@ class Plan:
     @property
     def max_budget(self) -> float:
         """The largest budget."""
-        return self.brackets[-1].rungs[-1].budget
+        return max(bracket.rungs[-1].budget for bracket in self.brackets)
 
     @property
     def configurations(self) -> int:

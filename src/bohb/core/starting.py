@@ -47,7 +47,9 @@ class Starter:
     def model(self) -> Model | None:
         """The densities that the next model-based proposal would use, or None while there are too few results."""
         history = self._history
-        budget = model_budget(history.observations, min_points(history.space, history.settings), history.settings)
+        # Results of an earlier study on larger budgets than this one's would stand in the way for ever.
+        observations = {b: d_b for b, d_b in history.observations.items() if b <= history.budgets[-1]}
+        budget = model_budget(observations, min_points(history.space, history.settings), history.settings)
         if budget is None:
             return None
         d_b = history.observations[budget]
@@ -60,7 +62,7 @@ class Starter:
         history = self._history
         if not history.settings.avoid_failures or not history.recent_failed:
             return None
-        n, n_failed = sum(len(d_b) for d_b in history.observations.values()), history.n_failed
+        n, n_failed = sum(len(d_b) for d_b in history.observations.values()), history.n_failures_known
         if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
             n_min = min_points(history.space, history.settings)
             self._failures = fit_failures(

@@ -32,7 +32,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"  # the loss is NaN or infinite
     CRASHED = "crashed"  # an exception, an exit or a signal of its own making
     TIMEOUT = "timeout"  # ran past `trial_seconds`
-    MEMORY = "memory"  # grew past `trial_memory`
+    MEMORY = "memory"  # grew past `trial_memory`, or raised MemoryError
     BAD_RESULT = "bad_result"  # returned something that is not a loss
     LOST = "lost"  # its worker kept disappearing; not the objective's fault
 

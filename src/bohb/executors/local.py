@@ -140,7 +140,7 @@ def _check_platform() -> None:
     if not hasattr(os, "fork"):
         raise InvalidArgument(
             f"LocalExecutor needs process groups and fork, which {sys.platform} does not have; "
-            "use a SerialExecutor or any concurrent.futures.Executor"
+            "use workers=None, which runs trials in this process"
         )
 
 

@@ -1,4 +1,4 @@
-"""A study as a text file: one JSON object per line, each with the checksum that the database has too."""
+"""A study as a text file: one JSON object per line, each with a checksum, chained as in the database."""
 
 from __future__ import annotations
 

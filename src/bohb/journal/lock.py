@@ -81,7 +81,7 @@ def _open_and_lock(path: Path, database: Path) -> int:
             os.close(handle)
             raise JournalBusy(
                 f"{database} is in use by {holder}; a SQLite journal has one runner at a time. Wait for it or stop it, "
-                "open the journal with read_only=True, or let several runners share a PostgreSQL journal"
+                "or open the journal with read_only=True"
             ) from error
         if _same_file(handle, path):  # else somebody removed the file between our open and our lock
             return handle

@@ -43,6 +43,7 @@ def repair(target: str | Path, study: str = "study") -> int:
         for leftover in (f"{path}-wal", f"{path}-shm"):
             Path(leftover).unlink(missing_ok=True)
         os.replace(fresh, path)
+        Path(f"{fresh}.lock").unlink(missing_ok=True)
         return kept[study]
     finally:
         lock.release()
