@@ -38,6 +38,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "random": {"random_fraction": 1, "one_budget": True},
     "tpe": {"one_budget": True},
     "hpbandster-preset": {"settings": bohb.HPBANDSTER},
+    "widened": {"widen_categorical": True},
 }
 
 

@@ -41,9 +41,10 @@ class Checkpoints:
         """The trial with its directory, as the budget before left it; `previous_budget` is None if that is gone."""
         home = self._home(trial)
         current = home / "current"
-        shutil.rmtree(current, ignore_errors=True)
+        if current.exists():
+            _remove(current)
         before = home / f"trial-{trial.reason.get('from_trial')}"
-        if before.exists():
+        if trial.previous_budget is not None and before.exists():
             shutil.copytree(before, current, symlinks=True)
         else:
             current.mkdir(parents=True)
@@ -55,21 +56,23 @@ class Checkpoints:
         home = self._home(trial)
         current, kept = home / "current", home / f"trial-{trial.number}"
         if current.exists():
-            shutil.rmtree(kept, ignore_errors=True)
+            if kept.exists():
+                _remove(kept)
             current.rename(kept)
 
     def settle(self, trial: Trial) -> None:
         """The result of a successful trial is durable: its directory replaces those of smaller budgets."""
         home = self._home(trial)
         kept = home / f"trial-{trial.number}"
-        for path in home.glob("trial-*"):
-            if path != kept:
-                shutil.rmtree(path, ignore_errors=True)
+        if trial.config_id in self._sizes:
+            for path in home.glob("trial-*"):
+                if path != kept:
+                    _remove(path)
         self._sizes[trial.config_id] = _size(kept) if self._quota is not None else 0
 
     def discard(self, trial: Trial) -> None:
         """The trial failed: forget what it wrote."""
-        shutil.rmtree(self._home(trial) / "current", ignore_errors=True)
+        _remove(self._home(trial) / "current")
         self._sizes.setdefault(trial.config_id, 0)
 
     def _home(self, trial: Trial) -> Path:
@@ -79,18 +82,18 @@ class Checkpoints:
         """Remove what can no longer be promoted, and what exceeds the quota; the incumbent's stays."""
         alive = history.alive()
         for config_id in [c for c in self._sizes if c not in alive]:
-            self._remove(config_id)
+            self._drop(config_id)
         if self._quota is None or sum(self._sizes.values()) <= self._quota:
             return
         for config_id in cheapest_to_lose(history, self._sizes):
             if sum(self._sizes.values()) <= self._quota:
                 return
-            self._remove(config_id)
+            self._drop(config_id)
         if sum(self._sizes.values()) > self._quota:
             log.warning("the incumbent's checkpoint alone exceeds checkpoint_quota=%d bytes; it is kept", self._quota)
 
-    def _remove(self, config_id: int) -> None:
-        shutil.rmtree(self.root / str(config_id), ignore_errors=True)
+    def _drop(self, config_id: int) -> None:
+        _remove(self.root / str(config_id))
         del self._sizes[config_id]
 
 
@@ -107,6 +110,16 @@ def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
             if trial.budget >= budget:
                 reached[trial.config_id] = (trial.budget, -outcome.ranking_loss)
     return sorted((c for c in config_ids if c not in busy), key=lambda c: reached.get(c, (0.0, 0.0)))
+
+
+def _remove(path: Path) -> None:
+    """Remove a directory; most are empty, or hold one that is."""
+    try:
+        for inside in path.iterdir():
+            inside.rmdir()
+        path.rmdir()
+    except OSError:  # not empty, or gone
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _size(path: Path) -> int:

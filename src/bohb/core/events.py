@@ -241,8 +241,10 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
 
 
 def _trial(body: Mapping[str, Any]) -> Trial:
-    config = {name: _tuples(value) for name, value in body["config"].items()}
-    return Trial(**{**body, "config": config, "origin": _ORIGINS[body["origin"]]})
+    values = {**body, "origin": _ORIGINS[body["origin"]]}
+    if any(type(value) is list for value in body["config"].values()):
+        values["config"] = {name: _tuples(value) for name, value in body["config"].items()}
+    return Trial(**values)
 
 
 def _tuples(value: Any) -> Any:

@@ -213,7 +213,9 @@ class History:
             return
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
-        trial = replace(trial, config=self.space.restore(trial.config))
+        config = self.space.restore(trial.config)
+        if config is not trial.config:
+            trial = replace(trial, config=config)
         self._open(trial.bracket).start(number)
         self._refresh(trial.bracket)
         if trial.origin == "given" and self.given:

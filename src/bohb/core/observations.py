@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+_MANY = 32  # so many new observations are sorted rather than inserted one by one
 
 
 class Observations:
     """Vectors and losses of one budget; a failed evaluation has the loss +inf.
 
-    Adding one costs a binary search and moving a few bytes, so that asking never has to sort. Arrays double in size
-    when they are full.
+    New observations are put in order when the order is asked for: one by a binary search and by moving a few bytes, so
+    that asking never has to sort; many, as when a stored study is opened, by one sort. Arrays double in size when they
+    are full.
     """
 
     def __init__(self, d: int) -> None:
         self._vectors = np.empty((16, d))
+        self._unordered = np.empty(16)  # losses as they came
         self._losses = np.empty(16)  # ascending
         self._order = np.empty(16, dtype=np.int64)  # _vectors[_order[i]] has _losses[i]
+        self._n_ordered = 0
         self.n = 0
         self.n_finite = 0
 
@@ -26,30 +32,46 @@ class Observations:
         return self.n
 
     def add(self, vector: Array, loss: float) -> None:
-        """Insert one observation behind those with the same loss."""
-        n = self.n
-        if n == len(self._losses):
+        """Add one observation; among equal losses it will come last."""
+        if self.n == len(self._losses):
             self._grow()
-        self._vectors[n] = vector
-        at = int(np.searchsorted(self._losses[:n], loss, side="right"))
-        self._losses[at + 1 : n + 1] = self._losses[at:n]
-        self._order[at + 1 : n + 1] = self._order[at:n]
-        self._losses[at] = loss
-        self._order[at] = n
-        self.n = n + 1
-        self.n_finite += bool(np.isfinite(loss))
+        self._vectors[self.n] = vector
+        self._unordered[self.n] = loss
+        self.n += 1
+        self.n_finite += math.isfinite(loss)
 
     def ranked(self, start: int, stop: int) -> Array:
         """The vectors from rank `start` to `stop`, best first."""
+        self._put_in_order()
         return self._vectors.take(self._order[start:stop], axis=0)
 
     @property
     def losses(self) -> Array:
         """All losses, ascending."""
+        self._put_in_order()
         return self._losses[: self.n]
+
+    def _put_in_order(self) -> None:
+        if self.n - self._n_ordered > _MANY:
+            self._order[: self.n] = np.argsort(self._unordered[: self.n], kind="stable")
+            self._losses[: self.n] = self._unordered[self._order[: self.n]]
+            self._n_ordered = self.n
+        while self._n_ordered < self.n:
+            self._insert(self._n_ordered)
+            self._n_ordered += 1
+
+    def _insert(self, n: int) -> None:
+        """Put observation n in its place among the n that are in order."""
+        loss = self._unordered[n]
+        at = int(np.searchsorted(self._losses[:n], loss, side="right"))
+        self._losses[at + 1 : n + 1] = self._losses[at:n]
+        self._order[at + 1 : n + 1] = self._order[at:n]
+        self._losses[at] = loss
+        self._order[at] = n
 
     def _grow(self) -> None:
         size = 2 * len(self._losses)
         self._vectors = np.resize(self._vectors, (size, self._vectors.shape[1]))
+        self._unordered = np.resize(self._unordered, size)
         self._losses = np.resize(self._losses, size)
         self._order = np.resize(self._order, size)

@@ -48,7 +48,8 @@ class Numeric:
 
     def encode(self, value: Any) -> float:
         """The coordinate of a legal value."""
-        if not isinstance(value, numbers.Real) or isinstance(value, bool) or not math.isfinite(value):
+        plain = type(value) is float or type(value) is int  # by far the most frequent, and quick to tell
+        if not (plain or (isinstance(value, numbers.Real) and not isinstance(value, bool))) or not math.isfinite(value):
             raise InvalidConfiguration(f"{self.name}={value!r} must be a finite number, not {type(value).__name__}")
         number = float(value)
         if self.integer and not number.is_integer():
@@ -113,10 +114,19 @@ class Categorical:
     name: str
     values: tuple[Any, ...]
     cumulative: tuple[float, ...]  # probabilities added up, the last one is 1
+    known: dict[tuple[type, Any], float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Where each choice stands, by type and value: True is not 1."""
+        object.__setattr__(self, "known", {(type(v), v): float(i) for i, v in enumerate(self.values)})
 
     def encode(self, value: Any) -> float:
         """The index of the choice."""
-        return float(index_of(self.name, self.values, value))
+        try:
+            index = self.known.get((type(value), value))
+        except TypeError:  # a list, as JSON has it
+            index = None
+        return float(index_of(self.name, self.values, value)) if index is None else index
 
     def decode(self, u: float) -> Any:
         """The choice with this index."""

@@ -40,6 +40,7 @@ class Space:
     names: all hyperparameters, constants included, in the order configurations list them.
     dimensions: the ones that vary, in the order of the vector's coordinates.
     choices: per dimension the number of choices, 0 if it is not categorical.
+    finite: whether no dimension is a float, so that configurations can recur.
     kernels: what the density needs to know of the dimensions.
     """
 
@@ -69,6 +70,7 @@ class Space:
     def _compile_columns(self) -> None:
         """The numbers that let `snap` and `_columns` work on whole columns."""
         dims = self.dimensions
+        self.finite = not any(isinstance(s, Numeric) and not s.integer for s in dims)
         self.choices = np.array([len(s.values) if isinstance(s, Categorical) else 0 for s in dims], dtype=np.int64)
         self.kernels = Kernels(self.choices, np.array([s.name in self._conditions for s in dims], dtype=bool))
         grid = [j for j, s in enumerate(dims) if isinstance(s, Ordinal) or (isinstance(s, Numeric) and s.integer)]
@@ -87,11 +89,6 @@ class Space:
         return bool(self._conditions)
 
     @property
-    def finite(self) -> bool:
-        """Whether no dimension is a float, so that configurations can recur."""
-        return not any(isinstance(s, Numeric) and not s.integer for s in self.dimensions)
-
-    @property
     def size(self) -> float:
         """The number of different configurations if there were no conditions; infinite with a float."""
         sizes = [float("inf") if isinstance(s, Numeric) and not s.integer else bins(s) for s in self.dimensions]
@@ -99,19 +96,17 @@ class Space:
 
     def encode(self, config: Mapping[str, Any]) -> Array:
         """The vector of a configuration. Raises InvalidConfiguration if it is not one of this space."""
-        unknown = [name for name in config if name not in self._index and name not in self._constants]
-        if unknown:
-            raise InvalidConfiguration(
-                f"{unknown[0]!r} is not a hyperparameter of this space; it has {list(self.names)}"
-            )
-        vector = np.full(self.d, np.nan)
-        for j, scale in enumerate(self.dimensions):
-            if scale.name in config:
-                vector[j] = scale.encode(config[scale.name])
+        for name in config:
+            if name not in self._index and name not in self._constants:
+                raise InvalidConfiguration(f"{name!r} is not a hyperparameter of this space; it has {list(self.names)}")
+        missing = float("nan")
+        vector = np.array(
+            [s.encode(config[s.name]) if s.name in config else missing for s in self.dimensions], dtype=float
+        )
         self._check_activity(config, vector)
-        for name, value in config.items():
-            if name in self._constants:
-                index_of(name, (self._constants[name],), value)
+        for name, value in self._constants.items():
+            if name in config:
+                index_of(name, (value,), config[name])
         self._check_forbidden(config)
         return vector
 
@@ -138,15 +133,18 @@ class Space:
 
     def restore(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """A configuration as it was before JSON turned its tuples into lists, in the space's order."""
+        if list(config) == [name for name in self.names if name in config] and not any(
+            type(value) is list for value in config.values()
+        ):
+            return config if isinstance(config, dict) else dict(config)
         restored: dict[str, Any] = {}
         for name in self.names:
-            if name not in config:
-                continue
-            value = config[name]
-            if isinstance(value, list):
-                values = (self._constants[name],) if name in self._constants else self._declared[name]
-                value = values[index_of(name, values, value)]
-            restored[name] = value
+            if name in config:
+                value = config[name]
+                if isinstance(value, list):
+                    values = (self._constants[name],) if name in self._constants else self._declared[name]
+                    value = values[index_of(name, values, value)]
+                restored[name] = value
         return restored
 
     @property
@@ -218,7 +216,7 @@ class Space:
 
     def _check_activity(self, config: Mapping[str, Any], vector: Array) -> None:
         """Every active hyperparameter is given, and no inactive one."""
-        if not self.conditional and not np.isnan(vector).any():
+        if not self.conditional and sum(map(config.__contains__, self._index)) == self.d:
             return
         active = self._activity(vector[None, :])
         for name in self.names:

@@ -1,0 +1,55 @@
+# Two commands do everything: `make demo` tunes a model, `make test` passes the tests. Each sets up its own environment.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types check build clean hpbandster-env bench-overhead bench-counting-ones bench-throughput bench-resume
+
+help: ## show what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+
+.venv/.done: requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: .venv/.done ## tune a neural network on scikit-learn's digits, stop half-way, resume, compare with random search
+	$(BIN)/python examples/tune_digits.py
+
+test: .venv/.done ## run the tests
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+lint: .venv/.done ## ruff: lint and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.done ## mypy, strict
+	$(BIN)/mypy
+
+check: lint types test ## everything CI checks
+
+build: .venv/.done ## wheel and sdist in dist/
+	$(BIN)/python -m hatchling build
+
+hpbandster-env: .venvs/hpbandster/.done ## the reference implementation in an environment of its own
+.venvs/hpbandster/.done: requirements/hpbandster.txt
+	$(PYTHON) -m venv --clear .venvs/hpbandster
+	.venvs/hpbandster/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
+bench-overhead: .venv/.done hpbandster-env ## CPU time of ask and tell beside HpBandSter and Optuna
+	$(BIN)/python -m benchmarks.overhead
+
+bench-counting-ones: .venv/.done ## §5.1: regret over budget, 20 seeds
+	$(BIN)/python -m benchmarks.counting_ones --jobs 2
+
+bench-throughput: .venv/.done hpbandster-env ## evaluations per second beside HpBandSter and Optuna
+	$(BIN)/python -m benchmarks.throughput
+
+bench-resume: .venv/.done ## opening and resuming large studies
+	$(BIN)/python -m benchmarks.resume
+
+clean: ## remove what make made
+	rm -rf .venv .venvs dist demo .cache .mypy_cache .ruff_cache .pytest_cache

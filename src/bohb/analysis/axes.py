@@ -1,0 +1,108 @@
+"""One hyperparameter as an axis from 0 to 1: where its values lie, and what to write beside it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.core.scales import Categorical, Numeric, Ordinal, Scale
+from bohb.core.space import Space
+
+Array = NDArray[np.float64]
+_TICKS = 6  # about so many on a numeric axis
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis from 0 to 1.
+
+    kind: "float", "int", "ordinal" or "categorical".
+    log: whether equal distances are equal factors.
+    ticks, labels: where to write which value.
+    cells: how many different values it has, 0 for a float.
+    """
+
+    name: str
+    kind: str
+    log: bool
+    ticks: tuple[float, ...]
+    labels: tuple[str, ...]
+    cells: int
+
+    @property
+    def discrete(self) -> bool:
+        """Whether its values have no order or are few and named."""
+        return self.kind in ("categorical", "ordinal")
+
+
+def axes(space: Space) -> tuple[Axis, ...]:
+    """The axes of all hyperparameters that vary, in the order of the vector's coordinates."""
+    return tuple(axis(scale) for scale in space.dimensions)
+
+
+def axis(scale: Scale) -> Axis:
+    """The axis of one hyperparameter."""
+    match scale:
+        case Categorical() | Ordinal():
+            n = len(scale.values)
+            kind = "categorical" if isinstance(scale, Categorical) else "ordinal"
+            ticks = tuple((index + 0.5) / n for index in range(n))
+            return Axis(scale.name, kind, False, ticks, tuple(text(value) for value in scale.values), n)
+        case Numeric():
+            values = _decades(scale) if scale.log else _round_numbers(scale)
+            cells = int(scale.upper - scale.lower) + 1 if scale.integer else 0
+            return Axis(
+                scale.name,
+                "int" if scale.integer else "float",
+                scale.log,
+                tuple(scale.encode(value) for value in values),
+                tuple(text(value) for value in values),
+                cells,
+            )
+
+
+def placed(space: Space, X: Array) -> Array:
+    """Vectors on their axes: all coordinates between 0 and 1, inactive ones NaN."""
+    choices = space.choices
+    return np.where(choices > 0, (X + 0.5) / np.maximum(choices, 1), X)
+
+
+def vectors(space: Space, configs: list[dict[str, Any]]) -> Array:
+    """(n, d) the encoded configurations."""
+    return np.array([space.encode(config) for config in configs], dtype=float).reshape(len(configs), space.d)
+
+
+def text(value: object) -> str:
+    """A value as people write it."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else repr(value)
+
+
+def _round_numbers(scale: Numeric) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten within the range; whole ones for integers."""
+    width = scale.upper - scale.lower
+    if scale.integer and width < _TICKS:
+        return [float(value) for value in range(int(scale.lower), int(scale.upper) + 1)]
+    power = 10.0 ** math.floor(math.log10(width / _TICKS))
+    step = next(factor * power for factor in (1, 2, 5, 10, 20) if width / (factor * power) <= _TICKS)
+    if scale.integer:
+        step = max(1.0, round(step))
+    first, last = math.ceil(scale.lower / step - 1e-9), math.floor(scale.upper / step + 1e-9)
+    values = [min(max(round(k * step, 12), scale.lower), scale.upper) for k in range(first, last + 1)]
+    return values if len(values) > 1 else [float(scale.lower), float(scale.upper)]
+
+
+def _decades(scale: Numeric) -> list[float]:
+    """Powers of ten within the range, thinned out; its ends if there are fewer than two."""
+    first, last = math.ceil(math.log10(scale.lower) - 1e-9), math.floor(math.log10(scale.upper) + 1e-9)
+    if last - first < 1:
+        middle = math.sqrt(scale.lower * scale.upper)
+        inner = round(middle) if scale.integer else float(f"{middle:.1g}")
+        return sorted({float(scale.lower), float(scale.upper), *([inner] if scale.lower < inner < scale.upper else [])})
+    every = math.ceil((last - first + 1) / _TICKS)
+    return [min(max(10.0**k, scale.lower), scale.upper) for k in range(first, last + 1, every)]

@@ -1,0 +1,81 @@
+"""From times of day to seconds at work: the pauses between sessions do not count."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bohb.core.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class WorkClock:
+    """When the study was at work.
+
+    origin: the time of day at which it began, None if no time was ever recorded.
+    pauses: (from, to) in times of day, in order: nobody worked on the study in between.
+    """
+
+    origin: float | None
+    pauses: tuple[tuple[float, float], ...] = ()
+
+    def seconds(self, time: float | None) -> float | None:
+        """Seconds at work at a time of day; None where either is unknown."""
+        if time is None or self.origin is None:
+            return None
+        return max(0.0, time - self.origin - sum(min(time, end) - start for start, end in self.pauses if start < time))
+
+
+def work_clock(history: History) -> WorkClock:
+    """The clock of a study.
+
+    A pause is a stretch in which no trial ran and at whose end a session began; several runners at once, whose
+    sessions overlap, make none.
+    """
+    spans = sorted(span for number in history.trials if (span := _span(history, number)) is not None)
+    sessions = sorted(session.time for session in history.sessions)
+    first = [start for start, _ in spans[:1]] + sessions[:1]
+    if not first:
+        return WorkClock(None)
+    origin = min(first)
+    busy = np.array(spans, dtype=float).reshape(-1, 2)
+    reached = np.maximum.accumulate(busy[:, 1]) if len(busy) else busy[:, 1]
+    pauses = []
+    for session in sessions[1:]:
+        before = int(np.searchsorted(busy[:, 0], session, side="left"))  # spans that began before this session
+        end = float(reached[before - 1]) if before else origin
+        end = max(end, *(s for s in sessions if s < session), origin)
+        if end < session:
+            pauses.append((end, session))
+    return WorkClock(origin, tuple(pauses))
+
+
+def started(history: History, number: int) -> float | None:
+    """When a trial's last attempt began, as its worker says, or when it was handed out."""
+    outcome = history.outcomes.get(number)
+    if outcome is not None and outcome.started is not None and "reuses" not in history.trials[number].reason:
+        return outcome.started
+    return history.started.get(number)
+
+
+def finished(history: History, number: int) -> float | None:
+    """When a trial ended; when it was handed out if whoever ran it did not say, None while it runs."""
+    outcome = history.outcomes.get(number)
+    if outcome is None:
+        return None
+    if outcome.finished is None or "reuses" in history.trials[number].reason:
+        return history.started.get(number)
+    return outcome.finished
+
+
+def _span(history: History, number: int) -> tuple[float, float] | None:
+    """From when to when a trial kept somebody busy; without an end while it runs."""
+    begin = started(history, number)
+    if begin is None:
+        return None
+    if number in history.pending and number not in history.lost:
+        return begin, math.inf
+    end = finished(history, number)
+    return begin, begin if end is None else max(begin, end)

@@ -1,0 +1,77 @@
+"""Do cheap evaluations rank configurations as expensive ones do?"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.core.history import History
+
+Array = NDArray[np.float64]
+NOTE = (
+    "Only configurations seen on both budgets count, and most of those were promoted: they are alike on the smaller "
+    "budget, so the true correlation over all configurations is higher."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Spearman's rank correlation between the losses on two budgets.
+
+    n: configurations with a loss on both.
+    rho: None for fewer than three configurations, or if all losses on one budget are equal.
+    interval: about 95 % (Fisher's z with the variance of Fieller et al., 1957); None for fewer than four.
+    """
+
+    low: float
+    high: float
+    n: int
+    rho: float | None
+    interval: tuple[float, float] | None
+
+
+def correlations(history: History) -> list[Correlation]:
+    """One row per pair of budgets, the smaller budget first."""
+    losses: dict[float, dict[object, float]] = {}
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        if outcome.loss is not None:
+            # In a finite space a configuration can be chosen again under another id.
+            same: object = history.key(trial.config) if history.space.finite else trial.config_id
+            losses.setdefault(trial.budget, {})[same] = outcome.loss
+    rows = []
+    for low, high in itertools.combinations(sorted(losses), 2):
+        both = [key for key in losses[high] if key in losses[low]]
+        rho = spearman([losses[low][key] for key in both], [losses[high][key] for key in both])
+        rows.append(Correlation(low, high, len(both), rho, _interval(rho, len(both))))
+    return rows
+
+
+def spearman(x: Sequence[float] | Array, y: Sequence[float] | Array) -> float | None:
+    """Spearman's ρ, equal values sharing their mean rank; None for fewer than three pairs or a constant."""
+    if len(x) < 3:
+        return None
+    a, b = ranks(np.asarray(x, dtype=float)), ranks(np.asarray(y, dtype=float))
+    a, b = a - a.mean(), b - b.mean()
+    scale = math.sqrt(float(a @ a) * float(b @ b))
+    return float(np.clip(a @ b / scale, -1, 1)) if scale > 0 else None
+
+
+def ranks(x: Array) -> Array:
+    """Ranks from 1; equal values share the mean of theirs."""
+    _, position, counts = np.unique(x, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    mean: Array = last - (counts - 1) / 2
+    return mean[position]
+
+
+def _interval(rho: float | None, n: int) -> tuple[float, float] | None:
+    if rho is None or n < 4:
+        return None
+    z, width = math.atanh(max(min(rho, 1 - 1e-12), 1e-12 - 1)), 1.96 * math.sqrt(1.06 / (n - 3))
+    return math.tanh(z - width), math.tanh(z + width)

@@ -1,0 +1,62 @@
+"""Every finished trial as one row, in the order in which they finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bohb.analysis.clock import finished, started, work_clock
+from bohb.core.history import History
+from bohb.core.trial import Origin, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One finished trial.
+
+    picked: how its configuration was first chosen; `origin` is "promoted" on all later rungs.
+    loss: None if it failed.
+    seconds: when it finished, in seconds at work; None if no time was recorded.
+    duration: how long it took, in seconds; None if whoever ran it did not say.
+    reused: the result was known from another trial, so nothing ran.
+    """
+
+    number: int
+    config_id: int
+    bracket: int
+    rung: int
+    budget: float
+    origin: Origin
+    picked: Origin
+    status: Status
+    loss: float | None
+    seconds: float | None
+    duration: float | None
+    reused: bool
+
+
+def losses(history: History) -> list[Evaluation]:
+    """Losses over time: one row per finished trial."""
+    clock = work_clock(history)
+    rows = []
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        reused = "reuses" in trial.reason
+        begin = started(history, number)
+        timed = not reused and begin is not None and outcome.finished is not None
+        rows.append(
+            Evaluation(
+                number=number,
+                config_id=trial.config_id,
+                bracket=trial.bracket,
+                rung=trial.rung,
+                budget=trial.budget,
+                origin=trial.origin,
+                picked=history.trials[trial.config_id].origin,
+                status=outcome.status,
+                loss=outcome.loss,
+                seconds=clock.seconds(finished(history, number)),
+                duration=max(0.0, (outcome.finished or 0.0) - (begin or 0.0)) if timed else None,
+                reused=reused,
+            )
+        )
+    return rows

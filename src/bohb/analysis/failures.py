@@ -1,0 +1,75 @@
+"""Why trials failed, grouped by cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bohb.core.history import History
+from bohb.core.trial import Outcome, Status
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+_PATH = re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}")
+_NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Failures with the same error line, up to numbers, addresses, paths and quoted text.
+
+    example: the error line of the first of them.
+    traceback, output: of the first that has one.
+    numbers: the trials, in the order in which they failed.
+    budgets: how many on each budget.
+    """
+
+    cause: str
+    status: Status
+    example: str
+    traceback: str | None
+    output: str | None
+    numbers: tuple[int, ...]
+    budgets: dict[float, int]
+
+    @property
+    def n(self) -> int:
+        """How many trials failed for it."""
+        return len(self.numbers)
+
+
+def failures(history: History) -> list[Cause]:
+    """The causes, the most frequent first."""
+    groups: dict[tuple[Status, str], list[int]] = {}
+    for number, outcome in history.outcomes.items():
+        if not outcome.ok and "reuses" not in history.trials[number].reason:
+            groups.setdefault((outcome.status, normalised(error_line(outcome))), []).append(number)
+    causes = [_cause(history, status, cause, numbers) for (status, cause), numbers in groups.items()]
+    return sorted(causes, key=lambda cause: -cause.n)
+
+
+def error_line(outcome: Outcome) -> str:
+    """What went wrong, in one line."""
+    lines = (outcome.error or "").strip().splitlines()
+    return lines[0] if lines else f"no message ({outcome.status.value})"
+
+
+def normalised(line: str) -> str:
+    """An error line without what differs from trial to trial."""
+    for pattern, stand_in in ((_ADDRESS, "0x…"), (_PATH, "/…"), (_QUOTED, "'…'"), (_NUMBER, "#")):
+        line = pattern.sub(stand_in, line)
+    return line
+
+
+def _cause(history: History, status: Status, cause: str, numbers: list[int]) -> Cause:
+    outcomes = [history.outcomes[n] for n in numbers]
+    budgets = [history.trials[n].budget for n in numbers]
+    return Cause(
+        cause=cause,
+        status=status,
+        example=error_line(outcomes[0]),
+        traceback=next((o.traceback for o in outcomes if o.traceback), None),
+        output=next((o.output for o in outcomes if o.output), None),
+        numbers=tuple(numbers),
+        budgets={budget: budgets.count(budget) for budget in sorted(set(budgets))},
+    )

@@ -1,0 +1,44 @@
+"""Does the model pick better configurations than chance?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bohb.core.history import History
+from bohb.core.trial import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """The new configurations of one origin on one budget.
+
+    losses: of those that succeeded, in the order in which they finished.
+    quantiles: 0, 25, 50, 75 and 100 % of all, failed ones counting as worst (+inf); None if nothing finished.
+    """
+
+    budget: float
+    origin: Origin
+    n: int
+    failed: int
+    losses: tuple[float, ...]
+    quantiles: tuple[float, float, float, float, float]
+
+
+def picks(history: History) -> list[Picks]:
+    """New configurations by budget and origin; promoted ones were selected, so they do not take part."""
+    groups: dict[tuple[float, Origin], list[float]] = {}
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        if trial.origin is not Origin.PROMOTED:
+            groups.setdefault((trial.budget, trial.origin), []).append(outcome.ranking_loss)
+    order = list(Origin)
+    rows = []
+    for budget, origin in sorted(groups, key=lambda key: (key[0], order.index(key[1]))):
+        losses = groups[budget, origin]
+        finite = tuple(loss for loss in losses if np.isfinite(loss))
+        # inverted_cdf gives a loss that occurred; interpolating between +inf and +inf would give NaN.
+        levels = np.quantile(losses, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf").tolist()
+        rows.append(Picks(budget, origin, len(losses), len(losses) - len(finite), finite, tuple(levels)))
+    return rows

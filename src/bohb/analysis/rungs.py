@@ -1,0 +1,103 @@
+"""Rung by rung: who ran, who went on, where the line was drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bohb.core.halving import top_k
+from bohb.core.history import History
+from bohb.core.trial import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One trial on a rung.
+
+    loss: None if it failed or is still running; `status` is None while it runs.
+    rank: its place among the finished trials of the rung, from 1; None for a failed or running one.
+    promoted: None while the rung is incomplete, and on the last rung, from which nothing is promoted.
+    """
+
+    number: int
+    config_id: int
+    status: Status | None
+    loss: float | None
+    rank: int | None
+    promoted: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class RungTable:
+    """One rung of one bracket.
+
+    planned: how many trials the plan has for it; a finite space or failures can leave it with fewer.
+    keep: how many go on to the next rung; 0 on the last one.
+    next_budget: what they go on to, None on the last rung.
+    complete: whether all its trials have finished and the decision is made.
+    cutoff: the worst loss that went on; None while there is none.
+    """
+
+    bracket: int
+    rung: int
+    budget: float
+    planned: int
+    keep: int
+    next_budget: float | None
+    complete: bool
+    cutoff: float | None
+    entries: tuple[Entry, ...]
+
+    @property
+    def finished(self) -> int:
+        """How many trials have ended."""
+        return sum(entry.status is not None for entry in self.entries)
+
+
+def survival(history: History) -> list[RungTable]:
+    """Every rung that has a trial, bracket by bracket."""
+    members: dict[tuple[int, int], list[int]] = {}
+    for number, trial in history.trials.items():
+        members.setdefault((trial.bracket, trial.rung), []).append(number)
+    return [_table(history, bracket, rung, members[bracket, rung]) for bracket, rung in sorted(members)]
+
+
+def rung_of(history: History, number: int) -> RungTable:
+    """The rung that a trial belongs to."""
+    trial = history.trials[number]
+    place = (trial.bracket, trial.rung)
+    members = [n for n, other in history.trials.items() if (other.bracket, other.rung) == place]
+    return _table(history, *place, members)
+
+
+def _table(history: History, bracket: int, rung: int, members: list[int]) -> RungTable:
+    halving = history.brackets[bracket]
+    rungs = halving.bracket.rungs
+    last = rung == len(rungs) - 1
+    keep = 0 if last else rungs[rung + 1].size
+    ranked = sorted((history.outcomes[n].ranking_loss, n) for n in members if n in history.outcomes)
+    # A bracket without a survivor ends early; its rung is then the number of its rungs.
+    complete = halving.rung > rung
+    survivors = top_k(ranked, keep) if complete else []
+    rank = {n: place for place, (_, n) in enumerate(ranked, start=1) if history.outcomes[n].ok}
+    entries = tuple(
+        Entry(
+            number=n,
+            config_id=history.trials[n].config_id,
+            status=history.outcomes[n].status if n in history.outcomes else None,
+            loss=history.outcomes[n].loss if n in history.outcomes else None,
+            rank=rank.get(n),
+            promoted=None if last or not complete else n in survivors,
+        )
+        for n in members
+    )
+    return RungTable(
+        bracket=bracket,
+        rung=rung,
+        budget=rungs[rung].budget,
+        planned=rungs[rung].size,
+        keep=keep,
+        next_budget=None if last else rungs[rung + 1].budget,
+        complete=complete,
+        cutoff=history.outcomes[survivors[-1]].loss if survivors else None,
+        entries=entries,
+    )

@@ -1,0 +1,87 @@
+"""How the best loss came down: over time, over spent budget, over trials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bohb.analysis.evaluations import Evaluation, losses
+from bohb.core.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """How far a study had come when a trial finished.
+
+    trials: how many had finished, this one included.
+    seconds: at work; None if no time was recorded.
+    fresh, continued: budget that finished trials had spent, in full evaluations, if every trial starts afresh and if
+        a promoted configuration continues from its checkpoint.
+    """
+
+    trials: int
+    seconds: float | None
+    fresh: float
+    continued: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A new best: which trial, and when."""
+
+    number: int
+    loss: float
+    budget: float
+    at: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """Every best in turn.
+
+    incumbents: the largest budget counts first, then the lowest loss, so that the loss can rise when the first result
+        on a larger budget comes in.
+    per_budget: the same for each budget alone, smallest budget first; these only fall.
+    end: how far the study has come; None before the first trial has finished.
+    """
+
+    incumbents: tuple[Step, ...]
+    per_budget: dict[float, tuple[Step, ...]]
+    end: Moment | None
+
+
+def moments(history: History, rows: list[Evaluation]) -> list[Moment]:
+    """How far the study had come after each finished trial; time never runs backwards."""
+    full = history.budgets[-1] if history.created is not None else 1.0
+    fresh = continued = 0.0
+    seconds: float | None = None
+    found = []
+    for count, row in enumerate(rows, start=1):
+        if not row.reused:
+            fresh += row.budget
+            continued += row.budget - (history.trials[row.number].previous_budget or 0.0)
+        if row.seconds is not None:
+            seconds = row.seconds if seconds is None else max(seconds, row.seconds)
+        found.append(Moment(count, seconds, fresh / full, continued / full))
+    return found
+
+
+def trajectory(history: History) -> Trajectory:
+    """The incumbent and the best per budget, as trials finished."""
+    rows = losses(history)
+    when = moments(history, rows)
+    incumbents: list[Step] = []
+    per_budget: dict[float, list[Step]] = {}
+    for row, at in zip(rows, when, strict=True):
+        if row.loss is None:
+            continue
+        step = Step(row.number, row.loss, row.budget, at)
+        best = per_budget.setdefault(row.budget, [])
+        if not best or row.loss < best[-1].loss:
+            best.append(step)
+        if not incumbents or (-row.budget, row.loss) < (-incumbents[-1].budget, incumbents[-1].loss):
+            incumbents.append(step)
+    return Trajectory(
+        tuple(incumbents),
+        {budget: tuple(per_budget[budget]) for budget in sorted(per_budget)},
+        when[-1] if when else None,
+    )

@@ -1,0 +1,262 @@
+"""The studies of one journal, folded as they grow and shared between requests."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import select
+
+from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
+from bohb.core.halving import Halving
+from bohb.core.history import History
+from bohb.core.trial import Trial
+from bohb.errors import BohbError, JournalError
+from bohb.journal import SqlJournal, schema
+
+T = TypeVar("T", History, Halving)
+
+
+class UnknownStudy(BohbError):
+    """The journal has no study of this name."""
+
+
+class View:
+    """A study at one moment: it stays as it is while the journal grows, so that pages need no lock.
+
+    name: the study's name.
+    history: everything that had happened.
+    last_activity: the time of the last event, in seconds since the epoch.
+    """
+
+    def __init__(self, name: str, history: History, last_activity: float | None) -> None:
+        self.name = name
+        self.history = history
+        self.last_activity = last_activity
+
+    @property
+    def version(self) -> int:
+        """What changes whenever the study does."""
+        return self.history.n_events
+
+    @cached_property
+    def texts(self) -> dict[int, str]:
+        """What the search looks into, by trial: configuration, error and worker, in small letters."""
+        return {n: _text(self.history, trial) for n, trial in self.history.trials.items()}
+
+    @cached_property
+    def lineage(self) -> dict[int, list[int]]:
+        """The trials of each configuration, by config_id."""
+        found: dict[int, list[int]] = {}
+        for number, trial in self.history.trials.items():
+            found.setdefault(trial.config_id, []).append(number)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What the list says about a study."""
+
+    name: str
+    version: int
+    begun: float | None
+    last_activity: float | None
+    trials: int
+    running: int
+    failed: int
+    loss: float | None
+    budget: float | None
+    trouble: str = ""
+
+
+class _Live:
+    """A study that is followed: its read-only journal and the fold so far."""
+
+    def __init__(self, target: str | Path, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._journal = SqlJournal(target, name, read_only=True)
+        self._history = History()
+        self._last: float | None = None
+        self._view: View | None = None
+
+    @property
+    def length(self) -> int:
+        """How many events are folded."""
+        return self._history.n_events
+
+    def view(self) -> View:
+        """The study as it stands now."""
+        with self._lock:
+            events = self._journal.read(self._history.n_events)
+            if events or self._view is None:
+                self._history.extend(events)
+                self._last = max(filter(None, (self._last, _latest(events))), default=None)
+                self._view = View(self.name, snapshot(self._history), self._last)
+            return self._view
+
+    def close(self) -> None:
+        with self._lock:
+            self._journal.close()
+
+
+class Library:
+    """All studies of a journal; the histories of the last few that were looked at stay in memory.
+
+    target: the journal's file or address.
+    keep: how many histories to keep.
+    """
+
+    def __init__(self, target: str | Path, keep: int = 4) -> None:
+        self.target = target
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._index: SqlJournal | None = None
+        self._file: tuple[int, int] | None = None
+        self._live: OrderedDict[str, _Live] = OrderedDict()
+        self._cards: dict[str, Card] = {}
+
+    def lengths(self) -> dict[str, int]:
+        """The number of events of every study, by name, in the order of names."""
+        with self._lock:
+            self._notice_another_file()
+            try:
+                if self._index is None:
+                    self._index = SqlJournal(self.target, read_only=True)
+                    self._file = self._identity()
+                # What `study_names` does, with the lengths and without opening the file each time.
+                with self._index._transaction() as connection:
+                    rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
+            except JournalError:
+                self._forget()
+                raise
+            return dict(sorted((str(name), int(length)) for name, length in rows))
+
+    def view(self, name: str) -> View:
+        """A study as it stands now. Raises UnknownStudy, or JournalError if the journal cannot be read."""
+        length = self.lengths().get(name)
+        if length is None:
+            raise UnknownStudy(f"this journal has no study named {name!r:.250}")
+        live = self._followed(name, length)
+        try:
+            return live.view()
+        except BohbError:
+            with self._lock:  # whatever went wrong, the next request begins anew
+                if self._live.get(name) is live:
+                    del self._live[name]
+            live.close()
+            raise
+
+    def card(self, name: str, version: int) -> Card:
+        """What the list says about a study; remembered until the study changes."""
+        card = self._cards.get(name)
+        if card is None or card.version != version or card.trouble:
+            card = self._cards[name] = self._new_card(name, version)
+        return card
+
+    def known_card(self, name: str, version: int) -> Card | None:
+        """The card if there is one already."""
+        card = self._cards.get(name)
+        return card if card is not None and card.version == version else None
+
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock:
+            self._forget()
+
+    def _new_card(self, name: str, version: int) -> Card:
+        try:
+            view = self.view(name)
+        except BohbError as error:
+            return Card(name, version, None, None, 0, 0, 0, None, None, str(error))
+        history, best = view.history, view.history.incumbent
+        return Card(
+            name,
+            view.version,
+            history.created.time if history.created else None,
+            view.last_activity,
+            len(history.trials),
+            len(history.running),
+            sum(not outcome.ok for outcome in history.outcomes.values()),
+            best.loss if best else None,
+            best.budget if best else None,
+        )
+
+    def _followed(self, name: str, length: int) -> _Live:
+        with self._lock:
+            live = self._live.pop(name, None)
+            if live is not None and live.length > length:  # it was cut back by a repair, or begun again
+                live.close()
+                live = None
+            if live is None:
+                live = _Live(self.target, name)
+            self._live[name] = live
+            while len(self._live) > self._keep:
+                _, oldest = self._live.popitem(last=False)
+                oldest.close()
+            return live
+
+    def _notice_another_file(self) -> None:
+        """Begin anew if the file was removed or replaced: what is open would be the old one for ever."""
+        if self._index is not None and self._identity() != self._file:
+            self._forget()
+            self._cards.clear()
+
+    def _identity(self) -> tuple[int, int] | None:
+        path = None if self._index is None else self._index.path
+        try:
+            found = None if path is None else os.stat(path)
+        except OSError:
+            return (-1, -1)
+        return None if found is None else (found.st_dev, found.st_ino)
+
+    def _forget(self) -> None:
+        for journal in (self._index, *self._live.values()):
+            if journal is not None:
+                journal.close()
+        self._index = None
+        self._live.clear()
+
+
+def snapshot(history: History) -> History:
+    """A copy that later events do not change; trials, outcomes and finished brackets are shared."""
+    still = _loose(history)
+    still.brackets = [bracket if bracket.done else _loose(bracket) for bracket in history.brackets]
+    still.observations = {budget: copy.deepcopy(d_b) for budget, d_b in history.observations.items()}
+    return still
+
+
+def _loose(thing: T) -> T:
+    """A copy with containers of its own."""
+    loose = copy.copy(thing)
+    for name, value in vars(loose).items():
+        if isinstance(value, dict | list | set | deque):
+            setattr(loose, name, copy.copy(value))
+    return loose
+
+
+def _latest(events: Iterable[Event]) -> float | None:
+    """The latest time that any of these events bears."""
+    times = []
+    for event in events:
+        match event:
+            case StudyCreated() | SessionStarted() | TrialStarted() | TrialLost():
+                times.append(event.time)
+            case TrialFinished():
+                times.append(event.outcome.finished)
+    return max(filter(None, times), default=None)
+
+
+def _text(history: History, trial: Trial) -> str:
+    outcome = history.outcomes.get(trial.number)
+    parts = [f"{name}={value}" for name, value in trial.config.items()]
+    if outcome is not None:
+        parts += [outcome.error or "", outcome.worker or ""]
+    return " ".join(parts)[:10_000].casefold()
