@@ -1,7 +1,7 @@
 """The search space of a study file: short tables for hyperparameters, one line for a condition or a forbidden clause.
 
-Clauses are comparisons joined by `and` and `or`, such as `layers > 1 and optimizer in [sgd, adam]`. They are parsed here
-and never evaluated as code.
+Clauses are comparisons joined by `and` and `or`, such as `layers > 1 and optimizer in [sgd, adam]`. They are parsed
+here and never evaluated as code.
 """
 
 from __future__ import annotations

@@ -197,3 +197,16 @@ def test_points_that_are_not_there_yet_widen_the_kernels() -> None:
 def test_the_tabulated_normal_tail_is_scipys() -> None:
     t = np.concatenate([np.linspace(0, 9, 100_001), [50.0, 1e6]])
     assert np.abs(upper_tail(t) - ndtr(-t)).max() < 1e-13
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 2000), st.floats(1e-3, 0.5), st.sampled_from([0, 0.3]))
+def test_the_rough_density_errs_within_its_bound(seed: int, n: int, h: float, missing: float) -> None:
+    rng = np.random.default_rng(seed)
+    choices = [0, 0, 3, 2]
+    points = points_of(rng, n, choices, missing)
+    k = kernels(choices, [missing > 0] * 4)
+    density = kde.fit(points, k, np.array([h, h / 2, 0.3, min(h, 0.5)]))
+    x = np.vstack([points[:20], points_of(rng, 20, choices, missing)])
+    rough, bound = density.rough_log_density(x)
+    assert np.abs(rough - density.log_density(x)).max() <= bound

@@ -126,6 +126,25 @@ def test_the_proposal_is_the_candidate_with_the_highest_ratio() -> None:
         assert proposal.reason["model_budget"] == 3.0
 
 
+@pytest.mark.parametrize("n", [12, 300, 3000])
+def test_a_rough_look_never_rules_out_the_best_candidate(n: int) -> None:
+    space = Space({"x": (0.0, 1.0), "y": (0.0, 1.0), "c": ["a", "b", "c"]})
+    rng = np.random.default_rng(n)
+    few = 0
+    for spread in (0.5, 0.05, 0.001):
+        d_b = Observations(3)
+        for i in range(n):
+            centre = 0.5 + spread * (rng.random(2) - 0.5) if i < n / 2 else rng.random(2)
+            d_b.add(np.array([*centre, rng.integers(3)]), float(i))
+        model = fit_model(space, 1, d_b, PAPER)
+        for seed in range(20):
+            candidates = model.good.sample(np.random.default_rng(seed), 64, 3)
+            contenders = model.contenders(candidates)
+            assert model.log_ratio(candidates).argmax() in contenders
+            few += len(contenders) < 10
+    assert few >= 20
+
+
 def test_the_model_finds_the_good_corner() -> None:
     space = Space({"x": (0.0, 1.0), "y": (0.0, 1.0), "c": ["good", "bad", "ugly"]})
     rng = np.random.default_rng(0)

@@ -94,7 +94,7 @@ def summary(history: History) -> Summary:
         rate=len(rows) / seconds if seconds else None,
         brackets_open=len(history.open_brackets),
         brackets_done=len(history.brackets) - len(history.open_brackets),
-        observed=history.n_observed,
+        observed=len(history.observed),
         incumbent=history.incumbent,
     )
 

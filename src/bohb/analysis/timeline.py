@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from bohb.analysis.clock import finished, started, work_clock
 from bohb.core.history import History
 from bohb.core.trial import Status
-
-UNNAMED = "worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +15,8 @@ class Span:
     """One trial's time on its worker, in seconds at work.
 
     end: None while it runs.
-    worker: the slot or machine, "worker" if it was never said.
+    worker: the slot or machine as it called itself. Who runs a trial is known only when it has finished; until then,
+        and for those who never say, trials that overlap are spread over "running 1", "running 2" … or "slot 1" …
     status: None while it runs.
     """
 
@@ -33,23 +33,27 @@ class Span:
 def timeline(history: History) -> list[Span]:
     """Every trial that ran or runs and whose start is known, by start; results taken over from others ran nowhere."""
     clock = work_clock(history)
-    spans = []
+    timed = []
     for number, trial in history.trials.items():
         start = clock.seconds(started(history, number))
-        if start is None or number in history.lost or "reuses" in trial.reason:
-            continue
-        outcome = history.outcomes.get(number)
+        if start is not None and number not in history.lost and "reuses" not in trial.reason:
+            timed.append((start, number))
+    lanes: dict[str, list[float]] = {"running": [], "slot": []}
+    spans = []
+    for start, number in sorted(timed):
+        trial, outcome = history.trials[number], history.outcomes.get(number)
         end = clock.seconds(finished(history, number))
-        spans.append(
-            Span(
-                number=number,
-                worker=UNNAMED if outcome is None or outcome.worker is None else outcome.worker,
-                start=start,
-                end=None if end is None else max(start, end),
-                status=None if outcome is None else outcome.status,
-                budget=trial.budget,
-                bracket=trial.bracket,
-                attempt=trial.attempt,
-            )
-        )
-    return sorted(spans, key=lambda span: (span.start, span.number))
+        end = None if end is None else max(start, end)
+        named = None if outcome is None else outcome.worker
+        kind = "running" if outcome is None else "slot"
+        worker = _lane(kind, lanes[kind], start, end) if named is None else named
+        status = None if outcome is None else outcome.status
+        spans.append(Span(number, worker, start, end, status, trial.budget, trial.bracket, trial.attempt))
+    return spans
+
+
+def _lane(kind: str, ends: list[float], start: float, end: float | None) -> str:
+    """The first lane that is free at `start`; taken until `end`."""
+    free = next((lane for lane, until in enumerate(ends) if until <= start), len(ends))
+    ends[free : free + 1] = [math.inf if end is None else end]
+    return f"{kind} {free + 1}"

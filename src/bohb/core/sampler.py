@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bohb.core import kde
 from bohb.core.failures import Failures
@@ -44,6 +45,13 @@ class Model:
     def log_ratio(self, X: kde.Array) -> kde.Array:
         """log l(x)/g(x), which grows with the expected improvement."""
         return self.good.log_density(X) - self.bad.log_density(X)
+
+    def contenders(self, X: kde.Array) -> NDArray[np.intp]:
+        """The rows of X that may have the highest ratio: all but those that a rough look rules out."""
+        good, good_error = self.good.rough_log_density(X)
+        bad, bad_error = self.bad.rough_log_density(X)
+        ratio = good - bad
+        return np.flatnonzero(ratio >= ratio.max() - 2 * (good_error + bad_error))
 
 
 def min_points(space: Space, settings: Settings) -> int:
@@ -130,23 +138,34 @@ def _best(
     space: Space, model: Model, candidates: kde.Array, allowed: Allowed, failures: Failures | None
 ) -> Proposal | None:
     """The allowed candidate with the highest l/g (Alg. 2, line 6), or None."""
-    # Candidates that tie but for rounding are told apart by their order, so that another machine decides alike.
-    log_ratio = np.round(model.log_ratio(candidates), 9)
-    score = log_ratio if failures is None else np.round(log_ratio + failures.log_chance(candidates), 9)
-    for index in np.argsort(-score, kind="stable"):
+    for index, log_ratio in _ranked(model, candidates, failures):
         try:
             config = space.decode(candidates[index])
         except ForbiddenConfiguration:
             continue
         if allowed(config):
             reason = {
-                "log_ratio": float(log_ratio[index]),
+                "log_ratio": log_ratio,
                 "model_budget": model.budget,
                 "model_points": model.n,
                 "good_points": len(model.good.points),
             }
             return Proposal(config, Origin.MODEL, reason)
     return None
+
+
+def _ranked(model: Model, candidates: kde.Array, failures: Failures | None) -> Iterator[tuple[int, float]]:
+    """The candidates and their log l/g, best first.
+
+    The best is nearly always taken, so the contenders for it are ranked first, and all only if none of them will do.
+    Candidates that tie but for rounding are told apart by their order, so that another machine decides alike.
+    """
+    everybody = np.arange(len(candidates))
+    for group in (model.contenders(candidates), everybody) if failures is None else (everybody,):
+        log_ratio = model.log_ratio(candidates[group])
+        score = log_ratio if failures is None else log_ratio + failures.log_chance(candidates[group])
+        for i in np.argsort(-np.round(score, 9), kind="stable"):
+            yield int(group[i]), round(float(log_ratio[i]), 9)
 
 
 def _floor(x: float) -> int:

@@ -14,10 +14,13 @@ from typing import TypeVar
 
 from sqlalchemy import select
 
+from bohb.analysis.rungs import RungTable, survival
+from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
 from bohb.core.halving import Halving
 from bohb.core.history import History
 from bohb.core.trial import Trial
+from bohb.dashboard.html import short
 from bohb.errors import BohbError, JournalError
 from bohb.journal import SqlJournal, schema
 
@@ -45,6 +48,16 @@ class View:
     def version(self) -> int:
         """What changes whenever the study does."""
         return self.history.n_events
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The study in a few numbers."""
+        return summary(self.history)
+
+    @cached_property
+    def rungs(self) -> list[RungTable]:
+        """Every rung that has a trial, bracket by bracket."""
+        return survival(self.history)
 
     @cached_property
     def texts(self) -> dict[int, str]:
@@ -86,15 +99,18 @@ class _Live:
         self._history = History()
         self._last: float | None = None
         self._view: View | None = None
+        self._closed = False
 
     @property
     def length(self) -> int:
         """How many events are folded."""
         return self._history.n_events
 
-    def view(self) -> View:
-        """The study as it stands now."""
+    def view(self) -> View | None:
+        """The study as it stands now; None if it is no longer followed."""
         with self._lock:
+            if self._closed:
+                return None
             events = self._journal.read(self._history.n_events)
             if events or self._view is None:
                 self._history.extend(events)
@@ -103,7 +119,9 @@ class _Live:
             return self._view
 
     def close(self) -> None:
+        """Follow it no longer."""
         with self._lock:
+            self._closed = True
             self._journal.close()
 
 
@@ -141,18 +159,18 @@ class Library:
 
     def view(self, name: str) -> View:
         """A study as it stands now. Raises UnknownStudy, or JournalError if the journal cannot be read."""
-        length = self.lengths().get(name)
-        if length is None:
-            raise UnknownStudy(f"this journal has no study named {name!r:.250}")
-        live = self._followed(name, length)
-        try:
-            return live.view()
-        except BohbError:
-            with self._lock:  # whatever went wrong, the next request begins anew
-                if self._live.get(name) is live:
-                    del self._live[name]
-            live.close()
-            raise
+        while True:
+            length = self.lengths().get(name)
+            if length is None:
+                raise UnknownStudy(f"this journal has no study named {short(name, 250)!r}")
+            live = self._followed(name, length)
+            try:
+                view = live.view()
+            except BohbError:
+                self._drop(live)
+                raise
+            if view is not None:  # else another request needed its place
+                return view
 
     def card(self, name: str, version: int) -> Card:
         """What the list says about a study; remembered until the study changes."""
@@ -202,6 +220,13 @@ class Library:
                 _, oldest = self._live.popitem(last=False)
                 oldest.close()
             return live
+
+    def _drop(self, live: _Live) -> None:
+        """Whatever went wrong, the next request begins anew."""
+        with self._lock:
+            if self._live.get(live.name) is live:
+                del self._live[live.name]
+        live.close()
 
     def _notice_another_file(self) -> None:
         """Begin anew if the file was removed or replaced: what is open would be the old one for ever."""

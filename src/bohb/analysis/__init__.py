@@ -1,0 +1,72 @@
+"""A study as tables: pure functions of a History, for plots, reports, the dashboard and your own questions.
+
+Nothing here draws, reads a clock or touches a file. Rows are frozen dataclasses; a question that cannot be answered yet
+gives an empty list or None.
+"""
+
+from bohb.analysis.axes import Axis, axes
+from bohb.analysis.budgets import Observed, observed, telling_budget
+from bohb.analysis.clock import WorkClock, work_clock
+from bohb.analysis.configurations import Parallel, Slice, parallel, slices
+from bohb.analysis.contour import Contour, contour
+from bohb.analysis.correlation import Correlation, correlations
+from bohb.analysis.curves import Curve, Path, curves, paths
+from bohb.analysis.densities import Densities, Marginal, densities
+from bohb.analysis.evaluations import Evaluation, losses
+from bohb.analysis.failures import Cause, failures
+from bohb.analysis.importance import Importance, Importances, importance
+from bohb.analysis.picks import Picks, picks
+from bohb.analysis.rungs import Entry, RungTable, rung_of, survival
+from bohb.analysis.summary import BudgetCount, Summary, summary
+from bohb.analysis.timeline import Span, timeline
+from bohb.analysis.trajectory import Moment, Step, Trajectory, trajectory
+from bohb.analysis.why import Explanation, why
+
+__all__ = [
+    "Axis",
+    "BudgetCount",
+    "Cause",
+    "Contour",
+    "Correlation",
+    "Curve",
+    "Densities",
+    "Entry",
+    "Evaluation",
+    "Explanation",
+    "Importance",
+    "Importances",
+    "Marginal",
+    "Moment",
+    "Observed",
+    "Parallel",
+    "Path",
+    "Picks",
+    "RungTable",
+    "Slice",
+    "Span",
+    "Step",
+    "Summary",
+    "Trajectory",
+    "WorkClock",
+    "axes",
+    "contour",
+    "correlations",
+    "curves",
+    "densities",
+    "failures",
+    "importance",
+    "losses",
+    "observed",
+    "parallel",
+    "paths",
+    "picks",
+    "rung_of",
+    "slices",
+    "summary",
+    "survival",
+    "telling_budget",
+    "timeline",
+    "trajectory",
+    "why",
+    "work_clock",
+]

@@ -1,0 +1,118 @@
+"""Two hyperparameters against the loss: the trials, and a smoothed surface through them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.analysis.axes import Array, Axis, axes, placed, vectors
+from bohb.analysis.budgets import observed
+from bohb.analysis.importance import importance
+from bohb.core.history import History
+from bohb.errors import InvalidArgument
+
+_CELLS = 41  # grid points along a numeric axis
+_NEAR = 0.5  # grid points with less kernel weight than this, in trials, are left blank
+_MOST = 2000  # trials the surface is drawn from; with more, the latest
+
+
+@dataclass(frozen=True, slots=True)
+class Contour:
+    """Two hyperparameters on one budget.
+
+    x, y: the axes.
+    points: (n, 2) where the trials lie; losses: (n,) theirs, +inf for a failed one; numbers: (n,) the trials.
+    grid_x, grid_y: where the surface is known.
+    surface: (len(grid_y), len(grid_x)) the mean loss nearby; NaN where no trial is near.
+    inactive: how many trials lack one of the two.
+    """
+
+    budget: float
+    x: Axis
+    y: Axis
+    points: Array
+    losses: Array
+    numbers: NDArray[np.int64]
+    grid_x: Array
+    grid_y: Array
+    surface: Array
+    inactive: int
+
+
+def contour(
+    history: History, x: str | None = None, y: str | None = None, budget: float | None = None
+) -> Contour | None:
+    """The loss over two hyperparameters; None if there is no trial or no second hyperparameter.
+
+    x, y: their names; by default the most important ones.
+    budget: whose trials; by default the largest budget with enough losses.
+    """
+    seen = observed(history, budget)
+    if seen is None or history.space.d < 2:
+        return None
+    table = {axis.name: j for j, axis in enumerate(axes(history.space))}
+    first, second = _pair(history, list(table), x, y)
+    j = [table[first], table[second]]
+    places = placed(history.space, vectors(history.space, [trial.config for trial in seen.trials]))[:, j]
+    active = ~np.isnan(places).any(axis=1)
+    points, losses = places[active], np.array(seen.losses, dtype=float)[active]
+    both = axes(history.space)[j[0]], axes(history.space)[j[1]]
+    grid_x, grid_y = _grid(both[0]), _grid(both[1])
+    return Contour(
+        budget=seen.budget,
+        x=both[0],
+        y=both[1],
+        points=points,
+        losses=losses,
+        numbers=np.array([trial.number for trial in seen.trials], dtype=np.int64)[active],
+        grid_x=grid_x,
+        grid_y=grid_y,
+        surface=smoothed(both, points, losses, grid_x, grid_y),
+        inactive=int((~active).sum()),
+    )
+
+
+def smoothed(both: tuple[Axis, Axis], points: Array, losses: Array, grid_x: Array, grid_y: Array) -> Array:
+    """Kernel regression (Nadaraya and Watson): the mean loss, weighted by a Gaussian of Scott's width per axis.
+
+    Categories and named values are not smoothed over. Failed trials have no loss and do not count.
+    """
+    finite = np.flatnonzero(np.isfinite(losses))[-_MOST:]
+    if not len(finite):
+        return np.full((len(grid_y), len(grid_x)), np.nan)
+    z = losses[finite]
+    weight_x = _weights(both[0], points[finite, 0], grid_x)  # (gx, n)
+    weight_y = _weights(both[1], points[finite, 1], grid_y)  # (gy, n)
+    total = weight_y @ weight_x.T
+    near = np.where(total >= _NEAR, total, np.nan)
+    surface: Array = (weight_y * z) @ weight_x.T / near
+    return surface
+
+
+def _pair(history: History, names: list[str], x: str | None, y: str | None) -> tuple[str, str]:
+    """The two names: those given, then the most important ones."""
+    for name in (x, y):
+        if name is not None and name not in names:
+            raise InvalidArgument(f"{name!r} is not a hyperparameter that varies; there are {names}")
+    ranked = importance(history) if x is None or y is None else None
+    order = names if ranked is None else [row.name for row in ranked.rows]
+    first = x if x is not None else next(name for name in order if name != y)
+    second = y if y is not None else next(name for name in order if name != first)
+    if first == second:
+        raise InvalidArgument(f"x={first!r} and y={second!r} must be two different hyperparameters")
+    return first, second
+
+
+def _grid(axis: Axis) -> Array:
+    return np.array(axis.ticks) if axis.discrete else np.linspace(0, 1, _CELLS)
+
+
+def _weights(axis: Axis, column: Array, grid: Array) -> Array:
+    """(grid, n) the kernel of every trial at every grid point, 1 at the trial itself."""
+    if axis.discrete:
+        return (np.abs(grid[:, None] - column) < 1e-9).astype(float)
+    width = max(0.03, float(column.std()) * len(column) ** (-1 / 6))
+    weights: Array = np.exp(-0.5 * ((grid[:, None] - column) / width) ** 2)
+    return weights

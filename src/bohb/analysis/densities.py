@@ -1,0 +1,93 @@
+"""What the model believes now: the densities l of good and g of bad configurations, one hyperparameter at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bohb.analysis.axes import Array, Axis, axes
+from bohb.core import kde
+from bohb.core.history import History
+from bohb.core.kde import Density, Kernels
+from bohb.core.starting import Starter
+
+_POINTS = 121  # along a numeric axis
+
+
+@dataclass(frozen=True, slots=True)
+class Marginal:
+    """Both densities of one hyperparameter, all others integrated out.
+
+    places: (m,) where they are evaluated, from 0 to 1; the middle of each cell for categories.
+    good, bad: (m,) densities that integrate to one; for categories probabilities that add up to one.
+    good_points, bad_points: (n,) where the fitted configurations lie, inactive ones left out.
+    good_inactive, bad_inactive: how many of them do not have it; the model takes those for uniformly distributed.
+    """
+
+    axis: Axis
+    places: Array
+    good: Array
+    bad: Array
+    good_points: Array
+    bad_points: Array
+    good_inactive: int
+    bad_inactive: int
+
+
+@dataclass(frozen=True, slots=True)
+class Densities:
+    """The model that the next proposal would use.
+
+    budget, n: the results it is fitted to.
+    good, bad: how many of them each density has; they overlap while there are few.
+    """
+
+    budget: float
+    n: int
+    good: int
+    bad: int
+    marginals: tuple[Marginal, ...]
+
+
+def densities(history: History) -> Densities | None:
+    """The marginals of l and g; None while there is no model."""
+    if history.created is None:
+        return None
+    model = Starter(history).model()
+    if model is None:
+        return None
+    boundary = history.settings.boundary
+    marginals = tuple(_marginal(axis, j, model.good, model.bad, boundary) for j, axis in enumerate(axes(history.space)))
+    return Densities(model.budget, model.n, len(model.good.points), len(model.bad.points), marginals)
+
+
+def _marginal(axis: Axis, j: int, good: Density, bad: Density, boundary: bool) -> Marginal:
+    categorical = axis.kind == "categorical"
+    coordinates = np.arange(axis.cells, dtype=float) if categorical else np.linspace(0, 1, _POINTS)
+    places = np.array(axis.ticks) if categorical else coordinates
+
+    def column(density: Density) -> Array:
+        values = density.points[:, j]
+        active = values[~np.isnan(values)]
+        return (active + 0.5) / axis.cells if categorical else active
+
+    good_points, bad_points = column(good), column(bad)
+    return Marginal(
+        axis=axis,
+        places=places,
+        good=_integrated(good, j, coordinates, boundary),
+        bad=_integrated(bad, j, coordinates, boundary),
+        good_points=good_points,
+        bad_points=bad_points,
+        good_inactive=len(good.points) - len(good_points),
+        bad_inactive=len(bad.points) - len(bad_points),
+    )
+
+
+def _integrated(density: Density, j: int, coordinates: Array, boundary: bool) -> Array:
+    """A mixture of product kernels with all but one coordinate integrated out: the mixture of that one's kernels."""
+    kernels = Kernels(density.kernels.choices[[j]], density.kernels.optional[[j]])
+    alone = kde.fit(density.points[:, [j]], kernels, density.bandwidths[[j]], boundary)
+    values: Array = np.exp(alone.log_density(coordinates[:, None]))
+    return values

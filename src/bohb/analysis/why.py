@@ -1,0 +1,227 @@
+"""Why a trial was sampled, promoted, stopped or reused, in data and in plain sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bohb.analysis.rungs import RungTable, rung_of
+from bohb.core.history import History
+from bohb.core.sampler import min_points
+from bohb.core.trial import Origin, Status, Trial
+from bohb.errors import UnknownTrial
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that is known about one trial's fate.
+
+    origin: why it ran; `picked` is how its configuration was first chosen, in trial `config_id`.
+    reason: the numbers behind `picked`, as they were stored.
+    from_trial, from_rung: of a promoted trial the one it was promoted from, and the rung it was chosen on.
+    reuses: the trial whose result it took over, None if it ran itself.
+    status: None while it is unfinished.
+    lost: how often its worker was lost; `waiting` says that it waits to be started again.
+    rung: its own rung, with ranks, cut-off and who went on.
+    rank: its place among the finished trials of its rung, from 1; None for a failed or unfinished one.
+    promoted_to: the trial that runs its configuration on the next rung, None if there is none (yet).
+    fate: "running", "waiting", "failed", "stopped", "promoted", "undecided" or "last rung".
+    incumbent: whether it is the best result of the study.
+    sentences: all of this in words.
+    """
+
+    number: int
+    config_id: int
+    origin: Origin
+    picked: Origin
+    reason: dict[str, Any]
+    from_trial: int | None
+    from_rung: RungTable | None
+    reuses: int | None
+    status: Status | None
+    loss: float | None
+    lost: int
+    waiting: bool
+    rung: RungTable
+    rank: int | None
+    promoted_to: int | None
+    fate: str
+    incumbent: bool
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The sentences, one per line."""
+        return "\n".join(self.sentences)
+
+
+def why(history: History, number: int) -> Explanation:
+    """Explain one trial. Raises UnknownTrial."""
+    if number not in history.trials:
+        raise UnknownTrial(f"there is no trial {number!r}; this study has started {len(history.trials)} trials")
+    trial = history.trials[number]
+    outcome = history.outcomes.get(number)
+    rung = rung_of(history, number)
+    entry = next(entry for entry in rung.entries if entry.number == number)
+    origin_trial = trial.reason.get("from_trial")
+    from_rung = None if origin_trial is None else rung_of(history, origin_trial)
+    promoted_to = next(
+        (n for n, other in history.trials.items() if other.reason.get("from_trial") == number and n > number), None
+    )
+    first = history.trials[trial.config_id]
+    fate = _fate(history, number, rung, entry.promoted)
+    best = history.incumbent
+    incumbent = best is not None and best.trial.number == number
+    sentences = [
+        *_chosen(history, first, trial),
+        *_promoted_from(trial, origin_trial, from_rung),
+        *_became(history, trial),
+        *_went_on(rung, entry.rank, fate, promoted_to),
+        *(["It is the incumbent: the best result on the largest budget so far."] if incumbent else []),
+    ]
+    return Explanation(
+        number=number,
+        config_id=trial.config_id,
+        origin=trial.origin,
+        picked=first.origin,
+        reason=dict(first.reason) if first.origin is not Origin.PROMOTED else {},
+        from_trial=origin_trial,
+        from_rung=from_rung,
+        reuses=trial.reason.get("reuses"),
+        status=None if outcome is None else outcome.status,
+        loss=None if outcome is None else outcome.loss,
+        lost=history.losses.get(number, 0),
+        waiting=number in history.lost,
+        rung=rung,
+        rank=entry.rank,
+        promoted_to=promoted_to,
+        fate=fate,
+        incumbent=incumbent,
+        sentences=tuple(sentences),
+    )
+
+
+def _fate(history: History, number: int, rung: RungTable, promoted: bool | None) -> str:
+    if number in history.lost:
+        return "waiting"
+    if number in history.pending:
+        return "running"
+    if not history.outcomes[number].ok:
+        return "failed"
+    if rung.next_budget is None:
+        return "last rung"
+    if promoted is None:
+        return "undecided"
+    return "promoted" if promoted else "stopped"
+
+
+def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
+    """How the configuration came into the study."""
+    subject = (
+        "Its configuration"
+        if first.number == trial.number
+        else f"Its configuration (first run as trial {first.number})"
+    )
+    reason = first.reason
+    match first.origin:
+        case Origin.GIVEN:
+            yield f"{subject} was given by the user."
+        case Origin.MODEL:
+            log_ratio = reason.get("log_ratio", 0.0)
+            yield (
+                f"{subject} was proposed by the model, as the best of {history.settings.num_samples} candidates: "
+                f"log l/g = {log_ratio:.3g}, so it is {_times(log_ratio)} to be among the good as among the bad ones."
+            )
+            if "model_budget" in reason:
+                yield (
+                    f"That model was fitted to the {reason.get('model_points')} results on budget "
+                    f"{reason['model_budget']:g}, the {reason.get('good_points')} best of which count as good."
+                )
+        case _:
+            yield f"{subject} was drawn at random{_random_why(history, reason.get('why', ''))}."
+
+
+def _times(log_ratio: float) -> str:
+    if abs(log_ratio) > 10:
+        return f"e^{log_ratio:.3g} times as likely"
+    return f"{math.exp(log_ratio):.3g} times as likely"
+
+
+def _random_why(history: History, why: str) -> str:
+    match why:
+        case "random fraction":
+            return f", as a fraction of {history.settings.random_fraction:.3g} always is"
+        case "no model yet":
+            needed = min_points(history.space, history.settings)
+            needed = needed + 2 if history.settings.overlap else 2 * needed
+            return f", because there was no model yet: it takes {needed} results on one budget"
+        case "no candidate allowed":
+            return ", because every candidate of the model was forbidden or had been evaluated before"
+        case "few left":
+            return " from the few configurations that were left on this budget"
+        case _:
+            return ""
+
+
+def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> Iterator[str]:
+    if rung is None:
+        return
+    entry = next(entry for entry in rung.entries if entry.number == number)
+    place = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
+    cutoff = "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
+    yield (
+        f"It was promoted from trial {number}: loss {_loss(entry.loss)} on budget {rung.budget:g}{place}; the best "
+        f"{rung.keep} went on{cutoff}."
+    )
+    if "reuses" in trial.reason:
+        yield (
+            f"It did not run: trial {trial.reason['reuses']} had already evaluated this configuration on budget "
+            f"{trial.budget:g}, and its result was taken over."
+        )
+
+
+def _became(history: History, trial: Trial) -> Iterator[str]:
+    """What happened when it ran."""
+    number = trial.number
+    lost = history.losses.get(number, 0)
+    if number in history.lost:
+        yield f"Its worker was lost ({history.lost[number]}); it waits to be started again."
+    elif number in history.pending:
+        again = f", attempt {trial.attempt}" if trial.attempt > 1 else ""
+        yield f"It is running on budget {trial.budget:g}{again}."
+    else:
+        outcome = history.outcomes[number]
+        if outcome.ok:
+            yield f"It finished on budget {trial.budget:g} with loss {_loss(outcome.loss)}."
+        else:
+            cause = "" if outcome.error is None else f": {outcome.error}"
+            yield f"It failed on budget {trial.budget:g} ({outcome.status.value}){cause}"
+    if lost and number not in history.lost:
+        yield f"Before that it lost its worker {'once' if lost == 1 else f'{lost} times'}."
+
+
+def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | None) -> Iterator[str]:
+    """What the rung decided."""
+    place = f"rung {rung.rung} of bracket {rung.bracket}"
+    ranked = f"It ranks {rank} of {rung.finished} on {place}"
+    match fate:
+        case "failed":
+            yield f"A failed trial is never promoted, so its configuration ends on {place}."
+        case "last rung":
+            yield f"{ranked}, the bracket's last, on its largest budget."
+        case "undecided":
+            yield (
+                f"{ranked} so far; {rung.planned - rung.finished} of {rung.planned} trials are still to finish, then "
+                f"the best {rung.keep} go on to budget {rung.next_budget:g}."
+            )
+        case "stopped":
+            cutoff = "" if rung.cutoff is None else f" with losses up to {rung.cutoff:.6g}"
+            yield f"{ranked}; the best {rung.keep} went on to budget {rung.next_budget:g}{cutoff}, so it was stopped."
+        case "promoted":
+            as_trial = "it waits for a worker there" if promoted_to is None else f"there it is trial {promoted_to}"
+            yield f"{ranked}, one of the best {rung.keep}, which went on to budget {rung.next_budget:g}: {as_trial}."
+
+
+def _loss(loss: float | None) -> str:
+    return "unknown" if loss is None else f"{loss:.6g}"

@@ -1,0 +1,90 @@
+"""What a study left on the disk: the output of its trials, and which checkpoints there are. Nothing else is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from bohb.core.trial import Trial
+
+LOG_BYTES = 64_000  # so much of the end of a log is shown
+MOST_FILES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The end of what a trial printed.
+
+    size: of the whole file, in bytes.
+    """
+
+    text: str
+    size: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether there is more than is shown."""
+        return self.size > LOG_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file in a checkpoint: its path below the configuration's directory and its size in bytes."""
+
+    name: str
+    size: int
+
+
+def study_files(journal: Path, study: str, directory: Path | None = None) -> Path:
+    """Where the runner puts a study's files (`bohb.runner._files`): any name is one plain component."""
+    root = Path(f"{journal}.files") if directory is None else directory
+    return root / quote(study, safe="").replace(".", "%2E")
+
+
+def log_tail(root: Path, number: int) -> Log | None:
+    """The end of a trial's output, None if none was kept."""
+    path = root / "logs" / f"{number:d}.log"
+    try:
+        if not _inside(path, root):
+            return None
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        file.seek(max(0, found.st_size - LOG_BYTES))
+        return Log(file.read(LOG_BYTES).decode("utf-8", "replace"), found.st_size)
+
+
+def checkpoint_files(root: Path, trial: Trial) -> tuple[list[StoredFile], bool]:
+    """The files of a configuration's checkpoint, and whether there are more than are listed."""
+    home = root / "checkpoints" / f"{trial.config_id:d}"
+    found: list[StoredFile] = []
+    try:
+        if not _inside(home, root):
+            return [], False
+        for file in _walk(home):
+            if len(found) == MOST_FILES:
+                return found, True
+            found.append(file)
+    except OSError:  # the runner removed it meanwhile
+        pass
+    return sorted(found, key=lambda file: file.name), False
+
+
+def _walk(home: Path) -> Iterator[StoredFile]:
+    for folder, _, names in os.walk(home, followlinks=False):
+        for name in names:
+            path = Path(folder) / name
+            yield StoredFile(str(path.relative_to(home)), path.lstat().st_size)
+
+
+def _inside(path: Path, root: Path) -> bool:
+    """Whether a path lies under the root even after all links are followed."""
+    return path.resolve(strict=True).is_relative_to(root.resolve(strict=True))

@@ -1,0 +1,165 @@
+"""One look for all figures: colours that hold on light and dark grounds and for colour-blind eyes.
+
+Colours of data do not depend on the theme; only the template does. A page can therefore switch a drawn figure between
+light and dark by exchanging `layout.template`.
+
+No figure uses WebGL: its traces compile code at run time, which a strict content security policy forbids, and browsers
+allow only a few of them per page. Large studies are thinned out instead (`thinned`).
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.core.trial import Origin, Status
+from bohb.errors import MissingExtra
+
+try:
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+except ImportError as error:  # pragma: no cover - the tests have plotly
+    raise MissingExtra('plots need plotly; install it with: pip install "bohb[plot]"') from error
+
+__all__ = ["Figure", "go", "make_subplots"]
+Figure = go.Figure
+
+# After Okabe and Ito (2008), darkened or lightened so that every colour has a contrast of about 3 or more on both grounds.
+BLUE, ORANGE, GREEN, PINK, GREY = "#2a80c2", "#d9730d", "#0f9d74", "#c4619a", "#8a8f98"
+GOOD, BAD = BLUE, ORANGE
+ORIGINS = {Origin.RANDOM: ORANGE, Origin.MODEL: BLUE, Origin.GIVEN: GREEN, Origin.PROMOTED: PINK}
+STATUSES = {
+    Status.OK: BLUE,
+    Status.DIVERGED: "#b8860b",
+    Status.CRASHED: ORANGE,
+    Status.TIMEOUT: PINK,
+    Status.MEMORY: "#7d6bc4",
+    Status.BAD_RESULT: "#a0603c",
+    Status.LOST: GREY,
+}
+RUNNING = GREEN
+# From small budgets to large ones: blue to yellow, the direction that all common kinds of colour blindness keep.
+_RAMP = ((61, 122, 190), (134, 101, 196), (198, 84, 148), (222, 100, 52), (212, 146, 10))
+LOSS_SCALE = [[0.0, "#fde725"], [0.25, "#5ec962"], [0.5, "#21918c"], [0.75, "#3b528b"], [1.0, "#440154"]]
+HEIGHT = 420
+MOST_POINTS = 4000  # markers per figure; more slow a browser down
+MOST_LINES = 300
+
+
+def template(dark: bool = False) -> Any:
+    """The template of all figures, light or dark."""
+    ground, ink, faint, grid = (
+        ("#16191d", "#e6e8eb", "#a3a9b2", "#2c3138") if dark else ("#ffffff", "#1d2126", "#5b626b", "#e4e7eb")
+    )
+    axis = {
+        "gridcolor": grid,
+        "linecolor": faint,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": faint,
+        "automargin": True,
+        "title": {"standoff": 8},
+    }
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": ground,
+            "plot_bgcolor": ground,
+            "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": ink},
+            "title": {"font": {"size": 15}, "x": 0, "xref": "paper", "xanchor": "left"},
+            "colorway": [BLUE, ORANGE, GREEN, PINK, "#7d6bc4", "#b8860b", GREY],
+            "colorscale": {"sequential": LOSS_SCALE},
+            "xaxis": axis,
+            "yaxis": axis,
+            "legend": {"orientation": "h", "yanchor": "top", "y": -0.2, "xanchor": "left", "x": 0},
+            "margin": {"l": 56, "r": 16, "t": 40, "b": 48},
+            "hoverlabel": {"bgcolor": ground, "bordercolor": faint, "font": {"color": ink}, "align": "left"},
+            "annotationdefaults": {"font": {"color": ink}, "showarrow": False},
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": faint, "activecolor": ink},
+        }
+    )
+
+
+def figure(traces: Sequence[Any] = (), *, dark: bool = False, height: int = HEIGHT, **layout: Any) -> Figure:
+    """A figure in our template."""
+    return go.Figure(list(traces), {"template": template(dark), "height": height, **layout})
+
+
+def empty(message: str, dark: bool = False) -> Figure:
+    """A figure that says why there is nothing to see yet."""
+    hidden = {"visible": False, "range": [0, 1]}
+    note = {
+        "text": message,
+        "x": 0.5,
+        "y": 0.5,
+        "xref": "paper",
+        "yref": "paper",
+        "font": {"size": 15},
+        "showarrow": False,
+    }
+    return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[note])
+
+
+def note(text: str) -> dict[str, Any]:
+    """A line in small print above the plot: what was left out, or how much it rests on."""
+    return {
+        "text": text,
+        "x": 0,
+        "y": 1,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "yshift": 6,
+        "showarrow": False,
+        "font": {"size": 12},
+        "align": "left",
+    }
+
+
+def label(text: object, most: int = 40) -> str:
+    """Somebody else's text for a label: it stays text, whatever it contains, and does not grow too long.
+
+    plotly reads some HTML tags, and %{…} in hover templates.
+    """
+    words = " ".join(str(text).split())
+    short = words if len(words) <= most else words[: most - 1] + "…"
+    return html.escape(short, quote=False).replace("%", "&#37;").replace("$", "&#36;")
+
+
+def budget_colours(budgets: Sequence[float]) -> dict[float, str]:
+    """A colour for each budget, from the smallest to the largest."""
+    ordered = sorted(set(budgets))
+    where = np.linspace(0, len(_RAMP) - 1, len(ordered)) if len(ordered) > 1 else np.array([0.0])
+    channels = [np.interp(where, range(len(_RAMP)), [colour[c] for colour in _RAMP]) for c in range(3)]
+    rgb = np.rint(channels).astype(int).T.tolist()
+    return {budget: f"rgb({r},{g},{b})" for budget, (r, g, b) in zip(ordered, rgb, strict=True)}
+
+
+def thinned(n: int, most: int, keep: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+    """The indices of at most `most` of n items: those to keep, and the rest evenly spaced."""
+    if n <= most:
+        return np.arange(n)
+    kept = np.empty(0, dtype=np.intp) if keep is None else np.unique(keep)[:most]
+    others = np.setdiff1d(np.arange(n), kept)
+    room = most - len(kept)
+    spaced = others[np.linspace(0, len(others) - 1, room).astype(np.intp)] if room else others[:0]
+    return np.sort(np.concatenate([kept, spaced]))
+
+
+def duration_unit(seconds: float) -> tuple[float, str]:
+    """What to divide seconds by, and the unit's name, so that numbers stay readable."""
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 3 * size:
+            return size, unit
+    return 1.0, "seconds"
+
+
+def log_losses(losses: Sequence[float]) -> bool:
+    """Whether losses are better seen on a log scale: all positive and far apart."""
+    finite = [loss for loss in losses if np.isfinite(loss)]
+    return bool(finite) and min(finite) > 0 and max(finite) / min(finite) > 100

@@ -1,0 +1,283 @@
+"""An objective in any language: a command line with placeholders that prints its loss.
+
+The command is split into arguments first and the values are put into the arguments afterwards, so that a value is never
+read as anything but text. With `shell=True` a shell reads the whole line, and values are quoted for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import selectors
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
+from bohb.errors import InvalidArgument, InvalidResult
+
+PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number", "config_id", "config")
+_PLACE = re.compile(r"\{\{([^{}\s]+)\}\}|\{([^{}\s]+)\}")  # {{name}} stands for {name} itself
+_NAME = re.compile(r"[A-Za-z_][\w.:-]*")
+_KEPT = 2**20  # characters of the output that are searched for the loss
+_POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ShellObjective:
+    """Runs a command for each trial and reads the loss from what it prints.
+
+    command: a text that is split like a shell would, or the list of its arguments.
+    names: the hyperparameters of the space; other placeholders are refused.
+    directory: where it runs.
+    shell: let a shell read the whole line, for pipes and redirections.
+    """
+
+    command: str | Sequence[str]
+    names: Sequence[str] = ()
+    directory: str = "."
+    shell: bool = False
+    _parts: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Split the command and check its placeholders, once."""
+        try:
+            parts = _split(self.command, self.shell)
+        except ValueError as error:
+            raise InvalidArgument(f"command = {self.command!r} cannot be split into arguments: {error}") from error
+        if not parts or not parts[0].strip():
+            raise InvalidArgument(f"command = {self.command!r} is empty")
+        for part in parts:
+            for found in _PLACE.finditer(part):
+                self._check(found[2])
+        object.__setattr__(self, "_parts", tuple(parts))
+
+    def _check(self, name: str | None) -> None:
+        if name is None or not _NAME.fullmatch(name):
+            return  # braces of the command's own, such as those of an awk program
+        if name in PLACEHOLDERS and name in self.names:
+            raise InvalidArgument(
+                f"command: {{{name}}} could be the trial's {name} or the hyperparameter of that name; "
+                "rename the hyperparameter"
+            )
+        if name not in PLACEHOLDERS and name not in self.names:
+            known = ", ".join([*self.names, *PLACEHOLDERS])
+            raise InvalidArgument(f"command: {{{name}}} is unknown; use {known}, or {{{{{name}}}}} for the text itself")
+
+    @property
+    def program(self) -> str | None:
+        """What is started, if the command says so itself."""
+        return None if self.shell or _PLACE.search(self._parts[0]) else self._parts[0]
+
+    def arguments(self, trial: Trial) -> list[str]:
+        """The arguments for one trial.
+
+        One that names something absent (an inactive hyperparameter, no previous budget) is left out; if it is nothing
+        but that placeholder, so is the option before it: `--dropout {dropout}` goes as a whole.
+        """
+        values = texts(trial)
+        if self.shell:
+            return [_filled(self._parts[0], {name: shlex.quote(text) for name, text in values.items()}, self.names)]
+        filled: list[str] = []
+        for index, part in enumerate(self._parts):
+            if all(name in values for name in self._named(part)):
+                filled.append(_filled(part, values, self.names))
+            elif _PLACE.fullmatch(part) and filled[-1:] == [self._parts[index - 1]] and filled[-1].startswith("-"):
+                filled.pop()
+        return filled
+
+    def _named(self, part: str) -> list[str]:
+        return [m[2] for m in _PLACE.finditer(part) if m[2] in self.names or m[2] in PLACEHOLDERS]
+
+    def __call__(self, trial: Trial) -> Outcome:
+        """Run the command to its end and read the loss."""
+        arguments = self.arguments(trial)
+        try:
+            process = subprocess.Popen(
+                arguments[0] if self.shell else arguments,
+                shell=self.shell,
+                cwd=self.directory,
+                env={**os.environ, **_environment(trial)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the runner
+            )
+        except OSError as error:
+            return Outcome(Status.CRASHED, error=f"cannot start {arguments[0]!r}: {error.strerror}")
+        try:
+            printed, complaints = _follow(process, trial)
+        finally:
+            _end(process)
+        if process.returncode != 0:
+            return Outcome(Status.CRASHED, error=_failure(process.returncode, complaints), output=complaints[-2000:])
+        return outcome_of(result_in(printed))
+
+
+def texts(trial: Trial) -> dict[str, str]:
+    """What the placeholders of a trial stand for; what it does not have is absent."""
+    values: dict[str, Any] = {
+        "budget": _whole(trial.budget),
+        "previous_budget": _whole(trial.previous_budget),
+        "checkpoint_dir": trial.checkpoint_dir,
+        "seed": trial.seed,
+        "number": trial.number,
+        "config_id": trial.config_id,
+        "config": json.dumps(jsonable(trial.config)),
+        **trial.config,
+    }
+    return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+def result_in(printed: str) -> Any:
+    """The last line that is a JSON object or a number. Raises InvalidResult if there is none."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    for line in reversed(lines):
+        found = _parsed(line)
+        if found is not None:
+            return found
+    last = f"its last line is {lines[-1][:200]!r}" if lines else "it printed nothing"
+    raise InvalidResult(
+        f'the command printed no loss: {last}; print a number or {{"loss": number}} on a line of its own, at the end'
+    )
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return float(line)
+    except ValueError:
+        pass
+    if not line.startswith("{"):
+        return None
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _split(command: str | Sequence[str], shell: bool) -> list[str]:
+    if isinstance(command, str):
+        return [command] if shell else shlex.split(command)
+    if shell:
+        raise InvalidArgument(f"command = {command!r} must be one text when shell is true")
+    if not all(isinstance(part, str) for part in command):
+        raise InvalidArgument(f"command = {command!r} must be a list of texts")
+    return list(command)
+
+
+def _filled(part: str, values: Mapping[str, str], names: Iterable[str]) -> str:
+    known = {*names, *PLACEHOLDERS}
+
+    def fill(found: re.Match[str]) -> str:
+        if found[2] is None:
+            return f"{{{found[1]}}}"
+        return values.get(found[2], "''") if found[2] in known else found[0]
+
+    return _PLACE.sub(fill, part)
+
+
+def _whole(budget: float | None) -> float | None:
+    """A whole budget without its decimal point: most programs want `--epochs 3`."""
+    return int(budget) if budget is not None and float(budget).is_integer() else budget
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return json.dumps(jsonable(value))
+        case _:
+            return str(value)
+
+
+def _environment(trial: Trial) -> dict[str, str]:
+    """The same, for programs that would rather read the environment."""
+    values = texts(trial)
+    return {
+        f"BOHB_{name.upper()}": values[name] for name in PLACEHOLDERS if name in values and name not in trial.config
+    }
+
+
+def _follow(process: subprocess.Popen[bytes], trial: Trial) -> tuple[str, str]:
+    """What the command printed and what it complained; both go to the log of the trial on the way."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
+    reported = 0
+    with selectors.DefaultSelector() as selector:
+        for stream in kept:
+            os.set_blocking(stream.fileno(), False)
+            selector.register(stream, selectors.EVENT_READ)
+        over = False
+        while selector.get_map() and not over:
+            over = process.poll() is not None  # then one last look: a child of its own may hold the pipes open
+            for key, _ in selector.select(0 if over else _POLL):
+                source: Any = key.fileobj
+                if not _read(source, kept[source]):
+                    selector.unregister(source)
+            reported = _report(kept[process.stdout], reported, trial)
+    process.wait()
+    return kept[process.stdout].decode(errors="replace"), kept[process.stderr].decode(errors="replace")
+
+
+def _read(stream: IO[bytes], kept: bytearray) -> bool:
+    """Move what is there from a pipe to the log, and keep the end of it; whether the pipe is still open."""
+    while True:
+        try:
+            data = os.read(stream.fileno(), 2**16)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        try:
+            os.write(2, data)
+        except OSError:
+            pass  # a full disk under the log is no reason to fail
+        kept += data
+        if len(kept) > 2 * _KEPT:
+            del kept[: len(kept) - _KEPT]
+
+
+def _report(printed: bytearray, done: int, trial: Trial) -> int:
+    """Report the lines {"step": …, "loss": …} printed since: the learning curve. Returns how far it has read."""
+    if trial.reporter is None:
+        return done
+    end = printed.rfind(b"\n") + 1
+    for line in bytes(printed[min(done, end) : end]).splitlines():
+        if line.startswith(b"{") and b'"step"' in line:
+            found = _parsed(line.decode(errors="replace"))
+            try:
+                trial.report(found["step"], found["loss"])
+            except (TypeError, KeyError, InvalidResult):
+                continue
+    return end
+
+
+def _failure(code: int, complaints: str) -> str:
+    lines = [line.strip() for line in complaints.splitlines() if line.strip()]
+    how = f"exit code {code}" if code > 0 else f"killed by {_signal(-code)}"
+    return f"{how}: {lines[-1][:500]}" if lines else f"{how}, nothing on stderr"
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing running, whatever happened here."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
