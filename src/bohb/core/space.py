@@ -14,15 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bohb.core import conditions
-from bohb.core.configspace import (
-    as_configspace,
-    condition_of,
-    declared_values,
-    from_serialised,
-    parents_first,
-    scale_of,
-    violates,
-)
 from bohb.core.kde import Kernels
 from bohb.core.scales import Categorical, Numeric, Ordinal, Scale, bins, index_of
 from bohb.errors import ForbiddenConfiguration, InvalidConfiguration, InvalidSpace
@@ -45,6 +36,9 @@ class Space:
     """
 
     def __init__(self, space: ConfigurationSpace | Mapping[str, Any]) -> None:
+        # ConfigSpace takes longer to import than all the rest; whoever only reads a stored study need not wait for it.
+        from bohb.core.configspace import as_configspace, condition_of, declared_values, parents_first, scale_of
+
         self.configspace = as_configspace(space)
         self._forbidden = tuple(self.configspace.forbidden_clauses)
         self._constants: dict[str, Any] = {}
@@ -199,6 +193,8 @@ class Space:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Space:
         """The space that `to_json` wrote."""
+        from bohb.core.configspace import from_serialised
+
         return cls(from_serialised(stored))
 
     def to_json(self) -> dict[str, Any]:
@@ -207,12 +203,17 @@ class Space:
 
     def forbids(self, config: Mapping[str, Any]) -> bool:
         """Whether a forbidden clause rules this configuration out."""
-        return any(violates(clause, config) for clause in self._forbidden)
+        return bool(self._forbidden) and bool(self._violated(config))
+
+    def _violated(self, config: Mapping[str, Any]) -> list[str]:
+        """The forbidden clauses that a configuration violates."""
+        from bohb.core.configspace import violates
+
+        return [str(clause) for clause in self._forbidden if violates(clause, config)]
 
     def _check_forbidden(self, config: Mapping[str, Any]) -> None:
-        if self._forbidden and self.forbids(config):
-            broken = [str(clause) for clause in self._forbidden if violates(clause, config)]
-            raise ForbiddenConfiguration(f"the configuration {dict(config)!r} is ruled out by {broken}")
+        if self.forbids(config):
+            raise ForbiddenConfiguration(f"the configuration {dict(config)!r} is ruled out by {self._violated(config)}")
 
     def _check_activity(self, config: Mapping[str, Any], vector: Array) -> None:
         """Every active hyperparameter is given, and no inactive one."""
