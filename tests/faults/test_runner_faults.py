@@ -258,3 +258,33 @@ def test_a_study_continues_from_every_prefix_of_its_events() -> None:
             resumed.tell(trial, objectives.quadratic(trial))
         assert [t.config for t in resumed.history.trials.values()] == [t.config for t in study.history.trials.values()]
         assert resumed.history.trajectory[-1].loss == study.history.trajectory[-1].loss
+
+
+def treacherous(trial: bohb.Trial) -> float:
+    """Kills its own worker on some trials: always, or only the first time."""
+    if trial.number == 3 or (trial.number == 6 and trial.attempt == 1):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if trial.number == 8:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return objectives.quadratic(trial)
+
+
+def test_a_killed_worker_costs_an_attempt_and_a_crash_of_its_own_making_the_trial(tmp_path: Path) -> None:
+    study = minimize(
+        treacherous,
+        SPACE,
+        min_budget=1,
+        max_budget=9,
+        seed=0,
+        workers=2,
+        max_trials=20,
+        journal=tmp_path / "a.db",
+        progress=False,
+    )
+    status = {n: o.status for n, o in study.history.outcomes.items() if not o.ok}
+    assert status == {3: Status.LOST, 8: Status.CRASHED}
+    assert "killed by SIGKILL" in str(study.history.outcomes[3].error)
+    assert "SIGSEGV" in str(study.history.outcomes[8].error)
+    assert {n: study.history.trials[n].attempt for n in (3, 6, 8)} == {3: 3, 6: 2, 8: 1}
+    assert len(study.history.outcomes) == 20
+    assert replay(tmp_path / "a.db").exact

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -85,6 +86,12 @@ def _from_shorthand(name: object, value: Any) -> Any:
     lower, upper = value[:2]
     if isinstance(lower, bool) or isinstance(upper, bool):
         raise InvalidSpace(f"{name}={value!r}: write [False, True] for a choice between two values")
+    if not (
+        isinstance(lower, numbers.Real) and isinstance(upper, numbers.Real) and -math.inf < lower < upper < math.inf
+    ):
+        raise InvalidSpace(f"{name}={value!r}: the bounds must be finite numbers, the lower one below the upper one")
+    if log and lower <= 0:
+        raise InvalidSpace(f"{name}={value!r}: on a log scale the lower bound must be positive")
     if isinstance(lower, float | np.floating) or isinstance(upper, float | np.floating):
         return CS.Float(name, (float(lower), float(upper)), log=log)
     return CS.Integer(name, (lower, upper), log=log)
