@@ -7,6 +7,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bohb
-from bohb import BOHB, History, Origin, Outcome, Status
-from bohb.core.events import Event, StudyCreated, from_json, to_json
+from bohb import BOHB, History, Origin, Outcome, Status, replay
+from bohb.core.events import Event, StudyCreated, TrialFinished, from_json, to_json
 from bohb.errors import (
     AlreadyTold,
     InvalidArgument,
     InvalidConfiguration,
     InvalidResult,
+    JournalUnavailable,
     NoTrialReady,
     StudyDone,
     UnknownTrial,
@@ -317,11 +319,38 @@ def test_the_plan_is_known_before_anything_runs() -> None:
     assert len(study.events) == 1
 
 
-def test_a_journal_that_another_writer_extends_raises_a_conflict_and_nothing_is_lost() -> None:
+def test_a_runner_that_was_slower_takes_note_and_decides_anew() -> None:
     journal = MemoryJournal()
     one = BOHB(SPACE, budgets=[1], seed=0, journal=journal)
     other = BOHB(SPACE, budgets=[1], seed=0, journal=journal)
-    one.ask()
-    with pytest.raises(bohb.errors.Conflict):
-        other.ask()
-    assert other.ask().number == 1
+    first = one.ask()
+    second = other.ask()
+    assert (first.number, second.number) == (0, 1)
+    one.tell(first, 0.5)
+    other.tell(second, 0.25)
+    one.tell(second, 0.25)  # known by now, and the same
+    assert one.history.outcomes == other.history.outcomes
+    assert replay(journal.read(0)).exact
+
+
+class Forgetful(MemoryJournal):
+    """Stores an append, but its answer is lost: the connection broke after the commit."""
+
+    broken = True
+
+    def append(self, events: Sequence[Event], after: int) -> None:
+        super().append(events, after)
+        if self.broken and any(isinstance(event, TrialFinished) for event in events):
+            self.broken = False
+            raise JournalUnavailable("the connection was lost")
+
+
+def test_a_result_whose_acknowledgement_was_lost_is_stored_once() -> None:
+    journal = Forgetful()
+    study = BOHB(SPACE, budgets=[1], seed=0, journal=journal)
+    trial = study.ask()
+    with pytest.raises(JournalUnavailable):
+        study.tell(trial, 0.5)
+    study.tell(trial, 0.5)
+    assert sum(isinstance(event, TrialFinished) for event in journal.read(0)) == 1
+    assert study.history.outcomes[0].loss == 0.5

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bohb._version import __version__
 from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
@@ -29,6 +29,7 @@ from bohb.creation import (
 from bohb.errors import (
     AlreadyTold,
     BohbError,
+    Conflict,
     InvalidArgument,
     NoTrialReady,
     StudyDone,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("bohb")
+T = TypeVar("T")
+_CONFLICTS = 100  # appends that another runner may beat before we give up
 
 
 class BOHB:
@@ -163,6 +166,9 @@ class BOHB:
 
         enough: asked before each further trial; if it says True, only trials that lost their worker are started again.
         """
+        return self._decide_anew_on_conflict(lambda: self._ask(n, enough))
+
+    def _ask(self, n: int, enough: Callable[[], bool]) -> list[Trial]:
         first = self.history.n_events
         events: list[Event] = []
         trials: list[Trial] = []
@@ -184,6 +190,10 @@ class BOHB:
 
     def tell_many(self, results: Iterable[tuple[Trial | int, object]]) -> None:
         """Report several trials, written to the journal together."""
+        results = list(results)
+        self._decide_anew_on_conflict(lambda: self._tell(results))
+
+    def _tell(self, results: Sequence[tuple[Trial | int, object]]) -> None:
         events: list[Event] = []
         told: dict[int, Outcome] = {}
         for trial, result in results:
@@ -204,7 +214,9 @@ class BOHB:
 
         counts: whether it counts as an attempt of this trial; not if the whole runner stopped.
         """
-        number = self._known(trial)
+        self._decide_anew_on_conflict(lambda: self._lose(self._known(trial), reason, counts))
+
+    def _lose(self, number: int, reason: str, counts: bool) -> None:
         if number in self.history.pending and number not in self.history.lost:
             attempt = self.history.pending[number].attempt
             self._append([TrialLost(number, attempt, reason, self._clock(), counts)])
@@ -272,6 +284,18 @@ class BOHB:
 
     def _now(self) -> Now:
         return Now(self._clock(), None if self._began is None else self.seconds)
+
+    def _decide_anew_on_conflict(self, act: Callable[[], T]) -> T:
+        """Do something that appends; if the journal is longer than known, take note of what it has and do it again.
+
+        So it is when another runner was faster, or when an earlier append was stored but its answer was lost.
+        """
+        for _ in range(_CONFLICTS):
+            try:
+                return act()
+            except Conflict:
+                self.history.extend(self._journal.read(self.history.n_events))
+        return act()
 
     def _append(self, events: Sequence[Event]) -> None:
         """Store events, then fold them: nothing is decided from what is not durable."""

@@ -86,15 +86,18 @@ def _from_shorthand(name: object, value: Any) -> Any:
     lower, upper = value[:2]
     if isinstance(lower, bool) or isinstance(upper, bool):
         raise InvalidSpace(f"{name}={value!r}: write [False, True] for a choice between two values")
-    if not (
-        isinstance(lower, numbers.Real) and isinstance(upper, numbers.Real) and -math.inf < lower < upper < math.inf
-    ):
+    if not _is_range(lower, upper):
         raise InvalidSpace(f"{name}={value!r}: the bounds must be finite numbers, the lower one below the upper one")
     if log and lower <= 0:
         raise InvalidSpace(f"{name}={value!r}: on a log scale the lower bound must be positive")
     if isinstance(lower, float | np.floating) or isinstance(upper, float | np.floating):
         return CS.Float(name, (float(lower), float(upper)), log=log)
     return CS.Integer(name, (lower, upper), log=log)
+
+
+def _is_range(lower: Any, upper: Any) -> bool:
+    real = isinstance(lower, numbers.Real) and isinstance(upper, numbers.Real)
+    return real and bool(-math.inf < lower < upper < math.inf)
 
 
 def declared_values(hyperparameter: Any) -> tuple[Any, ...] | None:
