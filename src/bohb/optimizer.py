@@ -60,6 +60,7 @@ class BOHB:
     initial_configs: configurations to evaluate before the sampler is asked.
     warm_start: histories (or optimizers) whose results the model should know.
     journal: where events go; a list in memory unless told otherwise.
+    clock, stopwatch: the time of day for people, and one that only runs forward for limits; a simulation has its own.
     """
 
     history: History
@@ -80,6 +81,7 @@ class BOHB:
         warm_start: Iterable[History | BOHB] | History | BOHB = (),
         journal: Journal | None = None,
         clock: Callable[[], float] = time.time,
+        stopwatch: Callable[[], float] = time.monotonic,
         **changes: Any,
     ) -> None:
         compiled = space if isinstance(space, Space) else Space(space)
@@ -94,7 +96,7 @@ class BOHB:
         )
         journal = MemoryJournal() if journal is None else journal
         stored = journal.read(0)
-        self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock)
+        self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock, stopwatch)
         if self.history.created is not None:
             self._append(continue_events(self.history, created, seed is not None))
             log.info("continuing a study of %d trials; initial_configs and warm_start stay", len(self.history.trials))
@@ -135,6 +137,7 @@ class BOHB:
         space: Space,
         max_brackets: int | None,
         clock: Callable[[], float],
+        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take up a journal that holds these events."""
         if max_brackets is not None and max_brackets < 1:
@@ -143,9 +146,10 @@ class BOHB:
         self._journal = journal
         self._compiled = space
         self._clock = clock
+        self._stopwatch = stopwatch
         self._fold(events)
         self._earlier = self.history.seconds
-        self._began: float | None = None  # by the monotonic clock, once a runner is at work
+        self._began: float | None = None  # by the stopwatch, once a runner is at work
 
     def ask(self) -> Trial:
         """The next trial to run. There always is one, unless `max_brackets` or a finite space sets an end.
@@ -227,7 +231,7 @@ class BOHB:
             TrialLost(n, trial.attempt, "the runner stopped while it ran", self._clock(), counts=False)
             for n, trial in self.history.running.items()
         ]
-        self._began = time.monotonic()
+        self._began = self._stopwatch()
         self._append([SessionStarted(len(self.history.sessions), runner, self._clock()), *orphans])
 
     @property
@@ -280,7 +284,7 @@ class BOHB:
     @property
     def seconds(self) -> float:
         """How long the study has been at work, earlier sessions included."""
-        return self.history.seconds if self._began is None else self._earlier + time.monotonic() - self._began
+        return self.history.seconds if self._began is None else self._earlier + self._stopwatch() - self._began
 
     def _now(self) -> Now:
         return Now(self._clock(), None if self._began is None else self.seconds)
