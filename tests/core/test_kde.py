@@ -208,5 +208,5 @@ def test_the_rough_density_errs_within_its_bound(seed: int, n: int, h: float, mi
     k = kernels(choices, [missing > 0] * 4)
     density = kde.fit(points, k, np.array([h, h / 2, 0.3, min(h, 0.5)]))
     x = np.vstack([points[:20], points_of(rng, 20, choices, missing)])
-    rough, bound = density.rough_log_density(x)
+    rough, bound = density.roughly(density.weigh(x))
     assert np.abs(rough - density.log_density(x)).max() <= bound

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bohb
-from bohb import BOHB, Limits, Study, Trial, replay
+from bohb import BOHB, Limits, Trial, replay
 from bohb.errors import InvalidArgument
 from bohb.executors.simulated import SimulatedExecutor
 from tests import objectives

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,13 @@ class Kernels:
             object.__setattr__(self, name, value)
 
 
+class Weighed(NamedTuple):
+    """What candidates contribute to the log-kernel matrix: (m, F) weights of the features, (m,) their own constants."""
+
+    weights: Array
+    constant: Array
+
+
 @dataclass(frozen=True, slots=True)
 class Density:
     """A fitted density.
@@ -71,29 +79,37 @@ class Density:
     points: (n, d) vectors; NaN is inactive.
     kernels: what kind of kernel each coordinate has.
     bandwidths: (d,) h_j of numeric, λ_j of categorical coordinates.
-    features: (F, n) the numbers that depend on the points; `_weights` has those that depend on x.
+    features: (F, n) the numbers that depend on the points; `weigh` gives those that depend on x.
+    rough_features: the same in single precision.
     """
 
     points: Array
     kernels: Kernels
     bandwidths: Array
     features: Array
+    rough_features: NDArray[np.float32]
 
     def log_density(self, X: Array) -> Array:
         """log p(x) for every row of X, finite everywhere."""
-        weights, constant = _weights(X, self.kernels, self.bandwidths)  # (m, F), (m,)
-        return _log_sum_exp(weights, self.features) + (constant - math.log(len(self.points)))
+        return self.exactly(self.weigh(X))
 
-    def rough_log_density(self, X: Array) -> tuple[Array, float]:
-        """`log_density` in single precision, several times as fast, and a bound of its error.
+    def weigh(self, X: Array) -> Weighed:
+        """All of `log_density` that does not grow with the number of points."""
+        weights, constant = _weights(X, self.kernels, self.bandwidths)
+        return Weighed(weights, constant - math.log(len(self.points)))
+
+    def exactly(self, x: Weighed) -> Array:
+        """log p(x)."""
+        return _log_sum_exp(x.weights, self.features) + x.constant
+
+    def roughly(self, x: Weighed) -> tuple[Array, float]:
+        """log p(x) in single precision, several times as fast, and a bound of its error.
 
         The bound is that of a sum of F rounded products (Higham 2002, §3.5), and a little for what follows it.
         """
-        weights, constant = _weights(X, self.kernels, self.bandwidths)
-        largest = np.abs(weights) @ np.abs(self.features).max(axis=1)
-        error = (self.features.shape[0] + 2) * 2.0**-24 * float(largest.max()) + 1e-5
-        total = _log_sum_exp(weights.astype(np.float32), self.features.astype(np.float32))
-        return total + (constant - math.log(len(self.points))), error
+        largest = np.abs(x.weights) @ np.abs(self.rough_features).max(axis=1)
+        error = (len(self.features) + 2) * 2.0**-24 * float(largest.max()) + 1e-5
+        return _log_sum_exp(x.weights.astype(np.float32), self.rough_features) + x.constant, error
 
     def sample(self, rng: np.random.Generator, n: int, widen: float = 1.0, widen_categorical: bool = True) -> Array:
         """n draws from this density with all bandwidths multiplied by `widen` (the paper's l′)."""
@@ -121,7 +137,8 @@ def fit(points: Array, kernels: Kernels, bandwidths: Array, boundary: bool = Tru
     bandwidths: one per coordinate; `scott` gives the paper's.
     boundary: whether kernels are normalised on [0, 1].
     """
-    return Density(points, kernels, bandwidths, _features(points, kernels, bandwidths, boundary))
+    features = _features(points, kernels, bandwidths, boundary)
+    return Density(points, kernels, bandwidths, features, features.astype(np.float32))
 
 
 def scott(points: Array, kernels: Kernels, min_bandwidth: float = 1e-3, unknown: int = 0) -> Array:

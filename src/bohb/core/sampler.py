@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bohb.core import kde
 from bohb.core.failures import Failures
-from bohb.core.kde import Density
+from bohb.core.kde import Density, Weighed
 from bohb.core.observations import Observations
 from bohb.core.settings import Settings
 from bohb.core.space import Space
@@ -46,12 +46,14 @@ class Model:
         """log l(x)/g(x), which grows with the expected improvement."""
         return self.good.log_density(X) - self.bad.log_density(X)
 
-    def contenders(self, X: kde.Array) -> NDArray[np.intp]:
-        """The rows of X that may have the highest ratio: all but those that a rough look rules out."""
-        good, good_error = self.good.rough_log_density(X)
-        bad, bad_error = self.bad.rough_log_density(X)
-        ratio = good - bad
-        return np.flatnonzero(ratio >= ratio.max() - 2 * (good_error + bad_error))
+    def contenders(self, X: kde.Array) -> tuple[NDArray[np.intp], kde.Array]:
+        """The rows of X that may have the highest ratio, and their log ratios: a rough look rules out the others."""
+        good, bad = self.good.weigh(X), self.bad.weigh(X)
+        (rough_good, good_error), (rough_bad, bad_error) = self.good.roughly(good), self.bad.roughly(bad)
+        rough = rough_good - rough_bad
+        rows = np.flatnonzero(rough >= rough.max() - 2 * (good_error + bad_error))
+        good, bad = (Weighed(x.weights[rows], x.constant[rows]) for x in (good, bad))
+        return rows, self.good.exactly(good) - self.bad.exactly(bad)
 
 
 def min_points(space: Space, settings: Settings) -> int:
@@ -158,14 +160,19 @@ def _ranked(model: Model, candidates: kde.Array, failures: Failures | None) -> I
     """The candidates and their log l/g, best first.
 
     The best is nearly always taken, so the contenders for it are ranked first, and all only if none of them will do.
-    Candidates that tie but for rounding are told apart by their order, so that another machine decides alike.
     """
-    everybody = np.arange(len(candidates))
-    for group in (model.contenders(candidates), everybody) if failures is None else (everybody,):
-        log_ratio = model.log_ratio(candidates[group])
-        score = log_ratio if failures is None else log_ratio + failures.log_chance(candidates[group])
-        for i in np.argsort(-np.round(score, 9), kind="stable"):
-            yield int(group[i]), round(float(log_ratio[i]), 9)
+    if failures is None:
+        rows, log_ratio = model.contenders(candidates)
+        for i in _descending(log_ratio):
+            yield int(rows[i]), round(float(log_ratio[i]), 9)
+    log_ratio = model.log_ratio(candidates)
+    for i in _descending(log_ratio if failures is None else log_ratio + failures.log_chance(candidates)):
+        yield int(i), round(float(log_ratio[i]), 9)
+
+
+def _descending(score: kde.Array) -> NDArray[np.intp]:
+    """Ties but for rounding are broken by the order of the candidates, so that another machine decides alike."""
+    return np.argsort(-np.round(score, 9), kind="stable")
 
 
 def _floor(x: float) -> int:
