@@ -27,6 +27,21 @@ ALLOWED: dict[str, set[str]] = {
         "optimizer", "executors", "journal", "core", "errors", "checkpoints", "stopping", "progress", "study",
     },
     "testing": {"journal", "executors", "core", "errors"},
+    "interchange": {"core", "errors"},
+    "shell": {"core", "errors"},
+    "studykeys": {"errors"},
+    "studyclauses": {"errors"},
+    "studyspace": {"core", "errors", "studyclauses"},
+    "studyfile": {"core", "errors", "executors", "shell", "studykeys", "studyspace"},
+    "preflight": {"core", "errors", "executors", "shell"},
+    "analysis": {"analysis", "core", "errors"},
+    "plots": {"plots", "analysis", "core", "errors", "_version"},
+    "dashboard": {"dashboard", "plots", "analysis", "journal", "core", "errors", "_version"},
+    "cli": {
+        "cli", "core", "errors", "journal", "optimizer", "creation", "runner", "study", "replaying", "studyfile",
+        "studykeys", "interchange", "preflight", "analysis", "plots", "dashboard", "_version",
+    },
+    "__main__": {"cli"},
 }  # fmt: skip
 CORE_LIBRARIES = {"numpy", "scipy", "ConfigSpace"}
 OUTSIDE = {"time", "datetime", "threading", "asyncio", "os", "socket", "subprocess", "random", "logging", "secrets"}

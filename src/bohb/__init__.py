@@ -1,16 +1,26 @@
-"""BOHB: robust and efficient hyperparameter optimisation at scale, as published (Falkner, Klein, Hutter; ICML 2018)."""
+"""BOHB: robust and efficient hyperparameter optimisation at scale, as published (Falkner, Klein, Hutter; ICML 2018).
+
+Names are imported when they are first used: a command such as `bohb status` need not wait for what it does not need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
-from bohb.core.history import History, Result
-from bohb.core.plan import Plan
-from bohb.core.settings import HPBANDSTER, PAPER, Settings
-from bohb.core.space import Space
-from bohb.core.trial import Origin, Outcome, Status, Trial
-from bohb.optimizer import BOHB
-from bohb.replaying import Replay, replay
-from bohb.runner import minimize, run
-from bohb.stopping import Limits
-from bohb.study import Study
+
+if TYPE_CHECKING:
+    from bohb.core.history import History, Result
+    from bohb.core.plan import Plan
+    from bohb.core.settings import HPBANDSTER, PAPER, Settings
+    from bohb.core.space import Space
+    from bohb.core.trial import Origin, Outcome, Status, Trial
+    from bohb.optimizer import BOHB
+    from bohb.replaying import Replay, replay
+    from bohb.runner import minimize, run
+    from bohb.stopping import Limits
+    from bohb.study import Study
 
 __all__ = [
     "BOHB",
@@ -33,3 +43,38 @@ __all__ = [
     "replay",
     "run",
 ]
+
+_HOMES = {
+    "core.history": ("History", "Result"),
+    "core.plan": ("Plan",),
+    "core.settings": ("HPBANDSTER", "PAPER", "Settings"),
+    "core.space": ("Space",),
+    "core.trial": ("Origin", "Outcome", "Status", "Trial"),
+    "optimizer": ("BOHB",),
+    "replaying": ("Replay", "replay"),
+    "runner": ("minimize", "run"),
+    "stopping": ("Limits",),
+    "study": ("Study",),
+}
+_HOME = {name: f"bohb.{home}" for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name from its home, or a submodule; called once for each."""
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name.startswith("_"):
+        raise AttributeError(f"module 'bohb' has no attribute {name!r}")
+    else:
+        try:
+            value = importlib.import_module(f"bohb.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"bohb.{name}":
+                raise
+            raise AttributeError(f"module 'bohb' has no attribute {name!r}") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -218,11 +218,11 @@ class _Run:
                     return stopped
                 if self._optimizer.done:
                     return self._why_done()
+            if self._progress is not None:
+                self._progress.update(self._optimizer.history, self._optimizer.seconds)
             if self._running:
                 self._unsaved += [self._ended(done) for done in self._executor.wait(_TICK)]
             self._save()
-            if self._progress is not None:
-                self._progress.update(self._optimizer.history, self._optimizer.seconds)
 
     def _stop(self) -> str | None:
         return reason_to_stop(self._limits, self._optimizer.history, self._optimizer.seconds)

@@ -76,8 +76,8 @@ class ShellObjective:
     def arguments(self, trial: Trial) -> list[str]:
         """The arguments for one trial.
 
-        One that names something absent (an inactive hyperparameter, no previous budget) is left out; if it is nothing
-        but that placeholder, so is the option before it: `--dropout {dropout}` goes as a whole.
+        One that names something absent (an inactive hyperparameter, no previous budget) is left out, and with it the
+        option it belongs to: `--dropout {dropout}` and `-v dropout={dropout}` go as a whole.
         """
         values = texts(trial)
         if self.shell:
@@ -86,7 +86,7 @@ class ShellObjective:
         for index, part in enumerate(self._parts):
             if all(name in values for name in self._named(part)):
                 filled.append(_filled(part, values, self.names))
-            elif _PLACE.fullmatch(part) and filled[-1:] == [self._parts[index - 1]] and filled[-1].startswith("-"):
+            elif not part.startswith("-") and filled[-1:] == [self._parts[index - 1]] and filled[-1].startswith("-"):
                 filled.pop()
         return filled
 

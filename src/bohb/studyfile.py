@@ -45,7 +45,7 @@ class StudyFile:
     @property
     def journal(self) -> str:
         """The journal as a path or URL; beside the study file unless it says otherwise."""
-        return self._placed(self.values.get("journal", f"{self.path.stem}.db"))
+        return self.placed(self.values.get("journal", f"{self.path.stem}.db"))
 
     @property
     def unit(self) -> str:
@@ -77,7 +77,7 @@ class StudyFile:
         trial, workers = self._part("trial"), self.values.get("workers", 1)
         found: dict[str, Any] = {"study": self.study, "journal": self.journal, "workers": workers or None}
         if "directory" in self.values:
-            found["directory"] = self._placed(self.values["directory"])
+            found["directory"] = self.placed(self.values["directory"])
         for key in ("seed", "start_method", "checkpoint_quota", "initial_configs"):
             if key in self.values:
                 found[key] = self.values[key]
@@ -85,20 +85,26 @@ class StudyFile:
         found |= {names.get(key, key): value for key, value in trial.items()}
         return {**found, **self.budget_arguments, **self.setting_arguments, **self._part("limits")}
 
-    def space(self) -> ConfigurationSpace | Mapping[str, Any] | Space:
-        """The search space, built or loaded."""
+    def space(self) -> Space:
+        """The search space, built or loaded, and compiled."""
+        from bohb.core.space import Space
+
+        given = self._given_space()
+        compiled: Space = given if isinstance(given, Space) else self.naming(lambda: Space(given))
+        return compiled
+
+    def _given_space(self) -> Any:
         value = self.values["space"]
         if isinstance(value, dict):
             from bohb.studyspace import build_space
 
-            built: ConfigurationSpace = self._naming(lambda: build_space(value, self.values.get("forbidden", ())))
-            return built
+            return self.naming(lambda: build_space(value, self.values.get("forbidden", ())))
         if "forbidden" in self.values:
             raise self.wrong("forbidden", self.values["forbidden"], "belongs to a space that is written in this file")
         if value.endswith(".json"):
-            return self._space_of(Path(self._placed(value)))
+            return self._space_of(Path(self.placed(value)))
         found = self._loaded("space", value)
-        return found() if callable(found) else found  # type: ignore[no-any-return]  # checked by whoever compiles it
+        return found() if callable(found) else found
 
     def objective(self, names: tuple[str, ...]) -> Objective:
         """The objective: a function of the user's, or one that runs the command.
@@ -113,7 +119,7 @@ class StudyFile:
         from bohb.shell import ShellObjective
 
         command, shell = self.values["command"], self.values.get("shell", False)
-        runs: Objective = self._naming(lambda: ShellObjective(command, names, str(self.directory), shell))
+        runs: Objective = self.naming(lambda: ShellObjective(command, names, str(self.directory), shell))
         return runs
 
     def wrong(self, key: str, value: object, rule: str) -> StudyFileError:
@@ -124,10 +130,11 @@ class StudyFile:
         part: dict[str, Any] = self.values.get(name, {})
         return part
 
-    def _placed(self, value: str) -> str:
+    def placed(self, value: str) -> str:
+        """A journal or file that this file names."""
         return value if "://" in value or value == ":memory:" else str(self.directory / value)
 
-    def _naming(self, action: Callable[[], Any]) -> Any:
+    def naming(self, action: Callable[[], Any]) -> Any:
         """The result of an action; its errors name this file."""
         try:
             return action()

@@ -1,24 +1,22 @@
-"""The search space of a study file: short tables for hyperparameters, one line for a condition or a forbidden clause.
-
-Clauses are comparisons joined by `and` and `or`, such as `layers > 1 and optimizer in [sgd, adam]`. They are parsed
-here and never evaluated as code.
-"""
+"""The search space of a study file: a short table for a hyperparameter, a line for a condition or forbidden clause."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
+import numpy as np
 from ConfigSpace import conditions, forbidden
+from ConfigSpace.exceptions import ForbiddenValueError
 
+from bohb.core.configspace import violates
+from bohb.core.space import Space
 from bohb.errors import InvalidSpace
+from bohb.studyclauses import Both, Clause, Comparison, Either, parse
 
+_DRAWS = 10_000
 _KINDS = ("float", "int", "choice", "ordinal", "constant")
-_OPERATORS = ("==", "!=", "<=", ">=", "<", ">", "in")
-_TOKEN = re.compile(r"""\s*(==|!=|<=|>=|[<>()\[\],]|"[^"]*"|'[^']*'|[^\s()\[\],<>=!"']+)""")
 _CONDITIONS: dict[str, Any] = {
     "==": conditions.EqualsCondition,
     "!=": conditions.NotEqualsCondition,
@@ -31,7 +29,6 @@ _FORBIDDEN: dict[str, Any] = {
     "<": forbidden.ForbiddenLessThanClause,
     "<=": forbidden.ForbiddenLessThanEqualsClause,
     ">": forbidden.ForbiddenGreaterThanClause,
-    ">=": forbidden.ForbiddenGreaterThanEqualsClause,
     "in": forbidden.ForbiddenInClause,
 }
 _RELATIONS: dict[str, Any] = {
@@ -43,55 +40,52 @@ _RELATIONS: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One hyperparameter against a value, a list of values or (in a forbidden clause) another hyperparameter."""
-
-    name: str
-    operator: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """All parts hold."""
-
-    parts: tuple[Clause, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """At least one part holds."""
-
-    parts: tuple[Clause, ...]
-
-
-Clause = Comparison | Both | Either
-
-
 def build_space(table: Mapping[str, Any], forbidden_clauses: Sequence[str] = ()) -> CS.ConfigurationSpace:
     """The space that the table `space` and the list `forbidden` of a study file describe."""
+    entries = {
+        name: entry if isinstance(entry, Mapping) else {"choice" if isinstance(entry, list) else "constant": entry}
+        for name, entry in table.items()
+    }
+    clauses = {text: _checked(f'forbidden "{text}"', lambda t=text: parse(t)) for text in forbidden_clauses}
+    space = _allowed(entries, {})
+    try:
+        return _with_forbidden(space, clauses)
+    except InvalidSpace as error:
+        if not isinstance(error.__cause__, ForbiddenValueError):
+            raise
+    # ConfigSpace wants its default configuration to be allowed; nothing else depends on it, so we look for one that is.
+    return _with_forbidden(_allowed(entries, _defaults(space, clauses)), clauses)
+
+
+def _allowed(entries: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> CS.ConfigurationSpace:
+    """The hyperparameters and their conditions."""
     space = CS.ConfigurationSpace()
-    entries = {name: entry if isinstance(entry, Mapping) else _shorthand(entry) for name, entry in table.items()}
     for name, entry in entries.items():
-        space.add(_checked(f"space.{name} = {_shown(entry)}", lambda n=name, e=entry: _hyperparameter(n, e)))
+        given = {"default": defaults[name]} if name in defaults else {}
+        where = f"space.{name} = {_shown(entry)}"
+        _checked(where, lambda n=name, e=entry, g=given: space.add(_hyperparameter(n, e, g)))
     for name, entry in entries.items():
         if "if" in entry:
             where = f'space.{name}.if = "{entry["if"]}"'
-            clause = _checked(where, lambda e=entry: parse(e["if"]))
-            space.add(_checked(where, lambda n=name, c=clause: _condition(space, space[n], c)))
-    for text in forbidden_clauses:
-        where = f'forbidden "{text}"'
-        clause = _checked(where, lambda t=text: parse(t))
-        space.add(_checked(where, lambda c=clause: _forbid(space, c)))
+            _checked(where, lambda n=name, e=entry: space.add(_condition(space, space[n], parse(e["if"]))))
     return space
 
 
-def parse(text: object) -> Clause:
-    """A clause from its text."""
-    if not isinstance(text, str):
-        raise InvalidSpace("a clause is a text such as 'layers > 1'")
-    return _Parser(text).whole()
+def _with_forbidden(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> CS.ConfigurationSpace:
+    for text, clause in clauses.items():
+        _checked(f'forbidden "{text}"', lambda c=clause: space.add(_forbid(space, c)))
+    return space
+
+
+def _defaults(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> dict[str, Any]:
+    """A configuration that no clause rules out; the same one each time."""
+    free = Space(CS.ConfigurationSpace.from_serialized_dict({**space.to_serialized_dict(), "forbiddens": []}))
+    ruled_out = [_forbid(space, clause) for clause in clauses.values()]
+    for seed in range(_DRAWS):
+        config = free.sample(np.random.default_rng(seed))
+        if not any(violates(clause, config) for clause in ruled_out):
+            return config
+    raise InvalidSpace(f"forbidden: {_DRAWS} random configurations were all ruled out; loosen the clauses")
 
 
 def _checked(where: str, action: Any) -> Any:
@@ -102,15 +96,11 @@ def _checked(where: str, action: Any) -> Any:
         raise InvalidSpace(f"{where}: {' '.join(str(error).split())}") from error
 
 
-def _shorthand(value: Any) -> dict[str, Any]:
-    return {"choice": value} if isinstance(value, list) else {"constant": value}
-
-
 def _shown(entry: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{key} = {value!r}" for key, value in entry.items()) + "}"
 
 
-def _hyperparameter(name: str, entry: Mapping[str, Any]) -> Any:
+def _hyperparameter(name: str, entry: Mapping[str, Any], default: Mapping[str, Any]) -> Any:
     """One hyperparameter from its table."""
     kinds = [kind for kind in _KINDS if kind in entry]
     if len(kinds) != 1:
@@ -126,11 +116,11 @@ def _hyperparameter(name: str, entry: Mapping[str, Any]) -> Any:
         if not isinstance(value, list) or not value:
             raise InvalidSpace(f"{kind} must be a list with at least one value")
         values = [_plain(item) for item in value]
-        return CS.Categorical(name, values, weights=entry.get("weights"), ordered=kind == "ordinal")
-    return _numeric(name, kind, value, entry.get("log", False))
+        return CS.Categorical(name, values, weights=entry.get("weights"), ordered=kind == "ordinal", **default)
+    return _numeric(name, kind, value, entry.get("log", False), default)
 
 
-def _numeric(name: str, kind: str, value: Any, log: object) -> Any:
+def _numeric(name: str, kind: str, value: Any, log: object, default: Mapping[str, Any]) -> Any:
     if not isinstance(log, bool):
         raise InvalidSpace(f"log = {log!r} must be true or false")
     wanted = int if kind == "int" else int | float
@@ -143,7 +133,8 @@ def _numeric(name: str, kind: str, value: Any, log: object) -> Any:
         raise InvalidSpace(f"lower = {lower!r} must be less than upper = {upper!r}")
     if log and lower <= 0:
         raise InvalidSpace(f"lower = {lower!r} must be positive on the log scale")
-    return CS.Integer(name, (lower, upper), log=log) if kind == "int" else CS.Float(name, (lower, upper), log=log)
+    make = CS.Integer if kind == "int" else CS.Float
+    return make(name, (lower, upper), log=log, **default)
 
 
 def _plain(value: Any) -> Any:
@@ -153,85 +144,6 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, str | bool | int | float):
         raise InvalidSpace(f"{value!r} is of type {type(value).__name__}; use text, numbers, true, false or lists")
     return value
-
-
-class _Parser:
-    """Recursive descent: either := both (or both)*; both := atom (and atom)*; atom := comparison | ( either )."""
-
-    def __init__(self, text: str) -> None:
-        self._tokens: list[str] = []
-        place = 0
-        while text[place:].strip():
-            found = _TOKEN.match(text, place)
-            if found is None:
-                raise InvalidSpace(f"{text[place:].strip()!r} cannot be read")
-            self._tokens.append(found[1])
-            place = found.end()
-
-    def whole(self) -> Clause:
-        clause = self._either()
-        if self._tokens:
-            raise InvalidSpace(f"{self._tokens[0]!r} is left over; join comparisons with 'and' or 'or'")
-        return clause
-
-    def _either(self) -> Clause:
-        parts = [self._both()]
-        while self._skip("or"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Either(tuple(parts))
-
-    def _both(self) -> Clause:
-        parts = [self._atom()]
-        while self._skip("and"):
-            parts.append(self._atom())
-        return parts[0] if len(parts) == 1 else Both(tuple(parts))
-
-    def _atom(self) -> Clause:
-        if self._skip("("):
-            clause = self._either()
-            self._expect(")")
-            return clause
-        name = self._next("the name of a hyperparameter").strip("\"'")
-        operator = self._next(f"one of {' '.join(_OPERATORS)} after {name!r}")
-        if operator not in _OPERATORS:
-            raise InvalidSpace(f"{operator!r} after {name!r} must be one of {' '.join(_OPERATORS)}")
-        return Comparison(name, operator, self._values() if operator == "in" else self._value())
-
-    def _values(self) -> list[Any]:
-        self._expect("[")
-        values = [self._value()]
-        while self._skip(","):
-            values.append(self._value())
-        self._expect("]")
-        return values
-
-    def _value(self) -> Any:
-        token = self._next("a value")
-        if token[0] in "\"'":
-            return token[1:-1]
-        if token in ("true", "false"):
-            return token == "true"
-        for kind in (int, float):
-            try:
-                return kind(token)
-            except ValueError:
-                continue
-        return token
-
-    def _next(self, what: str) -> str:
-        if not self._tokens:
-            raise InvalidSpace(f"it ends where {what} should follow")
-        return self._tokens.pop(0)
-
-    def _skip(self, token: str) -> bool:
-        if self._tokens[:1] != [token]:
-            return False
-        del self._tokens[0]
-        return True
-
-    def _expect(self, token: str) -> None:
-        if not self._skip(token):
-            raise InvalidSpace(f"{token!r} is missing before {self._tokens[0] if self._tokens else 'its end'!r}")
 
 
 def _condition(space: CS.ConfigurationSpace, child: Any, clause: Clause) -> Any:
@@ -257,6 +169,8 @@ def _forbid(space: CS.ConfigurationSpace, clause: Clause) -> Any:
             raise InvalidSpace(f"'!=' cannot be forbidden; list the other values: {name} in [...]")
         case Comparison(name, operator, str(value)) if value in space and operator in _RELATIONS:
             return _RELATIONS[operator](_known(space, name), space[value])
+        case Comparison(name, ">=", value):  # ConfigSpace 1.2's own clause for it prints to stdout whenever it is asked
+            return _forbid(space, Either((Comparison(name, "==", value), Comparison(name, ">", value))))
         case Comparison(name, operator, value):
             return _FORBIDDEN[operator](_known(space, name), value)
 

@@ -25,7 +25,8 @@ class WorkClock:
         """Seconds at work at a time of day; None where either is unknown."""
         if time is None or self.origin is None:
             return None
-        return max(0.0, time - self.origin - sum(min(time, end) - start for start, end in self.pauses if start < time))
+        idle = sum(min(time, end) - start for start, end in self.pauses if start < time) if self.pauses else 0.0
+        return max(0.0, time - self.origin - idle)
 
 
 def work_clock(history: History) -> WorkClock:

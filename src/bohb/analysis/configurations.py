@@ -12,7 +12,7 @@ from bohb.analysis.budgets import observed
 from bohb.core.history import History
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parallel:
     """All configurations of one budget, one row each, in the order in which they finished.
 
@@ -29,7 +29,7 @@ class Parallel:
     numbers: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Slice:
     """One hyperparameter against the loss, for all trials in which it is active.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bohb.analysis.axes import Array, Axis, axes, placed, vectors
-from bohb.analysis.budgets import observed
+from bohb.analysis.budgets import observed, telling_budget
 from bohb.analysis.importance import importance
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
@@ -18,7 +18,7 @@ _NEAR = 0.5  # grid points with less kernel weight than this, in trials, are lef
 _MOST = 2000  # trials the surface is drawn from; with more, the latest
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Contour:
     """Two hyperparameters on one budget.
 
@@ -26,6 +26,7 @@ class Contour:
     points: (n, 2) where the trials lie; losses: (n,) theirs, +inf for a failed one; numbers: (n,) the trials.
     grid_x, grid_y: where the surface is known.
     surface: (len(grid_y), len(grid_x)) the mean loss nearby; NaN where no trial is near.
+    log: whether it is the geometric mean, because losses are positive and far apart.
     inactive: how many trials lack one of the two.
     """
 
@@ -38,6 +39,7 @@ class Contour:
     grid_x: Array
     grid_y: Array
     surface: Array
+    log: bool
     inactive: int
 
 
@@ -47,9 +49,9 @@ def contour(
     """The loss over two hyperparameters; None if there is no trial or no second hyperparameter.
 
     x, y: their names; by default the most important ones.
-    budget: whose trials; by default the largest budget with enough losses.
+    budget: whose trials; by default the largest budget with at least a hundred losses, else the one with the most.
     """
-    seen = observed(history, budget)
+    seen = observed(history, telling_budget(history, enough=100) if budget is None else budget)
     if seen is None or history.space.d < 2:
         return None
     table = {axis.name: j for j, axis in enumerate(axes(history.space))}
@@ -60,6 +62,9 @@ def contour(
     points, losses = places[active], np.array(seen.losses, dtype=float)[active]
     both = axes(history.space)[j[0]], axes(history.space)[j[1]]
     grid_x, grid_y = _grid(both[0]), _grid(both[1])
+    finite = losses[np.isfinite(losses)]
+    log = bool(len(finite)) and float(finite.min()) > 0 and float(finite.max() / finite.min()) > 100
+    surface = smoothed(both, points, np.log(losses) if log else losses, grid_x, grid_y)
     return Contour(
         budget=seen.budget,
         x=both[0],
@@ -69,7 +74,8 @@ def contour(
         numbers=np.array([trial.number for trial in seen.trials], dtype=np.int64)[active],
         grid_x=grid_x,
         grid_y=grid_y,
-        surface=smoothed(both, points, losses, grid_x, grid_y),
+        surface=np.exp(surface) if log else surface,
+        log=log,
         inactive=int((~active).sum()),
     )
 
@@ -96,7 +102,7 @@ def _pair(history: History, names: list[str], x: str | None, y: str | None) -> t
     for name in (x, y):
         if name is not None and name not in names:
             raise InvalidArgument(f"{name!r} is not a hyperparameter that varies; there are {names}")
-    ranked = importance(history) if x is None or y is None else None
+    ranked = importance(history, shuffles=0) if x is None or y is None else None
     order = names if ranked is None else [row.name for row in ranked.rows]
     first = x if x is not None else next(name for name in order if name != y)
     second = y if y is not None else next(name for name in order if name != first)

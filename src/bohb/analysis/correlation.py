@@ -74,4 +74,4 @@ def _interval(rho: float | None, n: int) -> tuple[float, float] | None:
     if rho is None or n < 4:
         return None
     z, width = math.atanh(max(min(rho, 1 - 1e-12), 1e-12 - 1)), 1.96 * math.sqrt(1.06 / (n - 3))
-    return math.tanh(z - width), math.tanh(z + width)
+    return min(rho, math.tanh(z - width)), max(rho, math.tanh(z + width))

@@ -12,10 +12,10 @@ from bohb.core.history import History
 from bohb.core.kde import Density, Kernels
 from bohb.core.starting import Starter
 
-_POINTS = 121  # along a numeric axis
+_POINTS, _MANY = 201, 1001  # along a numeric axis; the second where kernels may be as narrow as `min_bandwidth`
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Marginal:
     """Both densities of one hyperparameter, all others integrated out.
 
@@ -35,7 +35,7 @@ class Marginal:
     bad_inactive: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Densities:
     """The model that the next proposal would use.
 
@@ -64,7 +64,8 @@ def densities(history: History) -> Densities | None:
 
 def _marginal(axis: Axis, j: int, good: Density, bad: Density, boundary: bool) -> Marginal:
     categorical = axis.kind == "categorical"
-    coordinates = np.arange(axis.cells, dtype=float) if categorical else np.linspace(0, 1, _POINTS)
+    points = _MANY if min(good.bandwidths[j], bad.bandwidths[j]) < 0.01 else _POINTS
+    coordinates = np.arange(axis.cells, dtype=float) if categorical else np.linspace(0, 1, points)
     places = np.array(axis.ticks) if categorical else coordinates
 
     def column(density: Density) -> Array:

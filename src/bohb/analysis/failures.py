@@ -11,7 +11,7 @@ from bohb.core.trial import Outcome, Status
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _PATH = re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}")
-_NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"(?<![A-Za-z_\d])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!x…)")
 
 
 @dataclass(frozen=True, slots=True)

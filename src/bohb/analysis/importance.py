@@ -12,23 +12,33 @@ PED-ANOVA, arXiv 2601.20800).
 It is chosen over a forest-based fANOVA because it needs no regression: failed evaluations take part (they are never
 among the best), gaps of conditional hyperparameters need no imputation, and it costs milliseconds. What it cannot see
 is an interaction without a main effect.
+
+"All of them" must not be what the model picked: where it has already settled on a value, everything looks alike and the
+most important hyperparameter would seem the least important. BOHB has an unbiased sample, its random picks, each on the
+first budget it got. They are used as soon as there are enough of them, ranked within their budget.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from bohb.analysis.axes import Array, Axis, axes, placed, vectors
 from bohb.analysis.budgets import observed, telling_budget
+from bohb.analysis.correlation import ranks
 from bohb.core.history import History
+from bohb.core.trial import Origin
 
+Mask = NDArray[np.bool_]
 ENOUGH = 10  # results below which nothing is said
+_RANDOM_ENOUGH = 30  # random picks from which on nothing else is used
+_RANKABLE = 5  # random picks on one budget below which their ranks say little
 _STEPS = 50  # grid points of a float
-_SHUFFLES = 40  # how often losses are shuffled to see what chance alone gives
 _PRIOR = 1.0  # weight of the uniform prior, in configurations
 
 
@@ -51,83 +61,130 @@ class Importance:
 class Importances:
     """All hyperparameters, the most important first.
 
-    budget: of the results it was computed from; `n` of them, `best` of which counted as the best.
+    budget: of the results it was computed from; None for random picks, each on its first budget.
+    n, best: how many results these are, and how many of them count as the best.
     """
 
-    budget: float
+    budget: float | None
     n: int
     best: int
     rows: tuple[Importance, ...]
 
 
-def importance(history: History, budget: float | None = None, quantile: float = 0.1) -> Importances | None:
+def importance(
+    history: History, budget: float | None = None, quantile: float = 0.1, shuffles: int = 40
+) -> Importances | None:
     """How much each hyperparameter matters for getting among the best; None with fewer than ten results.
 
-    budget: whose results to use; by default the largest with at least fifty, else the one with the most.
+    budget: use all results on this budget. By default random picks are used if there are thirty or more, else all
+        results on the largest budget with at least fifty, or on the one with the most.
     quantile: γ', the share that counts as the best; at least five configurations do.
+    shuffles: how often the losses are shuffled to see what chance alone gives; 0 leaves that out.
     """
-    if budget is None:
-        budget = telling_budget(history, enough=50)
-    seen = None if budget is None else observed(history, budget)
-    if seen is None or len(seen.trials) < ENOUGH:
+    if history.created is None:
         return None
-    losses = np.array(seen.losses, dtype=float)
-    n = len(losses)
-    k = max(math.ceil(quantile * n), min(5, n // 2))
-    best = losses <= np.partition(losses, k - 1)[k - 1]
-    best &= np.isfinite(losses)
-    if not best.any() or best.all():
+    numbers, standings = _random_picks(history) if budget is None else ([], [])
+    if len(numbers) < _RANDOM_ENOUGH:
+        budget = telling_budget(history, enough=50) if budget is None else budget
+        seen = None if budget is None else observed(history, budget)
+        if seen is None:
+            return None
+        numbers, standings = [trial.number for trial in seen.trials], seen.losses
+    best = _best(np.array(standings, dtype=float), quantile)
+    if len(numbers) < ENOUGH or not best.any() or best.all():
         return None
-    places = placed(history.space, vectors(history.space, [trial.config for trial in seen.trials]))
-    columns = [(axis, places[:, j]) for j, axis in enumerate(axes(history.space))]
-    values = np.array([divergence(axis, column, best) for axis, column in columns])
-    chance = _chance(columns, best)
+    places = placed(history.space, vectors(history.space, [history.trials[n].config for n in numbers]))
+    divergences = [Divergence(axis, places[:, j]) for j, axis in enumerate(axes(history.space))]
+    values = np.array([divergence.of(best) for divergence in divergences])
+    chance = _chance(divergences, best, shuffles)
     total = float(values.sum())
     rows = [
-        Importance(axis.name, float(v), float(v) / total if total else 0.0, float(c) / total if total else 0.0)
-        for (axis, _), v, c in zip(columns, values, chance, strict=True)
+        Importance(d.axis.name, float(v), float(v) / total if total else 0.0, float(c) / total if total else 0.0)
+        for d, v, c in zip(divergences, values, chance, strict=True)
     ]
-    return Importances(seen.budget, n, int(best.sum()), tuple(sorted(rows, key=lambda row: -row.value)))
+    return Importances(budget, len(numbers), int(best.sum()), tuple(sorted(rows, key=lambda row: -row.value)))
 
 
-def divergence(axis: Axis, column: Array, best: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> float:
-    """v_j of one hyperparameter: (n,) its places on the axis, NaN where inactive, and (n,) which ones are best."""
-    active = ~np.isnan(column)
-    chosen = active & best
-    if active.sum() < 2 or not chosen.any():
-        return 0.0
-    p_all, p_best = _density(axis, column[active]), _density(axis, column[chosen])
-    pearson = float(p_all @ (p_best / p_all - 1) ** 2)
-    alpha, beta = chosen.sum() / best.sum(), active.mean()
-    return float(alpha**2 / beta * pearson * best.mean() ** 2)
+def _random_picks(history: History) -> tuple[list[int], list[float]]:
+    """The trials of random configurations on the first budget they got, and their rank there as a share of all.
+
+    Failed ones have rank +inf. Budgets with fewer than five say too little about ranks.
+    """
+    by_budget: dict[float, list[int]] = {}
+    for number in history.outcomes:
+        if history.trials[number].origin is Origin.RANDOM:
+            by_budget.setdefault(history.trials[number].budget, []).append(number)
+    numbers: list[int] = []
+    standings: list[float] = []
+    for mine in by_budget.values():
+        if len(mine) >= _RANKABLE:
+            losses = np.array([history.outcomes[n].ranking_loss for n in mine])
+            numbers += mine
+            standings += np.where(np.isfinite(losses), (ranks(losses) - 0.5) / len(mine), np.inf).tolist()
+    return numbers, standings
 
 
-def _chance(columns: list[tuple[Axis, Array]], best: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Array:
+def _best(standings: Array, quantile: float) -> Mask:
+    """Which ones count as the best: the share γ', at least five, ties included, never a failed one."""
+    n = len(standings)
+    k = max(math.ceil(quantile * n), min(5, n // 2), 1)
+    best: Mask = (standings <= np.partition(standings, k - 1)[k - 1]) & np.isfinite(standings)
+    return best
+
+
+class Divergence:
+    """v_j of one hyperparameter, for this or that choice of the best configurations.
+
+    axis: its axis.
+    column: (n,) the places of all configurations on it, NaN where it is inactive.
+    """
+
+    def __init__(self, axis: Axis, column: Array) -> None:
+        self.axis = axis
+        self._column = column
+        self._active = ~np.isnan(column)
+        self._p_all = _density(axis, column[self._active]) if self._active.sum() >= 2 else None
+
+    def of(self, best: Mask) -> float:
+        """v_j if these are the best."""
+        chosen = self._active & best
+        if self._p_all is None or not chosen.any():
+            return 0.0
+        pearson = float(self._p_all @ (_density(self.axis, self._column[chosen]) / self._p_all - 1) ** 2)
+        alpha, beta = chosen.sum() / best.sum(), self._active.mean()
+        return float(alpha**2 / beta * pearson * best.mean() ** 2)
+
+
+def _chance(divergences: list[Divergence], best: Mask, shuffles: int) -> Array:
     """The 95 % quantile of v_j when the losses are shuffled; always the same shuffles, so always the same answer."""
+    if not shuffles:
+        return np.zeros(len(divergences))
     rng = np.random.default_rng(0)
-    shuffled = [rng.permutation(best) for _ in range(_SHUFFLES)]
-    values = [[divergence(axis, column, chosen) for axis, column in columns] for chosen in shuffled]
+    shuffled = [rng.permutation(best) for _ in range(shuffles)]
+    values = [[divergence.of(chosen) for divergence in divergences] for chosen in shuffled]
     return np.asarray(np.quantile(values, 0.95, axis=0), dtype=float)
 
 
 def _density(axis: Axis, places: Array) -> Array:
     """(grid,) the probability of each grid cell, never zero."""
-    cells = min(axis.cells or _STEPS, _STEPS)
     if axis.kind == "categorical":
-        counts = np.bincount((places * cells).astype(np.intp), minlength=cells)
-        share: Array = np.asarray((counts + _PRIOR / cells) / (len(places) + _PRIOR), dtype=float)
-        return share
+        counts = np.bincount((places * axis.cells).astype(np.intp), minlength=axis.cells)
+        return np.asarray((counts + _PRIOR / axis.cells) / (len(places) + _PRIOR), dtype=float)
+    cells = min(axis.cells or _STEPS, _STEPS)
     at = np.floor(places * cells) if axis.cells else np.ceil(places * (cells - 1) - 0.5)
     counts = np.bincount(np.clip(at, 0, cells - 1).astype(np.intp), minlength=cells)
     centres = np.flatnonzero(counts).astype(float)
     weights = counts[counts > 0].astype(float)
     width = _scott(centres, weights)
-    masses = (
-        weights @ _cell_masses(centres, width, cells)
-        + _PRIOR * _cell_masses(np.array([(cells - 1) / 2]), float(cells), cells)[0]
-    )
+    masses = weights @ _cell_masses(centres, width, cells) + _PRIOR * _prior(cells)
     density: Array = masses / (weights.sum() + _PRIOR) + 1e-12
     return density
+
+
+@functools.cache
+def _prior(cells: int) -> Array:
+    """One wide Gaussian in the middle of the grid."""
+    return _cell_masses(np.array([(cells - 1) / 2]), float(cells), cells).ravel()
 
 
 def _cell_masses(centres: Array, width: float, cells: int) -> Array:

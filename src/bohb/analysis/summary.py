@@ -118,13 +118,13 @@ def _budget_counts(rows: list[Evaluation]) -> tuple[BudgetCount, ...]:
 
 
 def _seconds_at_work(history: History, finishes: Iterable[float | None]) -> float | None:
-    """The study's own count, or the time from the first start to the last end if nobody counted."""
-    if history.seconds:
-        return history.seconds
-    clock = work_clock(history)
-    starts = (clock.seconds(time) for time in history.started.values())
-    known = [time for time in (*finishes, *starts) if time is not None]
-    return max(known, default=None)
+    """The study's own count, or the last time that a trial started or ended, whichever is later.
+
+    Nobody counts when ask and tell are used by hand, and a simulated study takes longer than its count.
+    """
+    latest = max((time for time in history.started.values() if time is not None), default=None)
+    known = (history.seconds or None, work_clock(history).seconds(latest), *finishes)
+    return max((time for time in known if time is not None), default=None)
 
 
 def _counts(values: Iterable[T], order: Iterable[T]) -> dict[T, int]:

@@ -171,8 +171,8 @@ def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> 
     place = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
     cutoff = "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
     yield (
-        f"It was promoted from trial {number}: loss {_loss(entry.loss)} on budget {rung.budget:g}{place}; the best "
-        f"{rung.keep} went on{cutoff}."
+        f"It was promoted from trial {number}: loss {_loss(entry.loss)} on budget {rung.budget:g}{place}; "
+        f"{_best(rung)} went on{cutoff}."
     )
     if "reuses" in trial.reason:
         yield (
@@ -213,14 +213,18 @@ def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | No
         case "undecided":
             yield (
                 f"{ranked} so far; {rung.planned - rung.finished} of {rung.planned} trials are still to finish, then "
-                f"the best {rung.keep} go on to budget {rung.next_budget:g}."
+                f"{_best(rung)} will go on to budget {rung.next_budget:g}."
             )
         case "stopped":
-            cutoff = "" if rung.cutoff is None else f" with losses up to {rung.cutoff:.6g}"
-            yield f"{ranked}; the best {rung.keep} went on to budget {rung.next_budget:g}{cutoff}, so it was stopped."
+            cutoff = "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
+            yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}{cutoff}, so it was stopped."
         case "promoted":
             as_trial = "it waits for a worker there" if promoted_to is None else f"there it is trial {promoted_to}"
-            yield f"{ranked}, one of the best {rung.keep}, which went on to budget {rung.next_budget:g}: {as_trial}."
+            yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}: {as_trial}."
+
+
+def _best(rung: RungTable) -> str:
+    return "only the best" if rung.keep == 1 else f"the best {rung.keep}"
 
 
 def _loss(loss: float | None) -> str:

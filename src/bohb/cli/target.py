@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sqlite3
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from bohb.core.history import History
 
 DEFAULT = "study.toml"
+_COLUMNS = "position, epoch, kind, key, body, crc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ def _only_study(journal: str) -> str:
         return names[0]
     if not names:
         raise JournalError(f"{shown_journal(journal)} holds no study yet")
-    raise InvalidArgument(f"{shown_journal(journal)} holds {len(names)} studies; choose one with --study: {', '.join(names)}")
+    which = ", ".join(names)
+    raise InvalidArgument(f"{shown_journal(journal)} holds {len(names)} studies; choose one with --study: {which}")
 
 
 def shown_journal(journal: str) -> str:
@@ -84,7 +88,8 @@ def study_names(journal: str) -> list[str]:
     """The studies of a journal."""
     if "://" not in journal:
         try:
-            return sorted(name for (name,) in _query(journal, "SELECT study FROM study"))
+            with closing(_connected(journal)) as connection:
+                return sorted(name for (name,) in connection.execute("SELECT study FROM study"))
         except sqlite3.Error:
             pass  # the careful reader will say what is wrong
     from bohb.journal import study_names as careful
@@ -94,8 +99,12 @@ def study_names(journal: str) -> list[str]:
 
 def glance(target: Target) -> Glance:
     """A quick look at a study."""
-    events = _quick(target) if "://" not in target.journal else None
-    found = Glance(_careful(target) if events is None else events)
+    gc.disable()  # nothing here is garbage, and looking for it takes a fifth of the time
+    try:
+        events = _quick(target) if "://" not in target.journal else None
+        found = Glance(_careful(target) if events is None else events)
+    finally:
+        gc.enable()
     if not found.created:
         raise _missing(target)
     return found
@@ -120,22 +129,23 @@ def _missing(target: Target) -> BohbError:
 
 def _quick(target: Target) -> list[tuple[str, dict[str, Any]]] | None:
     """The events of a SQLite journal by the shortest way; None if anything is odd."""
-    columns = "position, epoch, kind, key, body, crc"
+    of = f"{target.study}\0"
     try:
-        rows = _query(target.journal, f"SELECT {columns} FROM event WHERE study = ? ORDER BY position", target.study)
-        heads = _query(target.journal, "SELECT length, crc FROM study WHERE study = ?", target.study)
-        crc = 0
-        for place, (position, epoch, kind, key, body, stored) in enumerate(rows):
-            crc = zlib.crc32(f"{target.study}\0{position}\0{epoch}\0{kind}\0{key}\0{body}".encode(errors="replace"), crc)
-            if position != place or crc != stored:
+        with closing(_connected(target.journal)) as connection:
+            connection.execute("BEGIN")  # one state of the file for both
+            head = connection.execute("SELECT length, crc FROM study WHERE study = ?", [target.study]).fetchone()
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM event WHERE study = ? ORDER BY position", [target.study])
+            found, crc = rows.fetchall(), 0
+        for place, (position, epoch, kind, key, body, stored) in enumerate(found):
+            crc = zlib.crc32(f"{of}{position}\0{epoch}\0{kind}\0{key}\0{body}".encode(errors="replace"), crc)
+            if position != place or crc != stored or kind not in Glance.KINDS:
                 return None
-        if heads and heads[0][0] > len(rows):
+        if head != (len(found), crc):
             return None
-        bodies = json.loads("[" + ",".join(row[4] for row in rows) + "]")
+        bodies = json.loads("[" + ",".join(row[4] for row in found) + "]")
     except (sqlite3.Error, ValueError, TypeError, RecursionError):
         return None
-    known = all(callable(getattr(Glance, f"_{row[2]}", None)) for row in rows)
-    return [(row[2], body) for row, body in zip(rows, bodies, strict=True)] if known else None
+    return [(row[2], body) for row, body in zip(found, bodies, strict=True)]
 
 
 def _careful(target: Target) -> list[tuple[str, dict[str, Any]]]:
@@ -147,9 +157,6 @@ def _careful(target: Target) -> list[tuple[str, dict[str, Any]]]:
         return [(event.kind, to_json(event)) for event in journal.read()]
 
 
-def _query(path: str, statement: str, *values: str) -> list[tuple[Any, ...]]:
-    connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True, timeout=10)
-    try:
-        return connection.execute(statement, values).fetchall()
-    finally:
-        connection.close()
+def _connected(path: str) -> sqlite3.Connection:
+    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
+    return sqlite3.connect(uri, uri=True, timeout=10, isolation_level=None)

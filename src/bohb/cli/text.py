@@ -15,7 +15,8 @@ Params = Callable[..., Any]
 
 def json_option(function: Params) -> Params:
     """The options that every command has."""
-    function = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")(function)
+    debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+    function = debug(function)
     return click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout, and nothing else.")(function)
 
 
@@ -70,10 +71,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[str
     cells = [[clean(str(cell)).replace("\n", " ") for cell in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     texts = {i for i, name in enumerate(head) if name in set(left)}
-    lines = [
-        "  ".join(cell.ljust(w) if i in texts else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
-        for row in cells
-    ]
+    lines = []
+    for row in cells:
+        placed = zip(range(len(row)), row, widths, strict=True)
+        lines.append("  ".join(cell.ljust(width) if i in texts else cell.rjust(width) for i, cell, width in placed))
     return "\n".join(_cut(line.rstrip()) for line in lines)
 
 

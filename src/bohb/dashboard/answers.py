@@ -8,8 +8,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Scope
 
-from bohb.dashboard.html import document, el, markup
 from bohb.dashboard.layout import head
+from bohb.dashboard.markup import document, el, markup
 
 SAFE = ("GET", "HEAD")
 
@@ -38,5 +38,8 @@ def problem(scope: Scope, status: int, title: str, detail: str) -> Response:
             id="main",
             class_="problem",
         ),
+        # A journal that cannot be read now may be readable soon: the page's script looks again.
+        data_version_url="/api/version" if status == 503 else None,
+        data_reload=status == 503,
     )
     return page_answer(document(head(title), markup(body)), status)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bohb._version import __version__
 from bohb.dashboard.assets import href, map_style_id
-from bohb.dashboard.html import Html, document, el, markup, short
+from bohb.dashboard.markup import Html, document, el, markup, short
 from bohb.dashboard.words import link_to
 
 _TABS = (("Overview", "/study"), ("Trials", "/trials"), ("Plots", "/plots"), ("Compare", "/compare"))
@@ -56,7 +56,10 @@ class Page:
         if self.study is None:
             return None
         tabs = [
-            el("li", el("a", label, href=_tab_href(path, self.study), aria_current="page" if label == self.tab else None))
+            el(
+                "li",
+                el("a", label, href=_tab_href(path, self.study), aria_current="page" if label == self.tab else None),
+            )
             for label, path in _TABS
         ]
         name = el("span", short(self.study, 60), class_="study user", title=self.study)
@@ -82,8 +85,7 @@ def _plotly() -> Html:
     return markup(
         el("link", rel="stylesheet", href=href("plotly.css"), id="plotly.js-style-global"),
         el("meta", name="no-maps", id=map_style_id()),
-        el("script", src=href("plotly.js"), defer=True),
-        el("script", src=href("figures.js"), defer=True),
+        el("script", src=href("figures.js"), defer=True, data_plotly=href("plotly.js")),
     )
 
 
@@ -98,7 +100,9 @@ def section(title: str, *children: object, **attributes: object) -> Html:
 
 def facts(rows: list[tuple[str, object]], **attributes: object) -> Html:
     """Labelled values."""
-    return el("dl", [el("div", el("dt", label), el("dd", value)) for label, value in rows], class_="facts", **attributes)
+    return el(
+        "dl", [el("div", el("dt", label), el("dd", value)) for label, value in rows], class_="facts", **attributes
+    )
 
 
 def table(caption: str, columns: list[object], rows: list[list[object]], **attributes: object) -> Html:
@@ -119,21 +123,24 @@ def _cell(tag: str, value: object, **attributes: object) -> Html:
     return el(tag, value, **attributes)
 
 
-def figure(url: str, title: str, note: object = None, height: int = 380, **attributes: object) -> Html:
-    """A place for a plot, drawn by the page's script when it comes into view."""
-    return el(
-        "figure",
-        el("h3", title),
-        el("p", note, class_="note") if note else None,
-        el(
-            "div",
-            el("p", "Plots need JavaScript; the tables show the same numbers.", class_="quiet"),
-            class_="plot",
-            data_figure=url,
-            data_height=height,
-            data_keep=True,
-            role="img",
-            aria_label=title,
-        ),
-        **attributes,
+def figure(
+    url: str, title: str, note: object = None, *, height: int | None = None, titled: bool = True, **attributes: object
+) -> Html:
+    """A place for a plot, drawn by the page's script when it comes into view.
+
+    height: in pixels; the plot's own unless told otherwise.
+    titled: whether the title is shown; readers that cannot see the plot always hear it.
+    """
+    plot = el(
+        "div",
+        el("p", "Plots need JavaScript; the tables show the same numbers.", class_="quiet"),
+        class_="plot",
+        data_figure=url,
+        data_height=height,
+        data_keep=True,
+        role="img",
+        aria_label=title,
     )
+    heading = el("h3", title) if titled else None
+    explained = el("p", note, class_="note") if note else None
+    return el("figure", heading, explained, el("div", plot, class_="scroll"), **attributes)

@@ -14,15 +14,15 @@ from typing import TypeVar
 
 from sqlalchemy import select
 
-from bohb.analysis.rungs import RungTable, survival
 from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
 from bohb.core.halving import Halving
 from bohb.core.history import History
-from bohb.core.trial import Trial
-from bohb.dashboard.html import short
+from bohb.core.trial import Outcome, Trial
+from bohb.dashboard.markup import short
 from bohb.errors import BohbError, JournalError
 from bohb.journal import SqlJournal, schema
+from bohb.journal.records import no_collector
 
 T = TypeVar("T", History, Halving)
 
@@ -37,12 +37,16 @@ class View:
     name: the study's name.
     history: everything that had happened.
     last_activity: the time of the last event, in seconds since the epoch.
+    texts: of finished trials, for the search; all views of a study share them.
     """
 
-    def __init__(self, name: str, history: History, last_activity: float | None) -> None:
+    def __init__(
+        self, name: str, history: History, last_activity: float | None, texts: dict[int, str] | None = None
+    ) -> None:
         self.name = name
         self.history = history
         self.last_activity = last_activity
+        self._texts = {} if texts is None else texts
 
     @property
     def version(self) -> int:
@@ -55,14 +59,13 @@ class View:
         return summary(self.history)
 
     @cached_property
-    def rungs(self) -> list[RungTable]:
-        """Every rung that has a trial, bracket by bracket."""
-        return survival(self.history)
-
-    @cached_property
     def texts(self) -> dict[int, str]:
         """What the search looks into, by trial: configuration, error and worker, in small letters."""
-        return {n: _text(self.history, trial) for n, trial in self.history.trials.items()}
+        outcomes, known = self.history.outcomes, self._texts
+        for n, trial in self.history.trials.items():
+            if n in outcomes and n not in known:  # a finished trial does not change any more
+                known[n] = _text(trial, outcomes[n])
+        return {n: known.get(n) or _text(trial, None) for n, trial in self.history.trials.items()}
 
     @cached_property
     def lineage(self) -> dict[int, list[int]]:
@@ -98,6 +101,7 @@ class _Live:
         self._journal = SqlJournal(target, name, read_only=True)
         self._history = History()
         self._last: float | None = None
+        self._texts: dict[int, str] = {}
         self._view: View | None = None
         self._closed = False
 
@@ -113,9 +117,10 @@ class _Live:
                 return None
             events = self._journal.read(self._history.n_events)
             if events or self._view is None:
-                self._history.extend(events)
+                with no_collector():
+                    self._history.extend(events)
                 self._last = max(filter(None, (self._last, _latest(events))), default=None)
-                self._view = View(self.name, snapshot(self._history), self._last)
+                self._view = View(self.name, snapshot(self._history), self._last, self._texts)
             return self._view
 
     def close(self) -> None:
@@ -174,15 +179,15 @@ class Library:
 
     def card(self, name: str, version: int) -> Card:
         """What the list says about a study; remembered until the study changes."""
-        card = self._cards.get(name)
-        if card is None or card.version != version or card.trouble:
+        card = self.known_card(name, version)
+        if card is None:
             card = self._cards[name] = self._new_card(name, version)
         return card
 
     def known_card(self, name: str, version: int) -> Card | None:
-        """The card if there is one already."""
+        """The card if there is one already; trouble may pass, so it is looked into again."""
         card = self._cards.get(name)
-        return card if card is not None and card.version == version else None
+        return card if card is not None and card.version == version and not card.trouble else None
 
     def close(self) -> None:
         """Close all files."""
@@ -279,8 +284,7 @@ def _latest(events: Iterable[Event]) -> float | None:
     return max(filter(None, times), default=None)
 
 
-def _text(history: History, trial: Trial) -> str:
-    outcome = history.outcomes.get(trial.number)
+def _text(trial: Trial, outcome: Outcome | None) -> str:
     parts = [f"{name}={value}" for name, value in trial.config.items()]
     if outcome is not None:
         parts += [outcome.error or "", outcome.worker or ""]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from bohb.dashboard.html import Html, el
+from bohb.dashboard.markup import Html, el
 
 DASH = "–"
 
@@ -54,7 +54,11 @@ def moment(seconds: float | None) -> Html:
     if seconds is None:
         return el("span", DASH)
     return el(
-        "time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=when.isoformat(timespec="seconds"), data_moment=f"{seconds:.3f}"
+        "time",
+        f"{when:%Y-%m-%d %H:%M:%S} UTC",
+        datetime=when.isoformat(timespec="seconds"),
+        title=f"{when:%Y-%m-%d %H:%M:%S} UTC",
+        data_moment=f"{seconds:.3f}",
     )
 
 

@@ -17,18 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bohb.core.trial import Origin, Status
-from bohb.errors import MissingExtra
+from bohb.plots.drawing import Figure, go
 
-try:
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-except ImportError as error:  # pragma: no cover - the tests have plotly
-    raise MissingExtra('plots need plotly; install it with: pip install "bohb[plot]"') from error
-
-__all__ = ["Figure", "go", "make_subplots"]
-Figure = go.Figure
-
-# After Okabe and Ito (2008), darkened or lightened so that every colour has a contrast of about 3 or more on both grounds.
+# What a page gives to Plotly.newPlot: nothing that leaves the page, no buttons that do not help.
+CONFIG: dict[str, Any] = {
+    "responsive": True,
+    "displaylogo": False,
+    "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+}
+# After Okabe and Ito (2008), changed so that every colour has a contrast of about 3 or more on both grounds.
 BLUE, ORANGE, GREEN, PINK, GREY = "#2a80c2", "#d9730d", "#0f9d74", "#c4619a", "#8a8f98"
 GOOD, BAD = BLUE, ORANGE
 ORIGINS = {Origin.RANDOM: ORANGE, Origin.MODEL: BLUE, Origin.GIVEN: GREEN, Origin.PROMOTED: PINK}
@@ -75,10 +72,10 @@ def template(dark: bool = False) -> Any:
             "colorscale": {"sequential": LOSS_SCALE},
             "xaxis": axis,
             "yaxis": axis,
-            "legend": {"orientation": "h", "yanchor": "top", "y": -0.2, "xanchor": "left", "x": 0},
+            "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "xanchor": "left", "x": 0},
             "margin": {"l": 56, "r": 16, "t": 40, "b": 48},
             "hoverlabel": {"bgcolor": ground, "bordercolor": faint, "font": {"color": ink}, "align": "left"},
-            "annotationdefaults": {"font": {"color": ink}, "showarrow": False},
+            "annotationdefaults": {"font": {"color": ink}, "showarrow": False, "bgcolor": ground, "borderpad": 0},
             "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": faint, "activecolor": ink},
         }
     )
@@ -159,7 +156,18 @@ def duration_unit(seconds: float) -> tuple[float, str]:
     return 1.0, "seconds"
 
 
-def log_losses(losses: Sequence[float]) -> bool:
-    """Whether losses are better seen on a log scale: all positive and far apart."""
-    finite = [loss for loss in losses if np.isfinite(loss)]
-    return bool(finite) and min(finite) > 0 and max(finite) / min(finite) > 100
+def loss_axis(losses: Sequence[float] | NDArray[np.float64], title: str = "loss") -> dict[str, Any]:
+    """The axis of these losses: logarithmic if they are positive and far apart; a few far outliers are not shown."""
+    values = np.asarray(losses, dtype=float)
+    values = values[np.isfinite(values)]
+    layout: dict[str, Any] = {"title": {"text": title}}
+    if not len(values):
+        return layout
+    low, high = float(values.min()), float(values.max())
+    if low > 0 and high / low > 100:
+        return {**layout, "type": "log", "exponentformat": "power"}
+    usual = float(np.quantile(values, 0.95))
+    if len(values) >= 20 and high - low > 10 * (usual - low) > 0:
+        margin = 0.08 * (usual - low)
+        return {**layout, "range": [low - margin, usual + 4 * margin], "title": {"text": f"{title} (outliers cut)"}}
+    return layout

@@ -1,0 +1,207 @@
+"""`bohb status`, `bohb best`, `bohb why`: how far a study has come, what it has found, and why."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bohb.cli.glance import Glance, Row
+from bohb.cli.target import Target, find, glance, history, shown_journal, target_options
+from bohb.cli.text import clean, counted, duration, emit, json_option, number, pairs, value_text
+from bohb.errors import InvalidArgument
+
+
+@click.command()
+@target_options
+@json_option
+def status(target: str | None, study: str | None, as_json: bool) -> None:
+    """How far a study has come, and who runs it.
+
+    \b
+    Examples:
+      bohb status                   the study of ./study.toml
+      bohb status study.db          the only study of a journal
+      bohb status study.db --study mnist --json
+    """
+    place = find(target, study)
+    seen = glance(place)
+    emit(as_json, _status(place, seen), _status_text(place, seen))
+
+
+def _status(place: Target, seen: Glance) -> dict[str, Any]:
+    return {
+        "journal": shown_journal(place.journal),
+        "study": place.study,
+        "runner": runner(place),
+        "budgets": seen.budgets,
+        "trials": {
+            "started": len(seen.rows),
+            "finished": seen.n_finished,
+            "failed": seen.n_failed,
+            "running": len(seen.running),
+            "waiting": sum(row.status == "waiting" for row in seen.rows),
+        },
+        "observations": seen.n_observed,
+        "full_evaluations": seen.cost,
+        "reported_cost": seen.cost_reported,
+        "seconds": seen.seconds,
+        "last_event": _last(seen),
+        "open_brackets": _open_brackets(seen),
+        "finished_brackets": sum(bracket.done for bracket in seen.brackets),
+        "incumbent": None if seen.incumbent is None else result(seen.incumbent),
+    }
+
+
+def _open_brackets(seen: Glance) -> list[dict[str, Any]]:
+    found = []
+    for index, bracket in enumerate(seen.brackets):
+        if not bracket.done:
+            size = bracket.bracket.rungs[bracket.rung].size
+            place = {"bracket": index, "rung": bracket.rung, "rungs": len(bracket.bracket.rungs)}
+            found.append({**place, "budget": bracket.budget, "finished": bracket.finished, "size": size})
+    return found
+
+
+def result(row: Row) -> dict[str, Any]:
+    """A finished trial for a script."""
+    found = {"trial": row.number, "loss": row.loss, "budget": row.budget, "config": row.config, "origin": row.origin}
+    return {**found, "config_id": row.config_id, "seed": row.seed, "info": row.info}
+
+
+def runner(place: Target) -> str | None:
+    """Who holds the journal, as far as this machine can tell: None if that process is gone."""
+    try:
+        holder = str(json.loads(Path(f"{place.journal}.lock").read_text())["holder"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    found = re.match(r"process (\d+) on (\S+) since", holder)
+    if found is None or found[2] != platform.node():
+        return holder
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return holder
+
+
+def _last(seen: Glance) -> float | None:
+    times = [t for row in seen.rows[-1000:] for t in (row.started, row.finished) if t is not None]
+    return max(times, default=seen.created.get("time"))
+
+
+def _status_text(place: Target, seen: Glance) -> str:
+    data = _status(place, seen)
+    trials, last = data["trials"], data["last_event"]
+    waiting = f", {trials['waiting']} to start again" if trials["waiting"] else ""
+    since = "" if last is None else f"; last event {duration(max(0.0, time.time() - last))} ago"
+    observed = f", {counted(seen.n_observed, 'observation')} from earlier studies" if seen.n_observed else ""
+    rows = [
+        ("study", place.name),
+        ("runner", (data["runner"] or "none") + since),
+        ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
+        ("spent", f"{seen.cost:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
+        ("brackets", f"{data['finished_brackets']} finished, {len(data['open_brackets'])} open"),
+    ]
+    for entry in data["open_brackets"][:8]:
+        where = f"rung {entry['rung'] + 1} of {entry['rungs']}, budget {number(entry['budget'])}"
+        rows.append(("", f"#{entry['bracket']}: {entry['finished']}/{entry['size']} on {where}"))
+    best = seen.incumbent
+    if best is None:
+        return pairs([*rows, ("best", "nothing has succeeded yet")])
+    rows.append(("best", _headline(best)))
+    return pairs([*rows, *(("", f"{name} = {value_text(value)}") for name, value in best.config.items())])
+
+
+@click.command()
+@target_options
+@click.option("--budget", type=float, help="The best on this budget, not the incumbent.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "args", "toml"]),
+    default="text",
+    help="text for people; json, the configuration alone; args, as options of a command line; toml, for a file.",
+)
+@json_option
+def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
+    """The best configuration so far.
+
+    The largest budget counts first, then the lowest loss.
+
+    \b
+    Examples:
+      bohb best study.db
+      bohb best study.db --format json > best.json
+      python train.py $(bohb best study.db --format args) --epochs 300
+      bohb best study.db --budget 9
+    """
+    place = find(target, study)
+    seen = glance(place)
+    row = seen.incumbent if budget is None else seen.best.get(budget)
+    if row is None:
+        on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
+        raise InvalidArgument(f"{place.name} has no successful trial{on} yet")
+    emit(as_json, result(row), _best_text(row, form))
+
+
+def _headline(row: Row) -> str:
+    return f"loss {number(row.loss)} on budget {number(row.budget)} (trial {row.number}, {row.origin})"
+
+
+def _best_text(row: Row, form: str) -> str:
+    match form:
+        case "json":
+            return json.dumps(row.config)
+        case "args":
+            return " ".join(f"--{shlex.quote(name)} {shlex.quote(_argument(v))}" for name, v in row.config.items())
+        case "toml":
+            return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
+        case _:
+            return "\n".join(
+                [_headline(row), *(f"  {name} = {value_text(value)}" for name, value in row.config.items())]
+            )
+
+
+def _argument(value: Any) -> str:
+    """A value as `bohb run` would put it into a command."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+@click.command()
+@click.argument("trial", type=int)
+@target_options
+@json_option
+def why(trial: int, target: str | None, study: str | None, as_json: bool) -> None:
+    """Why a trial was sampled, promoted or stopped.
+
+    Random or model, how much likelier the model thought it good than bad, its rank in the rung and who went on.
+
+    \b
+    Examples:
+      bohb why 17                   trial 17 of the study of ./study.toml
+      bohb why 17 study.db
+    """
+    from dataclasses import asdict
+
+    from bohb.analysis.why import why as explain
+    from bohb.core.trial import jsonable
+
+    found = explain(history(find(target, study)), trial)
+    emit(as_json, jsonable(asdict(found)), clean(str(found)))
+
+
+COMMANDS = (status, best, why)

@@ -1,0 +1,190 @@
+"""`bohb run` and `bohb check`: a study file at work."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bohb.cli.options import MEMORY, SECONDS
+from bohb.cli.target import Target
+from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
+
+if TYPE_CHECKING:
+    from bohb.preflight import Finding
+    from bohb.study import Study
+    from bohb.studyfile import StudyFile
+
+INTERRUPTED = 130
+_SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
+
+
+@click.command()
+@click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
+@click.option("--workers", type=click.IntRange(0), help="Trials at once; 0 runs them in this process.")
+@click.option("--journal", help="A file or a database URL.")
+@click.option("--study", help="The name of the study in the journal.")
+@click.option("--seed", type=click.IntRange(0), help="Decides everything.")
+@click.option("--max-brackets", type=click.IntRange(1), help="Limit: brackets opened.")
+@click.option("--max-trials", type=click.IntRange(1), help="Limit: trials started.")
+@click.option("--max-seconds", type=SECONDS, help="Limit: time at work, such as 90, 30m or 8h.")
+@click.option("--max-cost", type=float, help="Limit: budget spent, in full evaluations.")
+@click.option("--max-reported-cost", type=float, help="Limit: costs that the objective reports.")
+@click.option("--target-loss", type=float, help="Limit: a loss on the largest budget.")
+@click.option("--patience", type=float, help="Limit: full evaluations without a new incumbent.")
+@click.option("--trial-seconds", type=SECONDS, help="Limit of a single trial.")
+@click.option("--trial-memory", type=MEMORY, help="Limit of a single trial, such as 4GB.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@json_option
+def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
+    """Run a study, or go on with it.
+
+    What is in the journal is never repeated. Ctrl-C once finishes the running trials; twice stops at once. Nothing that
+    finished is lost. Options replace what the file says. Exit code: 0 when a limit was reached, 130 after Ctrl-C, 1 if
+    no trial succeeded.
+
+    \b
+    Examples:
+      bohb run study.toml
+      bohb run study.toml --workers 8 --max-seconds 2h
+      bohb run study.toml --journal other.db --seed 7
+      bohb run study.toml --json --quiet > result.json
+    """
+    from bohb.runner import minimize
+    from bohb.studyfile import load
+
+    file = load(studyfile)
+    arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
+    arguments["workers"] = arguments["workers"] or None
+    space = file.space()
+    objective = file.objective(space.names)
+    if not quiet:
+        _announce(arguments)
+    arguments |= {"warm_start": _earlier(file), "progress": not quiet}
+    with _warnings_shown():
+        study: Study = file.naming(lambda: minimize(objective, space, **arguments))
+    target = Target(str(arguments["journal"]), str(arguments["study"]))
+    emit(as_json, _result(target, study), clean(str(study)))
+    if study.stopped.startswith("interrupted"):
+        sys.exit(INTERRUPTED)
+    if study.incumbent is None:
+        sys.exit(1)
+
+
+def _earlier(file: StudyFile) -> list[Any]:
+    """The histories of the journals that `warm_start` names."""
+    from bohb.cli.target import find, history
+
+    return [history(find(file.placed(name), None)) for name in file.values.get("warm_start", ())]
+
+
+def _announce(arguments: dict[str, Any]) -> None:
+    """Say what is about to happen, before the first trial."""
+    from bohb.cli.target import glance
+
+    target = Target(str(arguments["journal"]), str(arguments["study"]))
+    if "://" in target.journal or not Path(target.journal).exists():
+        note(f"new {target.name}")
+        return
+    from bohb.cli.target import study_names
+
+    if target.study not in study_names(target.journal):
+        note(f"new {target.name}")
+        return
+    seen = glance(target)
+    note(f"{target.name} goes on: {counted(seen.n_finished, 'trial')} finished in {duration(seen.seconds)}")
+
+
+@contextmanager
+def _warnings_shown() -> Iterator[None]:
+    handler = _Notes(logging.WARNING)
+    logging.getLogger("bohb").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("bohb").removeHandler(handler)
+
+
+class _Notes(logging.Handler):
+    """Shows warnings on stderr, above the live display if there is one: that takes over sys.stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(clean(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
+        sys.stderr.flush()
+
+
+def _result(target: Target, study: Study) -> dict[str, Any]:
+    from bohb.core.trial import jsonable
+
+    best = study.incumbent
+    found: dict[str, Any] = {
+        "journal": target.journal,
+        "study": target.study,
+        "stopped": study.stopped,
+        "trials": len(study.history.outcomes),
+        "failed": len(study.failures),
+        "full_evaluations": study.cost,
+        "seconds": study.history.seconds,
+        "incumbent": None,
+    }
+    if best is not None:
+        trial = {"trial": best.trial.number, "loss": best.loss, "budget": best.budget, "config": best.config}
+        found["incumbent"] = {**trial, "seed": best.trial.seed, "info": best.outcome.info}
+    plain: dict[str, Any] = jsonable(found)
+    return plain
+
+
+@click.command()
+@click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
+@click.option("--trial-seconds", type=SECONDS, default=600, show_default=True, help="Give up on a call after this.")
+@json_option
+def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
+    """Try the objective before a study depends on it.
+
+    It is called on the two smallest budgets. Is it found by a worker process, does it return a number, is it the same
+    again with the same seed, does it continue from its checkpoint to the same result as training through, does its
+    memory grow? Nothing is written to the journal. Exit code: 1 if a check fails.
+
+    \b
+    Examples:
+      bohb check study.toml
+      bohb check study.toml --json
+    """
+    from bohb.creation import study_budgets
+    from bohb.preflight import preflight
+    from bohb.studyfile import load
+
+    file = load(studyfile)
+    space = file.space()
+    wanted = {"min_budget": None, "max_budget": None, "eta": 3, "budgets": None, **file.budget_arguments}
+    budgets = study_budgets(**{"integer": wanted.pop("integer_budgets", False), **wanted})
+    findings = preflight(
+        file.objective(space.names),
+        space,
+        budgets,
+        seed=file.values.get("seed", 0),
+        trial_seconds=file.values["trial"].get("seconds", trial_seconds),
+        trial_memory=file.values["trial"].get("memory"),
+        start_method=file.values.get("start_method"),
+        config=next(iter(file.values.get("initial_configs", ())), None),
+    )
+    emit(as_json, [finding.to_json() for finding in findings], _report(findings))
+    if any(finding.verdict == "fail" for finding in findings):
+        sys.exit(1)
+
+
+def _report(findings: list[Finding]) -> str:
+    lines = []
+    for finding in findings:
+        verdict = click.style(finding.verdict, fg=_SIGNS[finding.verdict])
+        lines.append(f"{verdict}  {finding.check:13}  {clean(finding.detail)}")
+    advice = [(finding.check, finding.advice) for finding in findings if finding.advice]
+    return "\n".join(lines) + ("\n\nwhat to do:\n" + pairs(advice) if advice else "")
+
+
+COMMANDS = (run, check)

@@ -1,0 +1,51 @@
+"""The study file that `bohb init` writes."""
+
+TEMPLATE = '''\
+# A study for bohb. Try it:    bohb plan study.toml
+#                              bohb check study.toml
+#                              bohb run study.toml      (the same command resumes it)
+# All keys: docs/study-file.md
+
+study = "my-study"                 # its name in the journal
+journal = "study.db"               # a file beside this one, or postgresql+psycopg://user@host/name
+workers = 2                        # trials at once, each in a process of its own; 0: in bohb's own process
+seed = 1                           # decides everything; leave it out for a random one
+
+# What is minimised. Either any command: it prints a number, or {"loss": number, …}, as its last line …
+command = """
+  python train.py --lr {lr} --units {units} --layers {layers} --activation {activation} --dropout {dropout}
+                  --epochs {budget} --state {checkpoint_dir} --seed {seed}
+"""
+# … or a Python function of one argument, the trial, in a module beside this file:
+# objective = "train:objective"
+
+# forbidden = ["activation == tanh and lr > 0.05"]
+
+[budget]
+min = 1                            # no evaluation gets less or more
+max = 27
+eta = 3                            # a rung keeps the best 1/eta
+integer = true                     # whole numbers only
+unit = "epochs"                    # for people
+
+[space]
+lr = {float = [1e-5, 1e-1], log = true}
+units = {int = [16, 512], log = true}
+layers = {int = [1, 4]}
+activation = ["relu", "tanh"]
+dropout = {float = [0.0, 0.5], if = "layers > 1"}
+
+[limits]                           # the study ends at the first of them; without any, after one round of brackets
+max_seconds = "8h"
+# max_trials = 500
+# max_brackets = 8
+# max_cost = 50                    # in evaluations on the largest budget
+# target_loss = 0.01
+
+[trial]                            # of a single evaluation
+# seconds = "30m"
+# memory = "4GB"
+
+# [settings]                       # by the paper's names
+# random_fraction = 0.3333
+'''

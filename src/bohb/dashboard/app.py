@@ -1,0 +1,230 @@
+"""The site: which address shows what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bohb.core.trial import Trial
+from bohb.dashboard.answers import json_answer, page_answer, problem
+from bohb.dashboard.assets import assets
+from bohb.dashboard.figures import Figures, templates
+from bohb.dashboard.files import Log, StoredFile, checkpoint_files, log_tail, study_files
+from bohb.dashboard.guard import Guard, harden
+from bohb.dashboard.pages.compare import compare_page
+from bohb.dashboard.pages.overview import overview_page
+from bohb.dashboard.pages.plots import plots_page
+from bohb.dashboard.pages.studies import studies_page
+from bohb.dashboard.pages.trial import trial_page, trial_version
+from bohb.dashboard.pages.trials import trials_page
+from bohb.dashboard.rows import parse
+from bohb.dashboard.studies import Card, Library, UnknownStudy, View
+from bohb.errors import BohbError
+from bohb.journal.target import path_of
+from bohb.plots import PLOTS
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LIST_SECONDS = 0.7  # for reading studies that are new to us; the rest appear with the next update
+
+
+def create_app(
+    journal: str | Path,
+    token: str | None = None,
+    allowed_hosts: Iterable[str] = LOOPBACK,
+    *,
+    directory: str | Path | None = None,
+) -> Starlette:
+    """The dashboard of a journal as an ASGI application.
+
+    journal: the journal's file or address; it need not exist yet.
+    token: what a reader must show; None demands nothing.
+    allowed_hosts: the names under which readers may address the server.
+    directory: where the studies' files are, if they were run with `directory=`.
+    """
+    site = _Site(journal, None if directory is None else Path(directory))
+    pages = {
+        "/": site.studies,
+        "/study": site.overview,
+        "/trials": site.trials,
+        "/trial": site.trial,
+        "/plots": site.plots,
+        "/compare": site.compare,
+        "/api/version": site.version,
+        "/api/figure": site.figure,
+        "/api/curve": site.curve,
+        "/api/compare": site.comparison,
+        "/api/templates": lambda _: json_answer(templates()),
+        "/static/{name}": static,
+    }
+    app = Starlette(
+        routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()],
+        middleware=[
+            Middleware(Guard, token=token, allowed_hosts=tuple(allowed_hosts)),
+            Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
+        ],
+        exception_handlers={BohbError: _journal_trouble, HTTPException: _not_found, 500: _our_fault},
+    )
+    app.router.redirect_slashes = False  # an address that is not ours leads nowhere
+    app.state.warm_up = site.warm_up
+    app.state.close = site.close
+    return app
+
+
+class _Site:
+    """What the pages share: the studies, and the figures drawn so far."""
+
+    def __init__(self, journal: str | Path, directory: Path | None) -> None:
+        self._library = Library(journal)
+        self._figures = Figures()
+        self._directory = directory
+
+    def warm_up(self) -> None:
+        """Do what is slow the first time (imports, reading the largest study) before anybody waits for it."""
+        assets()["plotly.js"].answer(packed=True)
+        templates()
+        try:
+            lengths = self._library.lengths()
+            if lengths:
+                self._library.view(max(lengths, key=lambda name: lengths[name]))
+        except BohbError:
+            return  # the pages will say so
+
+    def close(self) -> None:
+        """Close all files."""
+        self._library.close()
+
+    def studies(self, _: Request) -> Response:
+        lengths = self._library.lengths()
+        deadline = time.monotonic() + _LIST_SECONDS
+        cards: list[tuple[str, Card | None]] = []
+        for name, length in lengths.items():
+            card = self._library.known_card(name, length)
+            if card is None and time.monotonic() < deadline:
+                card = self._library.card(name, length)
+            cards.append((name, card))
+        # An unfinished list has a version of its own, so that the page's script asks for it again.
+        version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
+        page = studies_page(self._name(), cards, version, time.time())
+        return page_answer(page.render())
+
+    def overview(self, request: Request) -> Response:
+        return page_answer(overview_page(self._begun(request), time.time()).render())
+
+    def trials(self, request: Request) -> Response:
+        page = trials_page(self._begun(request), parse(request.query_params), time.time())
+        return page_answer(page.render())
+
+    def trial(self, request: Request) -> Response:
+        view = self._begun(request)
+        trial = _trial(view, request.query_params.get("number", ""))
+        log, files = self._left_behind(view, trial)
+        return page_answer(trial_page(view, trial, log, files, time.time()).render())
+
+    def plots(self, request: Request) -> Response:
+        return page_answer(plots_page(self._begun(request), time.time()).render())
+
+    def compare(self, request: Request) -> Response:
+        names = list(self._library.lengths())
+        a, b = (self._begun(request, key) if request.query_params.get(key) else None for key in ("a", "b"))
+        return page_answer(compare_page(names, a, b, time.time()).render())
+
+    def version(self, request: Request) -> Response:
+        """What changes when a page does, as cheaply as it can be had."""
+        parameters = request.query_params
+        if "study" not in parameters:
+            return json_answer({"version": _list_version(self._library.lengths())})
+        view = self._begun(request)
+        version = str(view.version)
+        if "trial" in parameters:
+            version = trial_version(view, _trial(view, parameters["trial"]).number)
+        if "other" in parameters:
+            version += f"-{self._begun(request, 'other').version}"
+        return json_answer({"version": version})
+
+    def figure(self, request: Request) -> Response:
+        key = request.query_params.get("plot", "")
+        if key not in PLOTS:
+            raise HTTPException(404, f"There is no plot named {key[:80]!r}")
+        return _drawn(self._figures.plot(self._begun(request), key))
+
+    def curve(self, request: Request) -> Response:
+        view = self._begun(request)
+        return _drawn(self._figures.curve(view, _trial(view, request.query_params.get("number", ""))))
+
+    def comparison(self, request: Request) -> Response:
+        over = request.query_params.get("over", "")
+        if over not in ("cost", "time"):
+            raise HTTPException(404, f"There is no comparison over {over[:80]!r}")
+        return _drawn(self._figures.comparison(self._begun(request, "a"), self._begun(request, "b"), over))
+
+    def _begun(self, request: Request, key: str = "study") -> View:
+        """The study that a request names."""
+        name = request.query_params.get(key, "")
+        view = self._library.view(name)
+        if view.history.created is None:
+            raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it is begun")
+        return view
+
+    def _left_behind(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
+        path = path_of(self._library.target)
+        if path is None and self._directory is None:
+            return None, ([], False)
+        root = study_files(path or Path(), view.name, self._directory)
+        return log_tail(root, trial.number), checkpoint_files(root, trial)
+
+    def _name(self) -> str:
+        path = path_of(self._library.target)
+        return path.name if path is not None else "of a server"
+
+
+def static(request: Request) -> Response:
+    """One of our files; there are no others."""
+    found = assets().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "There is no such file")
+    return found.answer("gzip" in request.headers.get("accept-encoding", ""))
+
+
+def _list_version(lengths: dict[str, int]) -> str:
+    return f"{len(lengths)}-{sum(lengths.values())}"
+
+
+def _trial(view: View, number: str) -> Trial:
+    """The trial that a request names: looked up, never computed with."""
+    known = number.isascii() and number.isdecimal() and len(number) < 12
+    trial = view.history.trials.get(int(number)) if known else None
+    if trial is None:
+        raise HTTPException(404, f"This study has no trial {number[:40]!r}")
+    return trial
+
+
+def _drawn(figure: bytes) -> Response:
+    return Response(figure, media_type="application/json")
+
+
+def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    title = error.detail if error.status_code == 404 and error.detail != "Not Found" else "There is no such page"
+    return problem(request.scope, error.status_code, title, "Check the address, or start from the list of studies.")
+
+
+def _journal_trouble(request: Request, error: Exception) -> Response:
+    if isinstance(error, UnknownStudy):
+        return problem(request.scope, 404, "There is no such study", str(error))
+    detail = str(error)
+    return problem(request.scope, 503, "The journal cannot be read", detail[:1].upper() + detail[1:])
+
+
+def _our_fault(request: Request, _: Exception) -> Response:
+    answer = problem(request.scope, 500, "Something went wrong here", "This is a bug; the terminal shows the details.")
+    harden(answer.headers)  # this one does not pass the guard on its way out
+    return answer

@@ -1,0 +1,1 @@
+"""The pages: each a pure function of what is to be shown."""

@@ -1,0 +1,128 @@
+"""Serve the dashboard: where to listen, and who may come from there."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+import uvicorn
+
+import bohb.core.configspace  # noqa: F401 - it takes a second to import, which the first page should not wait for
+from bohb.dashboard.app import LOOPBACK, create_app
+from bohb.errors import BohbError, InvalidArgument, JournalError
+from bohb.journal.sql import study_names
+
+PORT = 8321
+_SHORTEST_TOKEN = 8
+log = logging.getLogger("bohb")
+
+
+def serve(
+    journal: str | Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    token: str | None = None,
+    open_browser: bool = False,
+    allowed_hosts: Iterable[str] = (),
+    directory: str | Path | None = None,
+) -> None:
+    """Show the studies of a journal in a browser, until Ctrl-C. Nothing can be changed there.
+
+    journal: the journal's file or address.
+    host: the address to listen on; any but this machine's own (127.0.0.1) demands a token.
+    port: 0 takes any free one.
+    token: what readers must show.
+    open_browser: open the first page.
+    allowed_hosts: further names under which readers reach this server, such as that of a proxy.
+    directory: where the studies' files are, if they were run with `directory=`.
+    """
+    check_token(host, token)
+    listening = _listen(host, port)
+    app = create_app(journal, token, [*known_names(host), *allowed_hosts], directory=directory)
+    address = address_of(host, listening.getsockname()[1], token)
+    click.echo(f"The dashboard is at {address}\nPress Ctrl-C to stop it.")
+    try:
+        study_names(journal)
+    except JournalError as error:
+        click.echo(f"Note: {error}", err=True)  # the pages say so, too, until it is there
+    threading.Thread(target=app.state.warm_up, daemon=True).start()
+    if open_browser:
+        threading.Timer(0.5, webbrowser.open, [address]).start()
+    # No access log: addresses can hold the token.
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none")
+    config.timeout_graceful_shutdown = 2
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def check_token(host: str, token: str | None) -> None:
+    """Refuse to show a study to the whole network, and a token that can be guessed."""
+    if token is None and not is_loopback(host):
+        raise InvalidArgument(
+            f"host={host!r} can be reached from other machines, so a token is needed; for example "
+            f"token={secrets.token_urlsafe(18)!r}. Or keep host='127.0.0.1' and use an SSH tunnel"
+        )
+    if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
+        raise InvalidArgument(f"the token must have at least {_SHORTEST_TOKEN} printable ASCII characters")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:  # a name, which could mean anything tomorrow
+        return False
+
+
+def known_names(host: str) -> list[str]:
+    """The names under which a server on this address is reached."""
+    if is_loopback(host):
+        return [*LOOPBACK, host]
+    names = [*LOOPBACK, host, socket.gethostname(), socket.getfqdn()]
+    try:
+        names += [str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)]
+    except OSError:
+        log.debug("the addresses of %s are unknown", socket.gethostname())
+    return names
+
+
+def address_of(host: str, port: int, token: str | None = None) -> str:
+    """What to open in a browser."""
+    name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+    name = f"[{name}]" if ":" in name and not name.startswith("[") else name
+    return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens, before anything is said about where."""
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
+        raise InvalidArgument(f"port={port!r} must be a whole number from 0 to 65535")
+    plain = host.strip("[]")
+    try:
+        family = socket.getaddrinfo(plain, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise BohbError(f"host={host!r} is no address of this machine ({error.strerror})") from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((plain, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise BohbError(
+            f"cannot listen on {host}:{port} ({error.strerror}); choose another port, or 0 for any free one"
+        ) from error
+    return listening

@@ -1,0 +1,98 @@
+// Draws plots as they come into view, in the reader's colours, and draws them again when the study has changed.
+"use strict";
+(() => {
+  const here = document.currentScript;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const hover = matchMedia("(hover: hover)").matches;
+  const themes = fetch("/api/templates", { credentials: "same-origin" }).then((answer) => answer.json());
+  const library = new Promise((resolve, reject) => { // after the page itself: it is large
+    const script = document.createElement("script");
+    script.src = here.dataset.plotly;
+    script.onload = resolve;
+    script.onerror = reject;
+    requestAnimationFrame(() => setTimeout(() => document.head.append(script), 0));
+  });
+  const drawn = new Map(); // element -> {figure, of, at, took, busy}
+  const visible = new Set();
+  let changes = 0; // counts the changes seen on this page
+
+  async function show(element, figure) {
+    const theme = (await themes)[dark.matches ? "dark" : "light"];
+    const layout = { ...figure.layout, template: theme, uirevision: "keep", autosize: true };
+    delete layout.width;
+    if (element.dataset.height) layout.height = Number(element.dataset.height);
+    if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
+    if (!hover) layout.dragmode = false; // a finger on a plot scrolls the page
+    await Plotly.react(element, figure.data, layout, {
+      responsive: true,
+      displaylogo: false,
+      displayModeBar: hover ? "hover" : false,
+      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // nothing that leaves the page
+    });
+  }
+
+  async function draw(element) {
+    const state = drawn.get(element) ?? {};
+    if (state.busy) return;
+    const began = performance.now(), of = changes;
+    drawn.set(element, { ...state, busy: true });
+    try {
+      const answer = await fetch(element.dataset.figure, { cache: "no-store", credentials: "same-origin" });
+      if (!answer.ok) throw new Error(String(answer.status));
+      const figure = await answer.json();
+      await library;
+      if (!state.figure) element.replaceChildren();
+      await show(element, figure);
+      element.dataset.drawn = "yes";
+      drawn.set(element, { figure, of, at: performance.now(), took: performance.now() - began });
+    } catch {
+      if (!state.figure) element.textContent = "This plot could not be drawn.";
+      drawn.set(element, { ...state, at: performance.now(), took: performance.now() - began + 500 });
+    }
+    element.classList.remove("pending");
+  }
+
+  // A plot that takes long is drawn less often: at most a twentieth of the time goes into it.
+  function due(element) {
+    const state = drawn.get(element);
+    return !state || (state.of !== changes && !state.busy && performance.now() - state.at > 20 * state.took);
+  }
+
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) visible.add(entry.target);
+      else visible.delete(entry.target);
+      if (entry.isIntersecting && due(entry.target)) draw(entry.target);
+    }
+  }, { rootMargin: "200px" });
+
+  function watch() {
+    for (const element of drawn.keys()) {
+      if (element.isConnected) continue;
+      watcher.unobserve(element);
+      visible.delete(element);
+      drawn.delete(element);
+      Plotly.purge(element);
+    }
+    for (const element of document.querySelectorAll("[data-figure]:not([data-watched])")) {
+      element.dataset.watched = "yes";
+      element.textContent = "";
+      element.classList.add("pending");
+      watcher.observe(element);
+    }
+  }
+
+  document.addEventListener("bohb:refreshed", () => {
+    changes += 1;
+    watch();
+  });
+  setInterval(() => {
+    if (document.hidden) return;
+    for (const element of visible) if (due(element)) draw(element);
+  }, 1000);
+  dark.addEventListener("change", () => {
+    for (const [element, { figure }] of drawn) if (figure) show(element, figure);
+  });
+
+  watch();
+})();

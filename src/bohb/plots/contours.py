@@ -1,0 +1,121 @@
+"""Two hyperparameters against the loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bohb.analysis.contour import Contour, contour
+from bohb.core.history import History
+from bohb.plots.drawing import Figure, go
+from bohb.plots.panels import jitter, panel_axis
+from bohb.plots.progress import NO_LOSS, NOTHING
+from bohb.plots.theme import LOSS_SCALE, MOST_POINTS, ORANGE, empty, figure, note, thinned
+
+
+def draw_contour(
+    history: History, dark: bool = False, x: str | None = None, y: str | None = None, budget: float | None = None
+) -> Figure:
+    """The loss over two hyperparameters, by default the most important ones."""
+    table = contour(history, x, y, budget)
+    if table is None:
+        one = history.created is not None and history.space.d < 2
+        return empty(
+            "Only one hyperparameter varies; there is no second axis"
+            if one
+            else NOTHING
+            if not history.outcomes
+            else NO_LOSS,
+            dark,
+        )
+    if not np.isfinite(table.losses).any():
+        return empty("No trial with a loss has both hyperparameters active", dark)
+    low, high = _colour_range(table)
+    traces = [_surface(table, low, high), *_contour_points(table, low, high)]
+    notes = [f"{len(table.losses)} trials on budget {table.budget:g}"]
+    if table.inactive:
+        notes.append(f"{table.inactive} lack one of the two hyperparameters")
+    return figure(
+        traces,
+        dark=dark,
+        height=480,
+        xaxis=panel_axis(table.x, titled=True),
+        yaxis=panel_axis(table.y, titled=True),
+        annotations=[note("<br>".join(notes))],
+    )
+
+
+def _colour_range(table: Contour) -> tuple[float, float]:
+    """The losses between which colours vary, on the surface's scale; the worst tenth has the last colour."""
+    values = table.losses[np.isfinite(table.losses)]
+    values = np.log10(values) if table.log else values
+    low, high = float(values.min()), float(np.quantile(values, 0.9))
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def _surface(table: Contour, low: float, high: float) -> Any:
+    z = np.log10(table.surface) if table.log else table.surface
+    ticks = np.linspace(low, high, 5)
+    shared = {
+        "x": table.grid_x,
+        "y": table.grid_y,
+        "z": z,
+        "zmin": low,
+        "zmax": high,
+        "colorscale": LOSS_SCALE,
+        "colorbar": {
+            "title": {"text": "loss"},
+            "thickness": 12,
+            "tickvals": ticks.tolist(),
+            "ticktext": [f"{10**tick if table.log else tick:.3g}" for tick in ticks.tolist()],
+        },
+        "hoverinfo": "skip",
+    }
+    if table.x.discrete or table.y.discrete:
+        return go.Heatmap(**shared, xgap=2 * table.x.discrete, ygap=2 * table.y.discrete)
+    levels = {"start": low, "end": high, "size": (high - low) / 12}
+    return go.Contour(**shared, autocontour=False, contours=levels, line={"width": 0.5}, connectgaps=False)
+
+
+def _contour_points(table: Contour, low: float, high: float) -> list[Any]:
+    finite = np.isfinite(table.losses)
+    best = np.argsort(table.losses, kind="stable")[:100].astype(np.intp)
+    kept = thinned(len(finite), MOST_POINTS // 3, best)
+    x = table.points[:, 0] + jitter(table.numbers, table.x)
+    y = table.points[:, 1] + jitter(table.numbers, table.y, 0.7548776662)
+    good, bad = kept[finite[kept]], kept[~finite[kept]]
+    loss = table.losses[good]
+    traces = [
+        go.Scatter(
+            x=x[good],
+            y=y[good],
+            customdata=np.column_stack([table.numbers[good], loss]),
+            mode="markers",
+            name="trial",
+            showlegend=False,
+            marker={
+                "size": 7,
+                "color": np.log10(loss) if table.log else loss,
+                "cmin": low,
+                "cmax": high,
+                "colorscale": LOSS_SCALE,
+                "line": {"width": 1, "color": "#ffffff"},
+            },
+            hovertemplate="trial %{customdata[0]}<br>loss %{customdata[1]:.6g}<extra></extra>",
+        )
+    ]
+    if len(bad):
+        traces.append(
+            go.Scatter(
+                x=x[bad],
+                y=y[bad],
+                customdata=table.numbers[bad].astype(np.int32),
+                mode="markers",
+                name="failed",
+                showlegend=True,
+                marker={"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": ORANGE}},
+                hovertemplate="trial %{customdata}<br>failed<extra></extra>",
+            )
+        )
+    return traces

@@ -1,0 +1,196 @@
+"""The model: what it believes, whether it helps, and which hyperparameters matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bohb.analysis.densities import Marginal, densities
+from bohb.analysis.importance import ENOUGH, importance
+from bohb.analysis.picks import Picks, picks
+from bohb.core.history import History
+from bohb.core.sampler import min_points
+from bohb.core.trial import Origin
+from bohb.plots.drawing import Figure, go
+from bohb.plots.panels import MOST_PARAMETERS, Panel, panels
+from bohb.plots.progress import NO_LOSS, NOTHING
+from bohb.plots.theme import BAD, BLUE, GOOD, GREY, ORIGINS, empty, figure, label, loss_axis, note, thinned
+
+_MOST_BARS = 30
+_RUG = 200  # fitted configurations shown below the densities
+_NAMES = {Origin.RANDOM: "random", Origin.MODEL: "model", Origin.GIVEN: "given"}
+
+
+def draw_densities(history: History, dark: bool = False) -> Figure:
+    """The densities of good and bad configurations, one panel per hyperparameter."""
+    table = densities(history)
+    if table is None:
+        return empty(_no_model(history), dark)
+    marginals = [marginal for marginal in table.marginals if len(marginal.good_points) + len(marginal.bad_points)]
+    seen = {marginal.axis.name for marginal in marginals}
+    unseen = [marginal.axis.name for marginal in table.marginals if marginal.axis.name not in seen]
+    if len(marginals) > MOST_PARAMETERS:  # those about which the model believes most
+        marginals.sort(key=lambda m: -float(np.abs(np.log(m.good / m.bad)).mean()))
+        marginals = marginals[:MOST_PARAMETERS]
+    drawn = [
+        Panel(_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
+        for index, marginal in enumerate(marginals)
+    ]
+    words = f"budget {table.budget:g}: {table.n} results, {table.good} good, {table.bad} bad"
+    if unseen:
+        words += f"<br>inactive in all of them: {label(', '.join(unseen), 30)}"
+    return panels(drawn, dark, {"rangemode": "tozero", "showticklabels": False, "ticks": ""}, words=words)
+
+
+def draw_picks(history: History, dark: bool = False) -> Figure:
+    """Losses of new configurations by who picked them, on each budget on which brackets start."""
+    rows = picks(history)
+    if not any(row.losses for row in rows):
+        return empty(NOTHING if not history.outcomes else NO_LOSS, dark)
+    budgets = sorted({row.budget for row in rows})
+    traces = [
+        _box([row for row in rows if row.origin is origin], budgets, origin)
+        for origin in _NAMES
+        if any(row.origin is origin for row in rows)
+    ]
+    return figure(
+        traces,
+        dark=dark,
+        boxmode="group",
+        xaxis={
+            "tickvals": list(range(len(budgets))),
+            "ticktext": [f"{budget:g}" for budget in budgets],
+            "title": {"text": "first budget of a configuration"},
+            "showgrid": False,
+        },
+        yaxis=loss_axis([loss for row in rows for loss in row.losses]),
+    )
+
+
+def draw_importance(history: History, dark: bool = False, budget: float | None = None) -> Figure:
+    """A bar per hyperparameter, the most important on top."""
+    table = importance(history, budget)
+    if table is None:
+        return empty(f"Too few results: importance takes at least {ENOUGH} on one budget, and some must differ", dark)
+    rows = table.rows[:_MOST_BARS][::-1]
+    places = np.arange(len(rows))
+    most = 125 * max(row.share for row in table.rows)
+    bars = go.Bar(
+        x=np.array([100 * row.share for row in rows]),
+        y=places,
+        orientation="h",
+        name="importance",
+        marker={"color": [BLUE if row.share > row.chance else GREY for row in rows]},
+        hovertemplate="%{x:.1f} %<extra></extra>",
+        showlegend=False,
+    )
+    ticks = go.Scatter(
+        x=np.array([min(100 * row.chance, most) for row in rows]),
+        y=places,
+        mode="markers",
+        name="shuffled losses stay below this",
+        marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": "#d9730d"}},
+        hovertemplate="chance alone: up to %{x:.1f} %<extra></extra>",
+    )
+    source = "random picks" if table.budget is None else f"results on budget {table.budget:g}"
+    return figure(
+        [bars, ticks],
+        dark=dark,
+        height=max(240, 150 + 28 * len(rows)),
+        xaxis={"title": {"text": "share of the importance (%)"}, "range": [0, most]},
+        yaxis={
+            "tickvals": places.tolist(),
+            "ticktext": [f"{label(row.name, 28)}  {100 * row.share:.0f} %" for row in rows],
+            "showgrid": False,
+            "range": [-0.6, len(rows) - 0.4],
+        },
+        annotations=[note(f"the best {table.best} against all {table.n} {source}")],
+    )
+
+
+def _no_model(history: History) -> str:
+    if history.created is None:
+        return NOTHING
+    needed = min_points(history.space, history.settings)
+    needed = needed + 2 if history.settings.overlap else 2 * needed
+    return f"No model yet: it takes {needed} results on one budget, one of them with a loss"
+
+
+def _panel_title(marginal: Marginal) -> str:
+    inactive = marginal.good_inactive + marginal.bad_inactive
+    n = inactive + len(marginal.good_points) + len(marginal.bad_points)
+    return label(marginal.axis.name, 24) + (f" (inactive in {100 * inactive / n:.0f} %)" if inactive else "")
+
+
+def _density_traces(marginal: Marginal, first: bool) -> list[Any]:
+    traces = []
+    sides = (
+        ("bad: g", marginal.bad, marginal.bad_points, BAD),
+        ("good: l", marginal.good, marginal.good_points, GOOD),
+    )
+    for name, density, points, colour in sides:
+        shared = {"name": name, "legendgroup": name, "showlegend": first}
+        if marginal.axis.kind == "categorical":
+            traces.append(
+                go.Bar(
+                    x=marginal.places,
+                    y=density,
+                    marker={"color": colour},
+                    hovertemplate="probability %{y:.3f}<extra>" + name + "</extra>",
+                    **shared,
+                )
+            )
+            continue
+        traces.append(
+            go.Scatter(
+                x=marginal.places.astype(np.float32),
+                y=density.astype(np.float32),
+                mode="lines",
+                line={"color": colour, "width": 2, "dash": "solid" if colour == GOOD else "dash"},
+                hovertemplate="density %{y:.3g}<extra>" + name + "</extra>",
+                **shared,
+            )
+        )
+        peak = float(max(marginal.good.max(), marginal.bad.max()))
+        traces.append(_rug(points, colour, -0.05 * peak if colour == GOOD else -0.12 * peak))
+    return traces
+
+
+def _rug(points: Any, colour: str, height: float) -> Any:
+    shown = points[thinned(len(points), _RUG)]
+    return go.Scatter(
+        x=shown.astype(np.float32),
+        y=np.full(len(shown), height, dtype=np.float32),
+        mode="markers",
+        showlegend=False,
+        hoverinfo="skip",
+        marker={"symbol": "line-ns", "size": 6, "line": {"width": 1, "color": colour}},
+    )
+
+
+def _box(rows: list[Picks], budgets: list[float], origin: Origin) -> Any:
+    """All boxes of one origin, at most a few thousand losses."""
+    x: list[int] = []
+    y: list[float] = []
+    for row in rows:
+        chosen = thinned(len(row.losses), 1000).tolist()
+        x += [budgets.index(row.budget)] * len(chosen)
+        y += [row.losses[i] for i in chosen]
+    few = all(len(row.losses) <= 100 for row in rows)
+    return go.Box(
+        x=np.array(x, dtype=np.int16),
+        y=np.array(y),
+        name=_counted(rows, origin),
+        boxpoints="all" if few else "outliers",
+        jitter=0.4,
+        pointpos=0,
+        marker={"color": ORIGINS[origin], "size": 4, "opacity": 0.7},
+        line={"width": 1.5},
+        hovertemplate="loss %{y:.6g}<extra>" + _NAMES[origin] + "</extra>",
+    )
+
+
+def _counted(rows: list[Picks], origin: Origin) -> str:
+    n, failed = sum(row.n for row in rows), sum(row.failed for row in rows)
+    return f"{_NAMES[origin]}: {n}" + (f" ({failed} failed)" if failed else "")

@@ -1,0 +1,124 @@
+"""One HTML file with everything about a study: it opens offline, and nothing in it can run but its own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from bohb.core.history import History
+from bohb.errors import InvalidArgument
+from bohb.plots.drawing import get_plotlyjs
+from bohb.plots.markup import Markup, element, embedded, escaped, joined
+from bohb.plots.registry import PLOTS, Plot
+from bohb.plots.sections import (
+    best_section,
+    failures_section,
+    plan_section,
+    reproduction_section,
+    summary_section,
+)
+from bohb.plots.theme import CONFIG, template
+
+
+def write_report(history: History, path: str | Path, *, name: str = "study") -> Path:
+    """Write the report of a study to one self-contained HTML file.
+
+    path: the file; it is overwritten.
+    name: what to call the study.
+    """
+    target = Path(path)
+    target.write_text(report(history, name=name), encoding="utf-8")
+    return target
+
+
+def report(history: History, *, name: str = "study") -> str:
+    """The report as text."""
+    if history.created is None:
+        raise InvalidArgument("the history is empty: there is no study to report on")
+    sections = (
+        ("summary", "Summary", summary_section(history)),
+        ("best", "Best configuration", best_section(history)),
+        ("plots", "Plots", joined(_figure(plot) for plot in PLOTS.values())),
+        ("failures", "Failures", failures_section(history)),
+        ("plan", "Plan", plan_section(history)),
+        ("reproduce", "Settings and versions", reproduction_section(history)),
+    )
+    links = [element("li", element("a", title, href=f"#{key}")) for key, title, _ in sections]
+    body = joined(
+        [
+            element("a", "Skip to the content", href="#content", class_="skip"),
+            element("header", element("h1", name), element("p", "A report by bohb")),
+            element("nav", element("ul", *links), aria_label="Sections"),
+            element("main", *(_section(key, title, content) for key, title, content in sections), id="content"),
+        ]
+    )
+    return _page(f"{name} – bohb report", body, _figures(history))
+
+
+def _figures(history: History) -> dict[str, Any]:
+    """What the page's script draws: the figures without a template, and both templates."""
+    drawn: dict[str, Any] = {}
+    for key, plot in PLOTS.items():
+        figure = plot(history)
+        figure.layout.template = None
+        drawn[key] = json.loads(figure.to_json())
+    templates = {mode: template(mode == "dark").to_plotly_json() for mode in ("light", "dark")}
+    return {"figures": drawn, "templates": templates, "config": CONFIG}
+
+
+def _section(key: str, title: str, content: Markup) -> Markup:
+    return element("section", element("h2", title, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
+
+
+def _figure(plot: Plot) -> Markup:
+    """The place of a plot, which the page's script fills."""
+    canvas = element("div", id=f"plot-{plot.key}", class_="plot wide" if plot.wide else "plot", role="img",
+                     aria_label=plot.title)  # fmt: skip
+    box = element("div", canvas, class_="scroll", tabindex="0" if plot.wide else None)
+    return element(
+        "figure", element("h3", plot.title), element("figcaption", plot.explanation), box, id=f"figure-{plot.key}"
+    )
+
+
+def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
+    """The whole document. Its policy lets nothing load, and only the two scripts below run, known by their hashes."""
+    plotly, script = (Markup(text.replace("\r\n", "\n")) for text in (get_plotlyjs(), _asset("report.js")))
+    policy = (
+        f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            element("title", title),
+            element("style", Markup(_asset("report.css"))),
+            "</head>",
+            "<body>",
+            body,
+            "<noscript><p>The plots need JavaScript; everything else is readable without it.</p></noscript>",
+            element("script", embedded(data), type="application/json", id="data"),
+            element("script", plotly),
+            element("script", script),
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files("bohb.plots").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

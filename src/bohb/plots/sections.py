@@ -1,0 +1,233 @@
+"""The sections of a report, as HTML."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+import pprint
+import shlex
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Any
+
+from bohb._version import __version__
+from bohb.analysis.axes import text
+from bohb.analysis.failures import Cause, failures
+from bohb.analysis.summary import Summary, summary
+from bohb.analysis.why import why
+from bohb.core.history import History
+from bohb.core.plan import plan
+from bohb.core.scales import Numeric
+from bohb.core.settings import PAPER
+from bohb.plots.markup import Markup, code, details, element, joined, table
+
+_LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")
+
+
+def summary_section(history: History) -> Markup:
+    """Counts, costs and times."""
+    numbers = summary(history)
+    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in _tiles(numbers)]
+    parts: list[object] = [element("dl", *tiles, class_="tiles")]
+    if numbers.budgets:
+        rows = [
+            (f"{row.budget:g}", row.finished, row.failed, _number(row.best), _seconds(row.seconds))
+            for row in numbers.budgets
+        ]
+        head = ("budget", "finished", "failed", "best loss", "mean duration")
+        parts.append(table(head, rows, "Trials by budget"))
+    if numbers.origins:
+        rows_of = [(origin.value, count) for origin, count in numbers.origins.items()]
+        parts.append(table(("chosen", "trials"), rows_of, "Started trials by origin"))
+    return joined(parts)
+
+
+def best_section(history: History) -> Markup:
+    """The incumbent, ready to be used."""
+    best = history.incumbent
+    if best is None:
+        return element("p", "No trial has a loss yet.")
+    config = dict(best.config)
+    reasons = element("ul", *(element("li", sentence) for sentence in why(history, best.trial.number).sentences))
+    return joined(
+        [
+            element("p", f"Loss {best.loss:.8g} on budget {best.budget:g}, trial {best.trial.number}."),
+            table(
+                ("hyperparameter", "value"),
+                [(name, text(value)) for name, value in config.items()],
+                "Best configuration",
+            ),
+            code(pprint.pformat(config, sort_dicts=False, width=88), "As a Python dict"),
+            code(command_line(config), "As command-line options"),
+            details("Why this configuration?", reasons),
+        ]
+    )
+
+
+def failures_section(history: History) -> Markup:
+    """Failed trials by cause."""
+    causes = failures(history)
+    if not causes:
+        return element("p", "No trial has failed.")
+    total = sum(cause.n for cause in causes)
+    line = f"{total} trials failed, for {len(causes)} {'cause' if len(causes) == 1 else 'causes'}."
+    return joined([element("p", line), *(_cause(cause) for cause in causes)])
+
+
+def plan_section(history: History) -> Markup:
+    """One round of Hyperband, and how far the study has come."""
+    whole = plan(history.round)
+    head = ["budget", *(f"bracket {index}" for index in range(len(whole.brackets)))]
+    rows = []
+    for budget in history.budgets:
+        sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in whole.brackets]
+        rows.append([f"{budget:g}", *(column.get(budget, "·") for column in sizes)])
+    opened, still = len(history.brackets), len(history.open_brackets)
+    line = (
+        f"One round tries {whole.configurations} configurations in {whole.trials} evaluations, which cost "
+        f"{whole.cost:.2f} full evaluations, or {whole.continued_cost:.2f} when training continues from checkpoints. "
+        f"So far {opened} brackets were opened, {opened - still} of them are complete."
+    )
+    return joined([table(head, rows, "Configurations per budget in one round"), element("p", line)])
+
+
+def reproduction_section(history: History) -> Markup:
+    """All that decides a study but for its results: settings, seed, space and versions."""
+    created = history.created
+    assert created is not None
+    default = PAPER.to_json()
+    settings = [
+        (name, repr(value), "" if value == default[name] else f"default: {default[name]!r}")
+        for name, value in history.settings.to_json().items()
+    ]
+    facts = [
+        ("seed", str(created.seed)),
+        ("budgets", ", ".join(f"{budget:g}" for budget in history.budgets)),
+        ("eta", f"{created.eta:g}"),
+        ("created", _date(created.time)),
+        ("sessions", str(len(history.sessions))),
+        ("results of earlier studies", str(len(history.observed))),
+        ("bohb (when the study was created)", created.version or "unknown"),
+        ("bohb (this report)", __version__),
+        ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        *((name, metadata.version(name)) for name in _LIBRARIES),
+    ]
+    serialised = json.dumps(created.space, indent=2, ensure_ascii=False, default=str)
+    return joined(
+        [
+            table(("", "value"), facts, "Seed, budgets and versions"),
+            table(("setting", "value", ""), settings, "Settings"),
+            _space(history),
+            code(_reproduce(history), "To run it again"),
+            details("The search space as ConfigSpace serialises it", code(serialised, "Search space (JSON)")),
+        ]
+    )
+
+
+def command_line(config: Mapping[str, Any]) -> str:
+    """A configuration as options of a command, quoted for a shell."""
+    return " ".join(f"{shlex.quote('--' + name)} {shlex.quote(_plain(value))}" for name, value in config.items())
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _tiles(numbers: Summary) -> list[tuple[str, str]]:
+    best = numbers.incumbent
+    tiles = [
+        ("best loss", "–" if best is None else f"{best.loss:.6g}"),
+        ("finished trials", str(numbers.finished)),
+        ("failed", str(numbers.failed)),
+        ("running", str(numbers.running + numbers.waiting)),
+        ("configurations", str(numbers.configurations)),
+        ("full evaluations", f"{numbers.spent_continued:.1f}"),
+        ("time at work", _seconds(numbers.seconds)),
+        ("trials per minute", "–" if numbers.rate is None else f"{60 * numbers.rate:.3g}"),
+        ("brackets done", f"{numbers.brackets_done} of {numbers.brackets_done + numbers.brackets_open}"),
+    ]
+    if numbers.cost:
+        tiles.append(("reported cost", f"{numbers.cost:.6g}"))
+    return tiles
+
+
+def _cause(cause: Cause) -> Markup:
+    budgets = ", ".join(f"{count} on budget {budget:g}" for budget, count in cause.budgets.items())
+    shown = ", ".join(map(str, cause.numbers[:20])) + (" …" if cause.n > 20 else "")
+    heading = joined([element("strong", f"{cause.n} × {cause.status.value}"), f": {cause.cause}"])
+    parts: list[object] = [
+        element("p", f"For example: {cause.example}"),
+        element("p", f"Trials {shown} ({budgets})."),
+    ]
+    if cause.traceback:
+        parts.append(code(cause.traceback, "Traceback of the first one"))
+    if cause.output:
+        parts.append(code(cause.output, "Output"))
+    return details(heading, *parts)
+
+
+def _space(history: History) -> Markup:
+    space = history.space
+    varying = {scale.name: scale for scale in space.dimensions}
+    rows = []
+    for name, hyperparameter in space.configspace.items():
+        scale = varying.get(name)
+        if scale is None:
+            kind, values = "constant", text(hyperparameter.default_value)
+        elif isinstance(scale, Numeric):
+            kind = ("integer" if scale.integer else "float") + (", log" if scale.log else "")
+            values = f"{scale.lower:.12g} to {scale.upper:.12g}"
+        else:
+            kind, values = type(scale).__name__.lower(), ", ".join(text(value) for value in scale.values)
+        conditions = space.configspace.parent_conditions_of.get(name, ())
+        rows.append((name, kind, values, " and ".join(str(condition) for condition in conditions)))
+    whole = table(("hyperparameter", "kind", "values", "active if"), rows, "Search space")
+    forbidden = [element("li", str(clause)) for clause in space.configspace.forbidden_clauses]
+    return joined([whole, *([element("p", "Forbidden:"), element("ul", *forbidden)] if forbidden else [])])
+
+
+def _reproduce(history: History) -> str:
+    created = history.created
+    assert created is not None
+    default = PAPER.to_json()
+    changed = {name: value for name, value in history.settings.to_json().items() if value != default[name]}
+    arguments = {"budgets": list(history.budgets), "eta": created.eta, "seed": created.seed, **changed}
+    if history.brackets:
+        arguments["max_brackets"] = len(history.brackets)
+    lines = [
+        "import json",
+        "import bohb",
+        "",
+        f"space = bohb.Space.from_json(json.loads({json.dumps(created.space, default=str)!r}))",
+        "study = bohb.minimize(",
+        "    objective,  # yours",
+        "    space,",
+        *(f"    {name}={value!r}," for name, value in arguments.items()),
+        ")",
+    ]
+    if history.n_given:
+        lines.append(f"# It also began with {history.n_given} configurations of yours: initial_configs=[…]")
+    if history.observed:
+        lines.append(f"# It also knew {len(history.observed)} results of earlier studies: warm_start=[…]")
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.6g}"
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if value < 120:
+        return f"{value:.3g} s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+
+
+def _date(time: float | None) -> str:
+    if time is None:
+        return "unknown"
+    return datetime.datetime.fromtimestamp(time, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bohb import BOHB
+from bohb.analysis import failures, why
+from bohb.analysis.failures import normalised
+from bohb.core.trial import Origin, Status
+from bohb.errors import UnknownTrial
+from tests.analysis.studies import KINDS, XY, play, played, smooth, tiny
+
+
+def test_errors_that_differ_in_numbers_addresses_and_paths_are_one_cause() -> None:
+    lines = [
+        "ValueError: bad x = 0.25 in '/tmp/a/b.py' at 0x7f00aa",
+        "ValueError: bad x = -1e-3 in '/home/me/c.py' at 0x1",
+    ]
+    assert len({normalised(line) for line in lines}) == 1
+    assert normalised("KeyError: 'a'") != normalised("IndexError: 'a'")
+    assert normalised("conv2d failed") == "conv2d failed"
+
+
+def test_causes_are_counted_with_one_traceback_each() -> None:
+    (cause,) = failures(tiny().history)
+    assert (cause.status, cause.n, cause.numbers, cause.budgets) == (Status.CRASHED, 1, (2,), {1: 1})
+    assert cause.cause == "ValueError: bad x = #"
+    assert cause.example == "ValueError: bad x = 0.25"
+    assert cause.traceback is not None
+    causes = failures(played("mixed"))
+    assert [cause.n for cause in causes] == sorted((cause.n for cause in causes), reverse=True)
+    assert sum(cause.n for cause in causes) == sum(not outcome.ok for outcome in played("mixed").outcomes.values())
+    assert {cause.status for cause in causes} == {Status.CRASHED, Status.DIVERGED, Status.TIMEOUT}
+
+
+def test_a_random_trial_that_was_promoted() -> None:
+    told = why(tiny().history, 1)
+    assert (told.origin, told.picked, told.fate, told.rank, told.promoted_to) == (
+        Origin.RANDOM,
+        Origin.RANDOM,
+        "promoted",
+        1,
+        3,
+    )
+    assert told.sentences[0].startswith("Its configuration was drawn at random")
+    assert told.sentences[1] == "It finished on budget 1 with loss 0.2."
+    assert told.sentences[2] == (
+        "It ranks 1 of 3 on rung 0 of bracket 0; only the best went on to budget 3: there it is trial 3."
+    )
+
+
+def test_a_trial_that_was_stopped() -> None:
+    told = why(tiny().history, 0)
+    assert (told.fate, told.rank, told.rung.cutoff) == ("stopped", 2, 0.2)
+    assert told.sentences[-1] == (
+        "It ranks 2 of 3 on rung 0 of bracket 0; only the best went on to budget 3 (up to loss 0.2), so it was stopped."
+    )
+
+
+def test_a_promoted_trial_knows_where_it_comes_from() -> None:
+    told = why(tiny().history, 3)
+    assert (told.origin, told.from_trial, told.fate) == (Origin.PROMOTED, 1, "last rung")
+    assert told.from_rung is not None
+    assert told.from_rung.cutoff == 0.2
+    assert (
+        "It was promoted from trial 1: loss 0.2 on budget 1, rank 1 of 3; only the best went on (up to loss 0.2)."
+        in str(told)
+    )
+    assert "(first run as trial 1)" in told.sentences[0]
+
+
+def test_a_failed_trial_and_the_incumbent() -> None:
+    told = why(tiny().history, 2)
+    assert (told.fate, told.status, told.rank) == ("failed", Status.CRASHED, None)
+    assert "It failed on budget 1 (crashed): ValueError: bad x = 0.25" in told.sentences
+    assert why(tiny().history, 5).incumbent
+    assert "It is the incumbent" in str(why(tiny().history, 5))
+
+
+def test_a_trial_the_model_proposed_shows_the_numbers() -> None:
+    history = played("mixed")
+    number = next(n for n, trial in history.trials.items() if trial.origin is Origin.MODEL)
+    told = why(history, number)
+    ratio = history.trials[number].reason["log_ratio"]
+    assert f"log l/g = {ratio:.3g}" in told.sentences[0]
+    assert f"the {told.reason['model_points']} results on budget {told.reason['model_budget']:g}" in told.sentences[1]
+    assert math.isfinite(told.reason["log_ratio"])
+
+
+def test_given_running_lost_and_restarted_trials() -> None:
+    optimizer = BOHB(XY, budgets=[1, 3], seed=0, initial_configs=[{"x": 0.5, "y": 0.5}])
+    first = optimizer.ask()
+    assert why(optimizer.history, 0).fate == "running"
+    assert str(why(optimizer.history, 0)).startswith(
+        "Its configuration was given by the user.\nIt is running on budget 1."
+    )
+    optimizer.lose(first, "power cut")
+    told = why(optimizer.history, 0)
+    assert (told.fate, told.waiting, told.lost) == ("waiting", True, 1)
+    assert "Its worker was lost (power cut); it waits to be started again." in told.sentences
+    optimizer.ask()
+    assert "attempt 2" in str(why(optimizer.history, 0))
+    optimizer.tell(0, 0.1)
+    told = why(optimizer.history, 0)
+    assert "Before that it lost its worker once." in told.sentences
+    assert told.fate == "undecided"
+    assert "2 of 3 trials are still to finish, then only the best will go on to budget 3." in told.sentences[-2]
+
+
+def test_a_result_that_was_taken_over() -> None:
+    optimizer = BOHB({"a": [1, 2], "b": [1, 2]}, budgets=[1, 3], seed=0)
+    for _ in range(12):
+        try:
+            play(optimizer, 1, smooth)
+        except Exception:  # noqa: BLE001 - the space is exhausted
+            break
+    reused = [n for n, trial in optimizer.history.trials.items() if "reuses" in trial.reason]
+    for number in reused:
+        told = why(optimizer.history, number)
+        assert told.reuses is not None
+        assert "It did not run: trial" in str(told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_trial_of_every_study_can_be_explained(kind: str) -> None:
+    history = played(kind)
+    for number in list(history.trials)[:: max(1, len(history.trials) // 50)]:
+        told = why(history, number)
+        assert told.number == number
+        assert len(told.sentences) >= 2
+        assert all(sentence.strip() for sentence in told.sentences)
+
+
+def test_a_trial_nobody_started_has_no_explanation() -> None:
+    with pytest.raises(UnknownTrial, match="there is no trial 6; this study has started 6 trials"):
+        why(tiny().history, 6)

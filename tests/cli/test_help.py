@@ -1,0 +1,86 @@
+"""Every command explains itself, and fails in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bohb
+from bohb.cli import app
+from tests.cli.running import call, complaint, process, written
+
+COMMANDS = sorted(app.commands)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_shows_examples_of_itself(name: str) -> None:
+    text = call(name, "--help").stdout
+    _, _, examples = text.partition("Examples:\n")
+    assert f"bohb {name}" in examples
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_speaks_json(name: str) -> None:
+    assert "--json" in call(name, "--help").stdout
+
+
+def test_the_page_on_the_command_line_shows_every_command() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text()
+    assert [name for name in COMMANDS if f"bohb {name}" not in page] == []
+
+
+def test_the_summary_names_every_command_in_whole_sentences() -> None:
+    text = call("--help").stdout
+    listed = text.partition("Commands:\n")[2].splitlines()
+    assert sorted(line.split()[0] for line in listed) == COMMANDS
+    assert "..." not in text.partition("Commands:\n")[2]
+
+
+def test_wrong_usage_is_one_line_and_code_2() -> None:
+    assert complaint("nothing", code=2) == "bohb: No such command 'nothing' (see 'bohb --help')"
+    assert "--no-such" in complaint("run", "--no-such", code=2)
+    assert "'many' must be a number or a text such as" in complaint("run", "--max-seconds", "many", code=2)
+
+
+def test_errors_are_one_line_without_a_traceback_unless_asked_for(tmp_path: Path) -> None:
+    told = process("run", "none.toml", cwd=tmp_path, code=1)
+    assert told.stdout == ""
+    assert told.stderr == "bohb: none.toml: no such file or directory; 'bohb init' writes a study file\n"
+    told = process("run", "none.toml", "--debug", cwd=tmp_path, code=1)
+    assert "Traceback" in told.stderr
+    assert told.stderr.splitlines()[-1].startswith("bohb: none.toml")
+
+
+def test_several_lines_of_an_error_become_one(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
+    text = file.read_text().replace("[0, 1]", "[0, 2]").replace("max = 9", "max = 8")
+    file.write_text(text)
+    line = complaint("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
+    assert "upper stored 1.0, given 2.0" in line
+    assert "budgets: stored" in line
+
+
+def test_help_and_looking_import_nothing_heavy(finished: Path) -> None:
+    heavy = {"numpy", "scipy", "ConfigSpace", "sqlalchemy", "plotly", "starlette", "sklearn", "rich", "pandas", "dask"}
+    script = (
+        "import sys\nfrom bohb.cli import app\n"
+        "for args in (['--help'], ['status', sys.argv[1]], ['best', sys.argv[1]], ['trials', sys.argv[1]]):\n"
+        "    app.main(args, standalone_mode=False)\n"
+        f"print(sorted({heavy!r} & set(sys.modules)))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script, str(finished)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert told.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_package_gives_its_names_when_they_are_asked_for() -> None:
+    assert [name for name in bohb.__all__ if not hasattr(bohb, name)] == []
+    assert set(bohb.__all__) <= set(dir(bohb))
+    assert bohb.errors.BohbError is not None
+    assert not hasattr(bohb, "no_such_module")
+    assert not hasattr(bohb, "_private")

@@ -1,0 +1,68 @@
+"""`bohb plan`: the table, its cost and its time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bohb.cli.estimate import makespan
+from bohb.core.brackets import hyperband
+from bohb.core.plan import plan
+from tests.cli.running import STUDY, answer, call, complaint, written
+
+
+def test_the_table_is_that_of_the_library() -> None:
+    text = call("plan", "--min", "1", "--max", "27").stdout
+    assert text.startswith(str(plan(hyperband((1, 3, 9, 27)))))
+    assert "--seconds-per-evaluation" in call("plan", "--min", "1", "--max", "27").stderr
+
+
+def test_a_study_file_gives_budgets_unit_and_workers_and_options_win(tmp_path: Path) -> None:
+    text = STUDY.replace("max = 9", 'max = 9\nunit = "epochs"').replace("seed = 1", "workers = 4")
+    file = written(tmp_path, text)
+    data = answer("plan", file, "--seconds-per-evaluation", "1h")
+    assert (data["unit"], data["max_budget"], data["brackets"], data["workers"]) == ("epochs", 9, 3, 4)
+    assert answer("plan", file, "--max", "27", "--brackets", "9")["brackets"] == 9
+    assert sum(row["cost"] for row in data["rungs"]) == pytest.approx(data["cost"])
+    assert "budgets are in epochs" in call("plan", file).stdout
+
+
+def test_settings_and_limits_of_the_file_count(tmp_path: Path) -> None:
+    file = written(tmp_path, STUDY + '\n[settings]\npreset = "hpbandster"\n[limits]\nmax_brackets = 2\n')
+    data = answer("plan", file)
+    assert [row["configurations"] for row in data["rungs"] if row["rung"] == 0] == [9, 3]
+
+
+def test_explicit_budgets_are_taken_as_they_are(tmp_path: Path) -> None:
+    file = written(tmp_path, STUDY.replace("min = 1\nmax = 9", "values = [1, 10, 50]"))
+    assert {row["budget"] for row in answer("plan", file)["rungs"]} == {1, 10, 50}
+
+
+def test_budgets_must_come_from_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "give --min and --max" in complaint("plan")
+    assert "must not exceed" in complaint("plan", "--min", "3", "--max", "1")
+    written(tmp_path)
+    assert answer("plan")["max_budget"] == 9
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 100])
+@pytest.mark.parametrize("continued", [True, False])
+def test_the_time_lies_between_the_work_shared_out_and_the_longest_chain(workers: int, continued: bool) -> None:
+    brackets = hyperband((1, 3, 9, 27, 81))
+    whole = plan(brackets)
+    work = 60 * (whole.continued_cost if continued else whole.cost)
+    took = makespan(brackets, workers, 60, continued)
+    assert took >= work / workers - 1e-6
+    assert took >= 60
+    if workers == 1:
+        assert took == pytest.approx(work)
+    longest = 60 * (81 if continued else 81 + 27 + 9 + 3 + 1) / 81
+    assert took <= work / workers + len(brackets) * longest
+
+
+def test_more_workers_take_no_longer_and_one_bracket_cannot_be_shared_out_for_ever() -> None:
+    one = hyperband((1, 3, 9))[:1]
+    times = [makespan(one, workers, 9.0, continued=False) for workers in (1, 2, 3, 9, 50)]
+    assert times == [27.0, 20.0, 15.0, 13.0, 13.0]  # 9·1 + 3·3 + 1·9, shared out rung by rung

@@ -1,0 +1,235 @@
+"""`bohb run`: studies from a file, run, interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bohb import BOHB, History
+from bohb.journal import SqlJournal
+from tests.cli.running import EXAMPLES, STUDY, answer, call, complaint, process, written
+
+OBJECTIVE = """
+import math, os
+def objective(trial):
+    return (trial.config["x"] - 0.3) ** 2 + 1 / trial.budget
+def failing(trial):
+    raise RuntimeError("always")
+"""
+
+
+def history(path: Path, study: str = "bowl") -> History:
+    with SqlJournal(path, study, read_only=True) as journal:
+        return History().extend(journal.read())
+
+
+@pytest.fixture
+def awk(tmp_path: Path) -> Path:
+    shutil.copy(EXAMPLES / "train.awk", tmp_path)
+    written(tmp_path, (EXAMPLES / "study.toml").read_text().replace("max = 27", "max = 9"))
+    return tmp_path
+
+
+def test_a_training_loop_in_awk_is_tuned_resumed_and_explained(awk: Path) -> None:
+    first = process("run", "--max-trials", "10", "--json", cwd=awk)
+    data = json.loads(first.stdout)
+    assert data["stopped"] == "max_trials=10 reached"
+    assert first.stderr.startswith("new study 'awk' in ")
+    assert re.search(r"\[ +[\d.]+ s\] trial \d+: loss \S+ on budget 1 \(random\)", first.stderr)
+    again = process("run", cwd=awk)
+    assert "goes on: 10 trials finished" in again.stderr
+    assert "all 3 brackets are complete" in again.stdout
+    told = history(awk / "awk.db", "awk")
+    assert len(told.trials) == 22
+    best = told.incumbent
+    assert best is not None
+    assert best.budget == 9
+    assert best.loss < 30  # the start is at 259
+    assert best.outcome.curve[-1][0] == 9
+    assert best.outcome.info.keys() == {"x", "y"}
+    continued = [t for t in told.trials.values() if t.previous_budget is not None]
+    curves = [(t.previous_budget, told.outcomes[t.number].curve) for t in continued if told.outcomes[t.number].ok]
+    assert all(before is not None and curve[0][0] == before + 1 for before, curve in curves)
+    failed = [o for o in told.outcomes.values() if not o.ok]
+    assert all("diverged in epoch" in str(o.error) for o in failed)
+    assert {"momentum" in t.config for t in told.trials.values()} == {True, False}
+
+
+def test_a_program_for_node_is_tuned_too(tmp_path: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    (tmp_path / "train.js").write_text(
+        "const [x, name, budget] = process.argv.slice(2);\n"
+        "console.log('training', name);\n"
+        "console.log(JSON.stringify({loss: (x - 0.3) ** 2 + 1 / budget, name}));\n"
+    )
+    text = STUDY.replace("echo {x}", "node train.js {x} {name} {budget}") + 'name = ["it\'s", "a b"]\n'
+    data = answer("run", written(tmp_path, text), "--max-trials", "5")
+    assert data["trials"] == 5
+    assert data["failed"] == 0
+    assert data["incumbent"]["info"]["name"] == data["incumbent"]["config"]["name"]
+
+
+def test_a_function_beside_the_file_is_found_by_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "my_objective_1.py").write_text(OBJECTIVE)
+    file = written(tmp_path, STUDY.replace('command = "echo {x}"', 'objective = "my_objective_1:objective"'))
+    data = json.loads(process("run", file, "--json", "--quiet", cwd=tmp_path.parent).stdout)
+    assert data["stopped"] == "all 3 brackets are complete"
+    assert data["failed"] == 0
+    assert (tmp_path / "study.db").exists()
+    assert answer("replay", file)["exact"] is True
+
+
+def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    other = tmp_path / "other.db"
+    for study, seed in (("a", "1"), ("b", "2"), ("c", "1")):
+        given = ["--journal", str(other), "--study", study, "--seed", seed, "--max-trials", "4", "--workers", "0"]
+        call("run", file, *given, "--quiet")
+    configs = {s: [t.config for t in history(other, s).trials.values()] for s in "abc"}
+    assert configs["a"] == configs["c"] != configs["b"]
+    assert not (tmp_path / "study.db").exists()
+    assert "max_seconds=0.3 reached" in call("run", file, "--max-seconds", "0.3s", "--workers", "0", "--quiet").stdout
+
+
+def test_limits_of_a_trial_hold_for_commands_and_their_children(tmp_path: Path) -> None:
+    command = "sh -c 'echo $$ >> pids; sleep 60 & echo $! >> pids; wait'"
+    text = STUDY.replace('"echo {x}"', f'"{command}"') + "\n[limits]\nmax_initial_failures = 2\n"
+    began = time.monotonic()
+    told = call("run", written(tmp_path, text), "--trial-seconds", "0.3", "--quiet", code=1)
+    assert "ran past trial_seconds=0.3" in told.stdout
+    assert "the first 2 trials all failed" in told.stdout
+    assert time.monotonic() - began < 30
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 4
+    assert [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and alive(pid)] == []
+
+
+def alive(pid: str) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_a_study_in_which_nothing_succeeds_exits_with_1(tmp_path: Path) -> None:
+    file = written(tmp_path, STUDY.replace("echo {x}", "sh -c 'echo broken >&2; exit 4'"))
+    told = call("run", file, "--quiet", "--workers", "0", code=1)
+    assert "the first 10 trials all failed" in told.stdout
+    assert "exit code 4: broken" in told.stdout
+
+
+def test_earlier_results_and_first_configurations_come_from_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    call("run", file, "--max-trials", "6", "--workers", "0", "--quiet")
+    text = STUDY.replace("seed = 1", 'journal = "new.db"\nwarm_start = ["study.db"]\ninitial_configs = [{x = 0.25}]')
+    call("run", written(tmp_path, text, "new.toml"), "--max-trials", "2", "--workers", "0", "--quiet")
+    told = history(tmp_path / "new.db")
+    assert told.trials[0].config == {"x": 0.25}
+    assert len(told.observed) == 6
+
+
+def test_a_journal_in_use_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    with SqlJournal(tmp_path / "study.db", "bowl") as journal:
+        BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, journal=journal)
+        assert "is in use by process" in complaint("run", file, "--quiet", "--workers", "0")
+
+
+@contextmanager
+def terminal_run(directory: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[], str]]]:
+    """`bohb run` in a pseudo terminal; gives the process and what has been shown."""
+    ours, theirs = pty.openpty()
+    shown = bytearray()
+    running = subprocess.Popen(
+        [sys.executable, "-m", "bohb", "run", *arguments],
+        cwd=directory,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+
+    def screen() -> str:
+        while True:
+            try:
+                data = os.read(ours, 2**16)
+            except (BlockingIOError, OSError):
+                break
+            if not data:
+                break
+            shown.extend(data)
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode(errors="replace"))
+
+    try:
+        yield running, screen
+    finally:
+        if running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+        os.close(ours)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+WAITING = STUDY.replace(
+    '"echo {x}"', "'''sh -c 'echo s >> started; while [ ! -e go ]; do sleep 0.02; done; echo {x}' '''"
+)
+
+
+def both_started(directory: Path) -> bool:
+    started = directory / "started"
+    return started.exists() and len(started.read_text().split()) >= 2
+
+
+def test_ctrl_c_once_finishes_the_running_trials(tmp_path: Path) -> None:
+    written(tmp_path, WAITING)
+    with terminal_run(tmp_path, "--workers", "2") as (running, screen):
+        wait_until(lambda: both_started(tmp_path) and "2 running" in screen())
+        os.kill(running.pid, signal.SIGINT)
+        wait_until(lambda: "finishing the running trials" in screen())
+        assert running.poll() is None
+        (tmp_path / "go").touch()
+        wait_until(lambda: "stopped: interrupted" in screen() and running.poll() is not None)
+        assert running.returncode == 130
+    told = history(tmp_path / "study.db")
+    assert len(told.outcomes) == len(told.trials) == 2
+    assert all(outcome.ok for outcome in told.outcomes.values())
+
+
+def test_ctrl_c_twice_stops_at_once_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    file = written(tmp_path, WAITING)
+    with terminal_run(tmp_path, "--workers", "2") as (running, screen):
+        wait_until(lambda: both_started(tmp_path))
+        os.kill(running.pid, signal.SIGINT)
+        wait_until(lambda: "finishing the running trials" in screen())
+        os.kill(running.pid, signal.SIGINT)
+        wait_until(lambda: running.poll() is not None, 20)
+        assert "interrupted twice" in screen()
+        assert running.returncode == 130
+    assert len(history(tmp_path / "study.db").outcomes) == 0
+    (tmp_path / "go").touch()
+    call("run", file, "--workers", "1", "--max-trials", "3", "--quiet")
+    told = history(tmp_path / "study.db")
+    assert len(told.outcomes) == 3
+    assert [trial.attempt for trial in told.trials.values()] == [2, 2, 1]

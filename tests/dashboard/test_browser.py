@@ -1,0 +1,335 @@
+"""The pages in a real browser: they work, they follow a running study, and nothing in them can be made to run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+import pytest
+
+from bohb.plots import PLOTS
+from tests.dashboard.conftest import serving_here
+from tests.dashboard.demo import HOSTILE, HOSTILE_NAMES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+ROOT = Path(__file__).parent.parent.parent
+ADDRESSES = {
+    "list": "/",
+    "overview": "/study?study=digits",
+    "trials": "/trials?study=digits",
+    "trial": "/trial?study=digits&number=1",
+    "plots": "/plots?study=digits",
+    "compare": "/compare?a=digits&b=digits+again",
+}
+
+
+CONTROLS = "main :is(input:not([type=hidden]), select, button, a[href], table, progress)"
+UNNAMED = f"""[...document.querySelectorAll("{CONTROLS}")].filter(e => !e.closest(".plot"))
+    .filter(e => !((e.labels && e.labels.length) || e.textContent.trim() || e.ariaLabel || e.caption))
+    .map(e => e.outerHTML)"""
+
+
+class Tab:
+    """A page and whatever the browser complained about."""
+
+    def __init__(self, page: Page, server: str) -> None:
+        self.page = page
+        self.server = server
+        self.complaints: list[str] = []
+        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", self._dialog)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.complaints.append(f"a dialog opened: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, address: str) -> Page:
+        self.page.goto(self.server + address)
+        return self.page
+
+    def draw_all(self, which: str = "") -> None:
+        """Scroll through all plots, or those within `which`, until they are drawn."""
+        figures = self.page.locator(f"{which} [data-figure]")
+        for index in range(figures.count()):
+            figures.nth(index).scroll_into_view_if_needed()
+            figures.nth(index).locator("svg.main-svg").first.wait_for(timeout=30_000)
+
+
+Opener = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def usual(browser: Browser) -> Iterator[BrowserContext]:
+    """Most tests share this one, and with it the browser's cache."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(browser: Browser, usual: BrowserContext, server: str) -> Iterator[Opener]:
+    opened: list[BrowserContext | Page] = []
+
+    def new(at: str = server, **options: Any) -> Tab:
+        context = browser.new_context(**options) if options else usual
+        page = context.new_page()
+        opened.append(context if options else page)
+        return Tab(page, at)
+
+    yield new
+    for thing in opened:
+        thing.close()
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_page_comes_without_complaint_and_fits_any_width(tab: Opener, name: str) -> None:
+    shown = tab()
+    page = shown.open(ADDRESSES[name])
+    shown.draw_all()
+    assert page.locator("h1").count() == 1
+    if name == "plots":
+        assert page.locator("[data-figure] svg.main-svg").count() >= len(PLOTS)
+    assert page.evaluate(UNNAMED) == []
+    ids = page.evaluate("[...document.querySelectorAll('main > *, main > * [id]')].map(e => e.id).filter(Boolean)")
+    own = [name for name in ids if not re.search("clip|legend|topdefs|defs|xy|toolbar|modebar", name)]
+    assert len(own) == len(set(own)), "ids are unique"
+    fits = "document.documentElement.scrollWidth <= innerWidth"
+    for width in (768, 390, 320):
+        page.set_viewport_size({"width": width, "height": 700})
+        assert eventually(lambda: bool(page.evaluate(fits))), f"the page scrolls sideways at {width} pixels"
+    assert shown.complaints == []
+
+
+def test_a_phone_shows_the_overview(tab: Opener) -> None:
+    shown = tab(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True, device_scale_factor=2)
+    page = shown.open(ADDRESSES["overview"])
+    page.locator("[data-figure]").first.scroll_into_view_if_needed()
+    page.locator("[data-drawn]").first.wait_for(state="attached", timeout=30_000)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    heights = page.evaluate("[...document.querySelectorAll('nav a, button')].map(e => e.offsetHeight)")
+    assert min(height for height in heights if height) >= 24, "a finger can hit them"
+    assert shown.complaints == []
+
+
+def test_every_link_of_the_site_leads_to_a_page(tab: Opener, server: str) -> None:
+    shown = tab()
+    seen: set[str] = set()
+    queue = ["/", ADDRESSES["compare"], "/study?study=" + quote_plus(HOSTILE), "/trials?study=digits&size=50"]
+    kinds: dict[str, int] = {}
+    while queue:
+        address = queue.pop(0)
+        kind = re.sub(r"=[^&]*", "=", address)  # a few of each kind of address are enough
+        kinds[kind] = kinds.get(kind, 0) + 1
+        if address in seen or kinds[kind] > 2:
+            continue
+        seen.add(address)
+        answer = shown.page.request.get(server + address)
+        assert answer.status == 200, address
+        if "text/html" in answer.headers["content-type"]:
+            found = re.findall(r'(?:href|src|data-figure|data-version-url)="([^"]*)"', answer.text())
+            queue += [link.replace("&amp;", "&") for link in found if link.startswith("/")]
+    paths = {address.partition("?")[0] for address in seen}
+    assert {"/study", "/trials", "/trial", "/plots", "/compare", "/api/figure", "/static/style.css"} <= paths
+
+
+def test_links_within_a_page_exist(tab: Opener) -> None:
+    page = tab().open(ADDRESSES["plots"])
+    targets = page.eval_on_selector_all("a[href^='#']", "links => links.map(a => a.getAttribute('href').slice(1))")
+    assert len(targets) > len(PLOTS)
+    assert all(page.locator(f"[id='{target}']").count() == 1 for target in targets)
+
+
+@pytest.mark.parametrize("page_name", ["plots", "trial"])
+def test_a_study_and_a_choice_named_script_stay_text(tab: Opener, page_name: str) -> None:
+    shown = tab()
+    page = shown.open(f"/{page_name}?study={quote_plus(HOSTILE)}&number=3")
+    shown.draw_all(":is(#slice, #importance)" if page_name == "plots" else "")
+    assert HOSTILE in page.inner_text("body")
+    assert page.evaluate("[...document.scripts].every(s => s.src.startsWith(location.origin + '/static/'))")
+    if page_name == "plots":
+        drawn = page.locator("svg text").all_text_contents()
+        assert any("<script>" in text for text in drawn), "plots show the name as it is"
+    assert shown.complaints == []
+
+
+def test_studies_of_any_name_can_be_reached_by_their_links(tab: Opener) -> None:
+    shown = tab()
+    for name in (HOSTILE, "a/b\\c?d#e&f=g%2F..;h"):
+        assert name in HOSTILE_NAMES
+        page = shown.open("/")
+        page.locator("td a", has_text=re.compile(f"^{re.escape(name)}$")).click()
+        page.locator("h1", has_text=name).wait_for()
+        page.get_by_role("link", name="Trials", exact=True).click()
+        page.locator("#found", has_text=f"{15 if name == HOSTILE else 5} trials").wait_for()
+    assert shown.complaints == []
+
+
+def test_pages_follow_a_study_that_runs(tab: Opener, tmp_path: Path) -> None:
+    journal = tmp_path / "live.db"
+    with serving_here(journal) as address:
+        shown = tab(address)
+        page = shown.open("/")
+        assert "cannot be read" in page.inner_text("h1")
+        running = subprocess.Popen(
+            [sys.executable, "-m", "tests.dashboard.slow_study", str(journal)], cwd=ROOT, env=os.environ
+        )
+        try:
+            page.locator("td a", has_text="live").click(timeout=30_000)  # the page has noticed by itself
+            _follow_overview(page)
+            _follow_table(page)
+            page.locator("tbody th a").last.click()
+            page.locator("pre.log", has_text="output of trial 0").wait_for()
+        finally:
+            running.terminate()
+            running.wait()
+    shown.complaints = [text for text in shown.complaints if "503" not in text]  # while there was no journal
+    assert shown.complaints == []
+
+
+def _follow_overview(page: Page) -> None:
+    done = page.locator("dt", has_text="Trials finished").locator("xpath=following-sibling::dd")
+    first = int(done.inner_text(timeout=20_000).split()[0])
+    page.locator("[data-drawn]").first.wait_for(state="attached", timeout=30_000)
+    page.locator("#brackets summary, .brackets a").first.focus()
+    page.evaluate("document.body.dataset.mark = 'same page'; scrollTo(0, 120)")
+    assert eventually(lambda: int(done.inner_text().split()[0]) > first + 2)
+    assert page.evaluate("document.body.dataset.mark") == "same page", "it was not loaded again"
+    assert page.evaluate("scrollY") == 120, "it stays where it was scrolled to"
+    assert page.evaluate("document.activeElement.tagName") == "A", "the focus stays"
+
+
+def _follow_table(page: Page) -> None:
+    page.get_by_role("link", name="Trials", exact=True).click()
+    page.get_by_role("link", name="Loss").click()
+    page.locator("th[aria-sort=ascending]", has_text="Loss").wait_for()
+    page.fill("#q", "x=0")
+    found = page.locator("#found")
+    count = found.inner_text()
+    assert eventually(lambda: found.inner_text() != count)
+    assert page.input_value("#q") == "x=0"
+    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("Loss")
+    page.fill("#q", "")
+    page.get_by_role("link", name="Trial", exact=True).click()
+    page.locator("th[aria-sort=descending]", has_text="Trial").wait_for()
+    assert "q=" not in page.url, "what was typed last counts, even if it was not shown yet"
+
+
+def test_the_table_answers_as_one_types_and_remembers_in_its_address(tab: Opener) -> None:
+    shown = tab()
+    page = shown.open(ADDRESSES["trials"])
+    page.select_option("#status", "failed")
+    page.locator("#found", has_text=" of 64 trials").wait_for()
+    assert "status=failed" in page.url
+    page.get_by_role("link", name="Budget", exact=True).click()
+    page.locator("th[aria-sort]", has_text="Budget").wait_for()
+    page.reload()
+    assert page.input_value("#status") == "failed"
+    assert page.locator("th[aria-sort]").inner_text().startswith("Budget")
+    page.fill("#q", "nothing has this")
+    page.locator("text=Nothing matches").wait_for()
+    page.go_back()
+    assert shown.complaints == []
+
+
+def test_tables_work_without_scripts(tab: Opener) -> None:
+    page = tab(java_script_enabled=False).open(ADDRESSES["trials"])
+    page.fill("#q", "gelu")
+    page.get_by_role("button", name="Show").click()
+    assert " of 64 trials" in page.inner_text("#found")
+    page.get_by_role("link", name="Loss").click()
+    assert page.locator("th[aria-sort]").inner_text().startswith("Loss")
+    assert page.input_value("#q") == "gelu"
+
+
+def test_the_keyboard_reaches_everything(tab: Opener) -> None:
+    page = tab().open(ADDRESSES["trials"])
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0, "it is seen when it has the focus"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    reached = []
+    for _ in range(18):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", reached[-1]
+    assert reached[:4] == ["q", "status", "origin", "budget"]
+    assert "Loss" in reached
+    page.get_by_role("link", name="Loss").focus()
+    page.keyboard.press("Enter")
+    page.locator("th[aria-sort=ascending]", has_text="Loss").wait_for()
+
+
+def test_text_stands_out_in_light_and_dark(tab: Opener) -> None:
+    shown = tab(color_scheme="dark")
+    page = shown.open(ADDRESSES["overview"])
+    page.locator("[data-drawn]").first.wait_for(state="attached", timeout=30_000)
+    plot = "getComputedStyle(document.querySelector('svg.main-svg')).backgroundColor"
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        ground = _luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        assert (ground < 0.2) == (scheme == "dark")
+        for selector in ("body", "dt", "a[href]", ".badge", ".note", "thead th"):
+            ink = _luminance(page.evaluate(f"getComputedStyle(document.querySelector('{selector}')).color"))
+            bright, dim = max(ink, ground), min(ink, ground)
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5, selector
+        as_told = partial(lambda dark: (_luminance(page.evaluate(plot)) < 0.2) == dark, scheme == "dark")
+        assert eventually(as_told), "plots follow the scheme"
+    assert shown.complaints == []
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    channels = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_token_opens_the_pages_once_and_leaves_the_address(tab: Opener, journal: Path) -> None:
+    with serving_here(journal, "a-secret-for-the-test") as base:
+        stranger = tab(base)
+        answer = stranger.page.goto(base + "/?token=wrong-wrong")
+        assert answer is not None
+        assert answer.status == 401
+        assert "token" in stranger.page.inner_text("h1")
+        friend = tab(base)
+        friend.open("/study?study=digits&token=a-secret-for-the-test")
+        assert "token" not in friend.page.url
+        friend.page.locator("#incumbent").wait_for()
+        assert friend.page.evaluate("document.cookie") == "", "scripts cannot read it"
+        assert friend.complaints == []
+
+
+def test_another_site_cannot_look_inside(tab: Opener, server: str) -> None:
+    """For a browser, the same server under another of its names is another site."""
+    shown = tab(server.replace("127.0.0.1", "localhost"))
+    page = shown.open("/")
+    blocked = page.evaluate(
+        "address => fetch(address, {mode: 'no-cors'}).then(() => 'loaded', () => 'blocked')", server + "/api/version"
+    )
+    assert blocked == "blocked"
+    stranger = tab().page
+    stranger.goto("about:blank")
+    stranger.set_content(f'<iframe src="{server}/"></iframe><script src="{server}/static/live.js"></script>')
+    stranger.wait_for_timeout(300)
+    assert all("Studies" not in frame.content() for frame in stranger.frames if frame != stranger.main_frame)

@@ -1,0 +1,250 @@
+"""What the pages say, and that nothing users name can be anything but text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote_plus
+
+import pytest
+from starlette.testclient import TestClient
+
+import bohb
+from bohb.dashboard import create_app
+from bohb.dashboard.files import checkpoint_files, log_tail, study_files
+from bohb.journal import SqlJournal
+from bohb.plots import PLOTS
+from tests.dashboard.demo import HOSTILE_NAMES
+
+
+@pytest.fixture(scope="module")
+def client(journal: Path) -> Iterator[TestClient]:
+    app = create_app(journal)
+    yield TestClient(app, base_url="http://127.0.0.1:8321", follow_redirects=False)
+    app.state.close()
+
+
+class Elements(HTMLParser):
+    """The tags and the attributes of a page, as a browser would see them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def addresses(name: str) -> list[str]:
+    study = quote_plus(name)
+    pages = [f"/{page}?study={study}" for page in ("study", "trials", "plots")]
+    pages += [f"/trial?study={study}&number={n}" for n in (0, 3, 4)]
+    return [*pages, f"/compare?a={study}&b=digits", "/", f"/trials?study={study}&q={study}&sort=p%3A{study}"]
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_hostile_names_and_messages_stay_text_on_every_page(client: TestClient, name: str) -> None:
+    for address in addresses(name):
+        answer = client.get(address)
+        assert answer.status_code == 200, address
+        found = Elements(answer.text)
+        own = [value for key, value in found.attributes if key == "src"]
+        assert all((value or "").startswith("/static/") for value in own), "only our own scripts"
+        assert found.tags.count("script") == len(own)
+        assert not {"img", "b", "iframe", "object", "style"} & set(found.tags)
+        assert not [key for key, _ in found.attributes if key.startswith("on") or key == "style"]
+        links = [value or "" for key, value in found.attributes if key in ("href", "action")]
+        assert all(link.startswith(("/", "#")) or link == "" for link in links), links
+        assert not any(link.startswith("//") for link in links)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES[:2])
+def test_figures_of_hostile_studies_are_json_whose_labels_are_escaped(client: TestClient, name: str) -> None:
+    study = quote_plus(name)
+    for key in PLOTS:
+        answer = client.get(f"/api/figure?study={study}&plot={key}")
+        assert answer.status_code == 200, key
+        assert answer.headers["content-type"] == "application/json"
+        figure = json.loads(answer.text)
+        assert "<script" not in json.dumps(figure), key
+    for address in (f"/api/curve?study={study}&number=1", f"/api/compare?a={study}&b=digits&over=cost"):
+        assert "<script" not in json.dumps(client.get(address).json()), address
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/..%2Fapp.py",
+        "/static/%2e%2e/%2e%2e/errors.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/static/",
+        "/static/style.css/",
+        "/etc/passwd",
+        "/study/../../etc/passwd",
+    ],
+)
+def test_no_path_leads_out(client: TestClient, path: str) -> None:
+    assert client.get(f"http://127.0.0.1:8321{path}").status_code == 404
+
+
+@pytest.mark.parametrize("number", ["-1", "../1", "1.0", "1e3", "999999", "", " 1", "0x1", "٣", "1\0", "9" * 400])
+def test_trials_are_looked_up_never_computed_with(client: TestClient, number: str) -> None:
+    for path in ("/trial", "/api/curve"):
+        assert client.get(path, params={"study": "digits", "number": number}).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["", "nobody", "digits\0", "DIGITS", "%2e%2e", "x" * 50_000])
+def test_an_unknown_study_is_a_clear_404(client: TestClient, name: str) -> None:
+    for path in ("/study", "/trials", "/trial", "/plots", "/api/version", "/api/figure?plot=losses"):
+        answer = client.get(path, params={"study": name, "plot": "losses"})
+        assert answer.status_code == 404
+        assert len(answer.text) < 5000
+    assert "no study named" in client.get("/study", params={"study": name}).text
+
+
+def test_unknown_plots_and_comparisons_are_404(client: TestClient) -> None:
+    assert client.get("/api/figure?study=digits&plot=__class__").status_code == 404
+    assert client.get("/api/compare?a=digits&b=digits&over=bytes").status_code == 404
+
+
+def test_the_list_says_how_each_study_stands(client: TestClient) -> None:
+    text = client.get("/").text
+    assert "digits again" in text
+    assert "4 running" in text
+    assert text.count("<tr>") == 1 + 2 + len(HOSTILE_NAMES)
+
+
+def test_the_overview_labels_its_numbers(client: TestClient) -> None:
+    text = client.get("/study?study=digits").text
+    for label in ("Best loss", "Trials finished", "60 of 64 started", "full evaluations", "Last activity", "Bracket 0"):
+        assert label in text, label
+    assert text.count("data-since") == 4, "running trials show how long they have been running"
+    assert "&quot;learning_rate&quot;" in text, "the best configuration can be copied"
+
+
+def test_a_trial_tells_what_why_and_what_became_of_it(client: TestClient) -> None:
+    text = client.get("/trial?study=digits&number=0").text
+    for part in ("Configuration", "learning_rate", "Seed", "drawn at random", "Learning curve", "Output", "Checkpoint"):
+        assert part in text, part
+    failed = client.get("/trials?study=digits&status=failed").text
+    found = re.search(r'href="(/trial\?[^"]*)"', failed)
+    assert found is not None
+    assert "What went wrong" in client.get(found.group(1).replace("&amp;", "&")).text
+
+
+def test_versions_change_only_with_the_study(client: TestClient) -> None:
+    page = client.get("/study?study=digits").text
+    version = client.get("/api/version?study=digits").json()["version"]
+    assert f'data-version="{version}"' in page
+    assert client.get("/api/version?study=digits").json()["version"] == version
+    trial = client.get("/trial?study=digits&number=1").text
+    own = client.get("/api/version?study=digits&trial=1").json()["version"]
+    assert f'data-version="{own}"' in trial
+
+
+def test_plotly_comes_from_the_installed_package_and_is_kept(client: TestClient) -> None:
+    found = re.search(r'data-plotly="([^"]+)"', client.get("/plots?study=digits").text)
+    assert found is not None
+    answer = client.get(found.group(1))
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.text.lstrip().startswith("/**\n* plotly.js")
+    assert "v=" in found.group(1)
+
+
+def test_nothing_is_loaded_from_elsewhere(client: TestClient) -> None:
+    for address in addresses("digits"):
+        assert not re.search(r"(https?:)?//[a-z]", client.get(address).text), address
+
+
+def test_a_missing_journal_is_a_page_that_gets_better(tmp_path: Path) -> None:
+    app = create_app(tmp_path / "later.db")
+    client = TestClient(app, base_url="http://127.0.0.1")
+    answer = client.get("/")
+    assert answer.status_code == 503
+    assert "there is no journal" in answer.text.lower()
+    assert "data-reload" in answer.text
+    assert client.get("/api/version").json()["detail"]
+    with SqlJournal(tmp_path / "later.db", "first") as journal:
+        assert client.get("/").status_code == 200
+        bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, journal=journal)
+        assert "not begun" in client.get("/").text
+        empty = client.get("/study?study=first").text
+        assert "No trial has finished" in empty
+        for key in PLOTS:
+            assert client.get(f"/api/figure?study=first&plot={key}").status_code == 200, key
+        assert "No trial was started yet" in client.get("/trials?study=first").text
+    app.state.close()
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 100, b"", b"short"])
+def test_what_is_no_journal_is_a_clear_page(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "study.db"
+    path.write_bytes(content)
+    app = create_app(path)
+    answer = TestClient(app, base_url="http://127.0.0.1").get("/")
+    app.state.close()
+    assert answer.status_code == 503
+    assert "study.db" in answer.text
+
+
+def test_a_damaged_study_does_not_hide_the_others(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "study.db"
+    for name in ("good", "bad"):
+        with SqlJournal(path, name) as journal:
+            bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, journal=journal).ask()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE event SET body = replace(body, '0', '1') WHERE study = 'bad' AND position = 1")
+    connection.close()
+    app = create_app(path)
+    client = TestClient(app, base_url="http://127.0.0.1")
+    assert "checksum" in client.get("/").text
+    assert client.get("/study?study=good").status_code == 200
+    answer = client.get("/study?study=bad")
+    assert answer.status_code == 503
+    assert "damaged at position 1" in answer.text
+    app.state.close()
+
+
+def loud(trial: bohb.Trial) -> float:
+    print(f"</pre><script>alert({trial.number})</script>")  # noqa: T201 - it is what the page shall show
+    assert trial.checkpoint_dir is not None
+    (trial.checkpoint_dir / "weights <b>.bin").write_bytes(b"x" * 1234)
+    return float(trial.config["x"])
+
+
+def test_output_and_checkpoints_are_found_where_the_runner_puts_them(tmp_path: Path) -> None:
+    path, name = tmp_path / "study.db", "../a <b> study"
+    bohb.minimize(
+        loud, {"x": (0.0, 1.0)}, min_budget=1, max_budget=1, max_trials=1, workers=1, journal=path, study=name, seed=1
+    )
+    app = create_app(path)
+    text = TestClient(app, base_url="http://127.0.0.1").get("/trial", params={"study": name, "number": 0}).text
+    app.state.close()
+    assert "&lt;script&gt;alert(0)&lt;/script&gt;" in text
+    assert "weights &lt;b&gt;.bin" in text
+    assert "1.2 kB" in text
+
+
+def test_links_in_a_studys_files_are_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("password")
+    root = study_files(tmp_path / "study.db", "..")
+    assert root.parent == tmp_path / "study.db.files", "any name is one component"
+    (root / "logs").mkdir(parents=True)
+    (root / "checkpoints").mkdir()
+    (root / "logs" / "0.log").symlink_to(secret)
+    (root / "checkpoints" / "0").symlink_to(tmp_path)
+    trial = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=1).ask()
+    assert log_tail(root, 0) is None
+    assert log_tail(root, 1) is None
+    assert checkpoint_files(root, trial) == ([], False)

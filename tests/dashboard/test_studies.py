@@ -1,0 +1,150 @@
+"""Studies are folded as they grow, shared between requests, and never in the writer's way."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from bohb import BOHB, History
+from bohb.dashboard.studies import Library, UnknownStudy, snapshot
+from bohb.errors import JournalError
+from bohb.journal import SqlJournal
+
+SPACE = {"x": (0.0, 1.0), "c": ["a", "b"]}
+
+
+def start(path: Path, study: str = "study") -> tuple[SqlJournal, BOHB]:
+    journal = SqlJournal(path, study)
+    return journal, BOHB(SPACE, min_budget=1, max_budget=9, seed=1, journal=journal)
+
+
+def advance(optimizer: BOHB, trials: int) -> None:
+    for _ in range(trials):
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.config["x"])
+
+
+def facts(history: History) -> tuple[object, ...]:
+    incumbent = None if history.incumbent is None else history.incumbent.trial.number
+    rungs = [(bracket.rung, bracket.finished, bracket.done) for bracket in history.brackets]
+    observed = {budget: len(d_b) for budget, d_b in history.observations.items()}
+    return history.n_events, list(history.trials), list(history.outcomes), incumbent, rungs, observed
+
+
+def test_a_view_follows_the_journal_and_an_old_one_stays_as_it_was(tmp_path: Path) -> None:
+    journal, optimizer = start(tmp_path / "study.db")
+    library = Library(tmp_path / "study.db")
+    with journal:
+        before = library.view("study")
+        known = facts(before.history)
+        for _ in range(4):
+            advance(optimizer, 7)
+            now = library.view("study")
+            assert facts(now.history) == facts(optimizer.history)
+        assert facts(before.history) == known
+        assert library.view("study") is library.view("study"), "nothing new, nothing folded"
+    library.close()
+
+
+def test_a_snapshot_shares_nothing_that_changes() -> None:
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=1)
+    advance(optimizer, 20)
+    still = snapshot(optimizer.history)
+    known, losses = facts(still), {b: d_b.losses.tolist() for b, d_b in still.observations.items()}
+    alive = still.alive()
+    advance(optimizer, 60)
+    assert facts(still) == known
+    assert still.alive() == alive
+    assert {b: d_b.losses.tolist() for b, d_b in still.observations.items()} == losses
+
+
+def test_only_the_last_few_studies_are_kept_and_all_can_be_seen(tmp_path: Path) -> None:
+    for index in range(5):
+        journal, optimizer = start(tmp_path / "study.db", f"study {index}")
+        with journal:
+            advance(optimizer, index + 1)
+    library = Library(tmp_path / "study.db", keep=2)
+    for _ in range(2):
+        for index in range(5):
+            assert len(library.view(f"study {index}").history.outcomes) == index + 1
+            assert len(library._live) <= 2
+    library.close()
+
+
+def test_many_readers_at_once_see_sound_histories(tmp_path: Path) -> None:
+    writers = [start(tmp_path / "study.db", name) for name in ("a",)]
+    library = Library(tmp_path / "study.db", keep=1)
+    journal, optimizer = writers[0]
+    stop, troubles = threading.Event(), list[BaseException]()
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                history = library.view("a").history
+                assert len(history.trials) == len(history.outcomes) + len(history.pending)
+        except BaseException as error:  # noqa: BLE001 - the main thread will say
+            troubles.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    with journal:
+        for thread in threads:
+            thread.start()
+        advance(optimizer, 60)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    library.close()
+    assert troubles == []
+
+
+def test_a_replaced_file_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    journal, optimizer = start(path)
+    with journal:
+        advance(optimizer, 10)
+    library = Library(path)
+    assert len(library.view("study").history.outcomes) == 10
+    for file in tmp_path.glob("study.db*"):
+        file.unlink()
+    with pytest.raises(JournalError, match="no journal"):
+        library.view("study")
+    journal, optimizer = start(path)
+    with journal:
+        advance(optimizer, 3)
+    assert len(library.view("study").history.outcomes) == 3
+    library.close()
+
+
+def test_unknown_names_are_refused_by_name(tmp_path: Path) -> None:
+    start(tmp_path / "study.db")[0].close()
+    library = Library(tmp_path / "study.db")
+    with pytest.raises(UnknownStudy, match="'nobody'"):
+        library.view("nobody")
+    library.close()
+
+
+def test_cards_are_made_once_per_state(tmp_path: Path) -> None:
+    journal, optimizer = start(tmp_path / "study.db")
+    library = Library(tmp_path / "study.db")
+    with journal:
+        length = library.lengths()["study"]
+        card = library.card("study", length)
+        assert library.card("study", length) is card
+        advance(optimizer, 2)
+        length = library.lengths()["study"]
+        assert library.known_card("study", length) is None
+        assert library.card("study", length).trials == 2
+    library.close()
+
+
+def test_reading_takes_no_lock(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    start(path)[0].close()
+    library = Library(path)
+    library.view("study")
+    with SqlJournal(path, "study") as writer:  # a second writer would be refused
+        advance(BOHB.from_journal(writer), 1)
+    assert len(library.view("study").history.outcomes) == 1
+    library.close()

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bohb.core.trial import Status
+from bohb.plots import PLOTS, template
+from bohb.plots.theme import budget_colours, label, loss_axis, thinned
+from tests.analysis.studies import HOSTILE, KINDS, played, tiny
+
+KEYS = (
+    "trajectory",
+    "budget_trajectory",
+    "losses",
+    "correlation",
+    "survival",
+    "curves",
+    "timeline",
+    "parallel",
+    "slice",
+    "contour",
+    "densities",
+    "picks",
+    "importance",
+)
+
+
+def texts(value: Any) -> list[str]:
+    """All text in a figure but for names of settings and encoded arrays."""
+    if isinstance(value, dict):
+        return [word for key, item in value.items() if key not in ("template", "bdata") for word in texts(item)]
+    if isinstance(value, list):
+        return [word for item in value for word in texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def annotation(figure: Any) -> str:
+    return " ".join(note.text for note in figure.layout.annotations)
+
+
+def test_the_plots_are_the_ones_promised() -> None:
+    assert tuple(PLOTS) == KEYS
+    for key, plot in PLOTS.items():
+        assert plot.key == key
+        assert plot.title
+        assert plot.explanation.endswith(".")
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_plot_of_every_study_is_small_and_valid(kind: str, key: str) -> None:
+    figure = PLOTS[key](played(kind))
+    body = figure.to_json()
+    assert len(body) < 2_000_000
+    assert not re.search(r"\bNaN\b|Infinity", body)
+    for trace in figure.data:
+        assert not trace.type.endswith("gl")  # WebGL needs eval, which a strict content security policy forbids
+        assert trace.type != "parcoords"
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("kind", ["empty", "one failure"])
+def test_where_there_is_nothing_to_see_the_figure_says_so(kind: str, key: str) -> None:
+    figure = PLOTS[key](played(kind))
+    if key in ("losses", "timeline", "slice") and kind == "one failure":
+        assert {trace.name for trace in figure.data} <= {"failed", "failed (no loss)", "diverged"}
+        return
+    assert len(figure.data) == 0
+    assert len(annotation(figure)) > 10
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_light_and_dark_differ_in_the_template_alone(key: str) -> None:
+    history = played("mixed")
+    light, dark = (json.loads(PLOTS[key](history, dark=mode).to_json()) for mode in (False, True))
+    assert light["layout"].pop("template") == json.loads(template_json(False))
+    assert dark["layout"].pop("template") == json.loads(template_json(True))
+    assert light == dark
+
+
+def template_json(dark: bool) -> str:
+    from plotly.io.json import to_json_plotly
+
+    return str(to_json_plotly(template(dark)))
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_what_users_wrote_stays_text(key: str) -> None:
+    words = texts(json.loads(PLOTS[key](played("hostile")).to_json()))
+    assert not [word for word in words if "<script" in word or "</script" in word]
+    assert not [word for word in words if "%{y}" in word and "<extra>" not in word]
+    if key in ("slice", "parallel", "timeline", "importance"):
+        assert any("&lt;script&gt;" in word for word in words)
+
+
+def test_the_trajectory_is_drawn_from_its_table() -> None:
+    figure = PLOTS["trajectory"](tiny().history)
+    incumbent = figure.data[-1]
+    assert incumbent.name == "incumbent"
+    assert list(incumbent.x) == [1, 11, 33, 53, 53]
+    assert list(incumbent.y) == [0.5, 0.2, 0.1, 0.05, 0.05]
+    assert incumbent.line.shape == "hv"
+    assert figure.layout.xaxis.title.text == "time at work (seconds)"
+    assert PLOTS["trajectory"](tiny(times=False).history).layout.xaxis.title.text.startswith("time at work")
+    assert PLOTS["trajectory"](played("untimed")).layout.xaxis.title.text == "finished trials"
+
+
+def test_spent_budget_counts_full_evaluations() -> None:
+    fresh, continued = PLOTS["budget_trajectory"](tiny().history).data
+    assert list(fresh.x) == pytest.approx([1 / 3, 2 / 3, 2, 4, 4])
+    assert list(continued.x) == pytest.approx([1 / 3, 2 / 3, 5 / 3, 11 / 3, 11 / 3])
+
+
+def test_failed_trials_stand_in_their_own_strip() -> None:
+    figure = PLOTS["losses"](tiny().history)
+    failed = figure.data[-1]
+    assert (failed.name, list(failed.x), list(failed.text)) == ("failed", [21], [Status.CRASHED.value])
+    assert sorted(y for trace in figure.data[:-1] for y in trace.y) == [0.05, 0.1, 0.2, 0.3, 0.5]
+
+
+def test_the_timeline_has_a_bar_per_trial_and_merges_only_where_it_must() -> None:
+    bars = PLOTS["timeline"](tiny().history).data
+    assert {trace.name: len(trace.x) for trace in bars} == {"ok": 5, "crashed": 1}
+    assert sorted(base for trace in bars for base in trace.base) == [0, 10, 20, 30, 40, 50]
+    large = PLOTS["timeline"](played("large"))
+    assert sum(len(trace.x) for trace in large.data) <= 2000
+    assert "merged" in annotation(large)
+
+
+def test_correlations_are_written_with_their_sample_size() -> None:
+    (heatmap,) = PLOTS["correlation"](played("large")).data
+    written = [cell for row in heatmap.text for cell in row if cell]
+    assert len(written) == 6  # four budgets have six pairs
+    assert all(re.fullmatch(r"-?\d\.\d\d<br>n = \d+", cell) for cell in written)
+
+
+def test_inactive_hyperparameters_are_bridged_with_dots() -> None:
+    traces = PLOTS["parallel"](played("conditional")).data
+    dotted = [trace for trace in traces if trace.line.dash == "dot"]
+    assert dotted
+    assert any(np.isnan(trace.y).any() for trace in traces if trace.line.dash != "dot")
+
+
+def test_a_figure_of_many_hyperparameters_shows_the_most_important_ones() -> None:
+    figure = PLOTS["slice"](played("many parameters"))
+    assert len([note for note in figure.layout.annotations if note.text.startswith("p")]) == 12
+    chosen = PLOTS["slice"](played("many parameters"), parameters=["p3", "p4"])
+    assert [note.text for note in chosen.layout.annotations] == ["p3", "p4"]
+
+
+def test_options_reach_the_plots() -> None:
+    history = played("mixed")
+    figure = PLOTS["contour"](history, x="log", y="cat", budget=1)
+    assert figure.layout.xaxis.title.text == "log (log scale)"
+    assert list(figure.layout.yaxis.ticktext) == ["a", "b", "c"]
+    assert "on budget 1" in annotation(PLOTS["parallel"](history, budget=1))
+
+
+def test_thinning_keeps_what_matters_and_stays_within_its_limit() -> None:
+    assert thinned(5, 10).tolist() == [0, 1, 2, 3, 4]
+    kept = thinned(1000, 50, np.array([7, 999, 7], dtype=np.intp))
+    assert len(kept) == 50
+    assert len(set(kept.tolist())) == 50
+    assert {7, 999} <= set(kept.tolist())
+    assert len(thinned(1000, 3, np.arange(10))) == 3
+
+
+def test_labels_escape_markup_templates_and_mathematics() -> None:
+    assert label(HOSTILE) == "&lt;script&gt;alert(1)&lt;/script&gt;"
+    assert label("%{x} $y$") == "&#37;{x} &#36;y&#36;"
+    assert label("a" * 100) == "a" * 39 + "…"
+    assert label("two\nlines") == "two lines"
+
+
+def test_budgets_have_different_colours() -> None:
+    assert len(set(budget_colours([1, 3, 9, 27, 81]).values())) == 5
+    assert list(budget_colours([9, 1, 1])) == [1, 9]
+
+
+def test_the_axis_of_losses_fits_them() -> None:
+    assert loss_axis([0.001, 1.0])["type"] == "log"
+    assert "type" not in loss_axis([-1.0, 1.0])
+    assert loss_axis([*np.linspace(0, 1, 50), 1e9])["range"][1] < 2
+    assert loss_axis([float("inf")]) == {"title": {"text": "loss"}}
+
+
+def contrast(one: str, other: str) -> float:
+    def luminance(colour: str) -> float:
+        if colour.startswith("#"):
+            channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        else:
+            channels = [int(part) / 255 for part in re.findall(r"\d+", colour)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    bright, faint = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (faint + 0.05)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_can_be_seen_on_their_ground(dark: bool) -> None:
+    layout = template(dark).layout
+    assert contrast(layout.font.color, layout.paper_bgcolor) > 10
+    for colour in (*layout.colorway, *budget_colours([1, 3, 9, 27, 81]).values()):
+        assert contrast(colour, layout.paper_bgcolor) > 2.6, colour
+
+
+def test_without_plotly_the_error_names_the_extra() -> None:
+    code = (
+        "import sys; sys.modules['plotly'] = None\n"
+        "import bohb.analysis\n"
+        "from bohb.errors import MissingExtra\n"
+        "try:\n    import bohb.plots\nexcept MissingExtra as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "bohb[plot]"' in done.stdout
