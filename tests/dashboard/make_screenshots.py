@@ -43,7 +43,7 @@ def picture(browser: Browser, address: str, scheme: Literal["light", "dark"]) ->
     page.screenshot(path=path)
     context.close()
     with Image.open(path) as shot:
-        shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+        shot.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     assert path.stat().st_size < LARGEST, f"{path} has {path.stat().st_size} bytes"
 
 

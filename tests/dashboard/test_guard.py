@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -233,6 +234,29 @@ def test_addresses_are_what_one_can_open() -> None:
     assert "0.0.0.0" not in address_of("0.0.0.0", 1)
     assert set(known_names("127.0.0.1")) == {"127.0.0.1", "localhost", "::1"}
     assert "box.example" in known_names("box.example")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "host", "statuses"),
+    [
+        ("GET /static/../../errors.py HTTP/1.1", "127.0.0.1", {404}),
+        ("GET /static/%2e%2e%2f%2e%2e%2ferrors.py HTTP/1.1", "127.0.0.1", {404}),
+        ("GET /../../../../etc/passwd HTTP/1.1", "127.0.0.1", {404}),
+        ("GET http://evil.example/ HTTP/1.1", "evil.example", {403}),
+        ("GET / HTTP/1.1", "127.0.0.1\r\nHost: evil.example", {400, 403}),
+        ("GET / HTTP/1.0", "evil.example", {403}),
+        ("DELETE /study?study=digits HTTP/1.1", "127.0.0.1", {405}),
+        ("GET /study?study=%ff%fe HTTP/1.1", "127.0.0.1", {404}),
+    ],
+)
+def test_raw_requests_fare_no_better(server: str, request_line: str, host: str, statuses: set[int]) -> None:
+    port = int(server.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(f"{request_line}\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert int(answer.split()[1]) in statuses
+    assert b"root:" not in answer
+    assert b"class BohbError" not in answer
 
 
 def test_a_taken_port_is_said_in_one_line(journal: Path) -> None:

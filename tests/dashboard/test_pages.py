@@ -164,6 +164,14 @@ def test_nothing_is_loaded_from_elsewhere(client: TestClient) -> None:
         assert not re.search(r"(https?:)?//[a-z]", client.get(address).text), address
 
 
+def test_links_within_a_page_lead_to_what_they_name(client: TestClient) -> None:
+    found = Elements(client.get("/plots?study=digits").text)
+    targets = [value[1:] for key, value in found.attributes if key == "href" and value and value.startswith("#")]
+    ids = [value for key, value in found.attributes if key == "id"]
+    assert len(targets) == 1 + len(PLOTS)
+    assert all(ids.count(target) == 1 for target in targets)
+
+
 def test_a_missing_journal_is_a_page_that_gets_better(tmp_path: Path) -> None:
     app = create_app(tmp_path / "later.db")
     client = TestClient(app, base_url="http://127.0.0.1")

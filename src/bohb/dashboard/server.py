@@ -58,8 +58,16 @@ def serve(
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     # No access log: addresses can hold the token.
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off", ws="none")
-    config.timeout_graceful_shutdown = 2
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=2,
+    )
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:

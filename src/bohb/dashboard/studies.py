@@ -221,10 +221,10 @@ class Library:
             if live is None:
                 live = _Live(self.target, name)
             self._live[name] = live
-            while len(self._live) > self._keep:
-                _, oldest = self._live.popitem(last=False)
-                oldest.close()
-            return live
+            evicted = [self._live.popitem(last=False)[1] for _ in range(len(self._live) - self._keep)]
+        for old in evicted:  # it may be busy reading; nobody else shall wait for that
+            old.close()
+        return live
 
     def _drop(self, live: _Live) -> None:
         """Whatever went wrong, the next request begins anew."""

@@ -14,7 +14,7 @@ def studies_page(journal: str, cards: list[tuple[str, Card | None]], version: st
     if not cards:
         main = el("p", "This journal has no study yet. As soon as one is started, it appears here.", class_="lead")
     else:
-        columns: list[object] = ["Study", "State", "Trials", "Failed", "Best loss", "Last activity", "Begun"]
+        columns: list[object] = ["Study", "State", "Best loss", "Trials", "Failed", "Last activity", "Begun"]
         body = [_row(name, card, now) for name, card in cards]
         compare = el("p", el("a", "Compare two studies", href="/compare")) if len(cards) > 1 else None
         main = markup(table(count(len(cards), "study", "studies"), columns, body), compare)
@@ -34,9 +34,9 @@ def _row(name: str, card: Card | None, now: float) -> list[object]:
     return [
         link,
         study_state(card.trials, card.running),
+        best,
         f"{card.trials:,}",
         f"{card.failed:,}",
-        best,
         ago(card.last_activity, now),
         moment(card.begun),
     ]

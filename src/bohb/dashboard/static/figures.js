@@ -22,6 +22,7 @@
     delete layout.width;
     if (element.dataset.height) layout.height = Number(element.dataset.height);
     if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
+    if (!layout.annotations?.length) layout.margin = { ...layout.margin, t: 14 }; // nothing stands above the plot
     if (!hover) layout.dragmode = false; // a finger on a plot scrolls the page
     await Plotly.react(element, figure.data, layout, {
       responsive: true,
