@@ -8,20 +8,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvicorn
 
 from bohb.dashboard import create_app
 from tests.dashboard.demo import HOSTILE_NAMES, build, build_hostile
+from tests.dashboard.tabs import Tab
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext, Page
 
+Opener = Callable[..., Tab]
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -94,3 +96,26 @@ def browser() -> Iterator[Browser]:
         started = running.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def usual(browser: Browser) -> Iterator[BrowserContext]:
+    """Most tests share this one, and with it the browser's cache."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def tab(browser: Browser, usual: BrowserContext, server: str) -> Iterator[Opener]:
+    opened: list[BrowserContext | Page] = []
+
+    def new(at: str = server, **options: Any) -> Tab:
+        context = browser.new_context(**options) if options else usual
+        page = context.new_page()
+        opened.append(context if options else page)
+        return Tab(page, at)
+
+    yield new
+    for thing in opened:
+        thing.close()

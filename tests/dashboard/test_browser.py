@@ -6,21 +6,20 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote_plus
 
 import pytest
 
 from bohb.plots import PLOTS
-from tests.dashboard.conftest import serving_here
+from tests.dashboard.conftest import Opener, serving_here
 from tests.dashboard.demo import HOSTILE, HOSTILE_NAMES
+from tests.dashboard.tabs import eventually
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Page
 
 ROOT = Path(__file__).parent.parent.parent
 ADDRESSES = {
@@ -37,68 +36,6 @@ CONTROLS = "main :is(input:not([type=hidden]), select, button, a[href], table, p
 UNNAMED = f"""[...document.querySelectorAll("{CONTROLS}")].filter(e => !e.closest(".plot"))
     .filter(e => !((e.labels && e.labels.length) || e.textContent.trim() || e.ariaLabel || e.caption))
     .map(e => e.outerHTML)"""
-
-
-class Tab:
-    """A page and whatever the browser complained about."""
-
-    def __init__(self, page: Page, server: str) -> None:
-        self.page = page
-        self.server = server
-        self.complaints: list[str] = []
-        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", self._dialog)
-
-    def _dialog(self, dialog: Any) -> None:
-        self.complaints.append(f"a dialog opened: {dialog.message}")
-        dialog.dismiss()
-
-    def open(self, address: str) -> Page:
-        self.page.goto(self.server + address)
-        return self.page
-
-    def draw_all(self, which: str = "") -> None:
-        """Scroll through all plots, or those within `which`, until they are drawn."""
-        figures = self.page.locator(f"{which} [data-figure]")
-        for index in range(figures.count()):
-            figures.nth(index).scroll_into_view_if_needed()
-            figures.nth(index).locator("svg.main-svg").first.wait_for(timeout=30_000)
-
-
-Opener = Callable[..., Tab]
-
-
-@pytest.fixture(scope="module")
-def usual(browser: Browser) -> Iterator[BrowserContext]:
-    """Most tests share this one, and with it the browser's cache."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def tab(browser: Browser, usual: BrowserContext, server: str) -> Iterator[Opener]:
-    opened: list[BrowserContext | Page] = []
-
-    def new(at: str = server, **options: Any) -> Tab:
-        context = browser.new_context(**options) if options else usual
-        page = context.new_page()
-        opened.append(context if options else page)
-        return Tab(page, at)
-
-    yield new
-    for thing in opened:
-        thing.close()
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if holds():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("name", ADDRESSES)

@@ -51,22 +51,8 @@ def create_app(
     directory: where the studies' files are, if they were run with `directory=`.
     """
     site = _Site(journal, None if directory is None else Path(directory))
-    pages = {
-        "/": site.studies,
-        "/study": site.overview,
-        "/trials": site.trials,
-        "/trial": site.trial,
-        "/plots": site.plots,
-        "/compare": site.compare,
-        "/api/version": site.version,
-        "/api/figure": site.figure,
-        "/api/curve": site.curve,
-        "/api/compare": site.comparison,
-        "/api/templates": lambda _: json_answer(templates()),
-        "/static/{name}": static,
-    }
     app = Starlette(
-        routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()],
+        routes=site.routes(),
         middleware=[
             Middleware(Guard, token=token, allowed_hosts=tuple(allowed_hosts)),
             Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
@@ -86,6 +72,24 @@ class _Site:
         self._library = Library(journal)
         self._figures = Figures()
         self._directory = directory
+
+    def routes(self) -> list[Route]:
+        """Which address shows what."""
+        pages = {
+            "/": self.studies,
+            "/study": self.overview,
+            "/trials": self.trials,
+            "/trial": self.trial,
+            "/plots": self.plots,
+            "/compare": self.compare,
+            "/api/version": self.version,
+            "/api/figure": self.figure,
+            "/api/curve": self.curve,
+            "/api/compare": self.comparison,
+            "/api/templates": lambda _: json_answer(templates()),
+            "/static/{name}": static,
+        }
+        return [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
 
     def warm_up(self) -> None:
         """Do what is slow the first time (imports, reading the largest study) before anybody waits for it."""

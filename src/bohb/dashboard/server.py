@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import click
 import uvicorn
+from starlette.applications import Starlette
 
 import bohb.core.configspace  # noqa: F401 - it takes a second to import, which the first page should not wait for
 from bohb.dashboard.app import LOOPBACK, create_app
@@ -57,8 +58,15 @@ def serve(
     threading.Thread(target=app.state.warm_up, daemon=True).start()
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
-    # No access log: addresses can hold the token.
-    config = uvicorn.Config(
+    try:
+        uvicorn.Server(_config(app)).run(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    """How uvicorn runs; without an access log, since addresses can hold the token."""
+    return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
@@ -68,10 +76,6 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=2,
     )
-    try:
-        uvicorn.Server(config).run(sockets=[listening])
-    finally:
-        listening.close()
 
 
 def check_token(host: str, token: str | None) -> None:
