@@ -4,7 +4,8 @@ BIN := .venv/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check build clean hpbandster-env bench-overhead bench-counting-ones bench-throughput bench-resume
+.PHONY: help demo test lint types check build clean hpbandster-env bench-overhead bench-counting-ones bench-throughput bench-resume \
+	bench-command-line bench-dashboard
 
 help: ## show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -50,6 +51,12 @@ bench-throughput: .venv/.done hpbandster-env ## evaluations per second beside Hp
 
 bench-resume: .venv/.done ## opening and resuming large studies
 	$(BIN)/python -m benchmarks.resume
+
+bench-command-line: .venv/.done ## how long the commands take on a journal of 10 000 trials
+	$(BIN)/python -m benchmarks.command_line
+
+bench-dashboard: .venv/.done ## how quickly the dashboard answers on a study of 10 000 trials
+	$(BIN)/python -m benchmarks.dashboard
 
 clean: ## remove what make made
 	rm -rf .venv .venvs dist demo .cache .mypy_cache .ruff_cache .pytest_cache
