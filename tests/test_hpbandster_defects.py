@@ -199,7 +199,8 @@ def test_json_logs_are_valid_json_even_with_nan() -> None:
     study = new()
     study.tell(study.ask(), {"loss": math.nan, "info": {"acc": math.nan}})
     for event in study.events:
-        json.loads(json.dumps(to_json(event), allow_nan=False))
+        body = to_json(event)
+        assert json.loads(json.dumps(body, allow_nan=False)) == body
 
 
 # --- Seeds, warm start, results
