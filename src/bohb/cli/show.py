@@ -100,7 +100,7 @@ def dashboard(target: str, host: str, port: int | None, token: str | None, brows
     Examples:
       bohb dashboard study.db
       bohb dashboard study.toml --port 9000
-      BOHB_TOKEN=secret bohb dashboard study.db --host 0.0.0.0
+      BOHB_TOKEN=a-long-secret bohb dashboard study.db --host 0.0.0.0
     """
     from bohb.dashboard import serve
     from bohb.dashboard.server import PORT
