@@ -137,7 +137,6 @@ def test_the_marginals_of_independent_coordinates_multiply_to_the_model() -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_study_breaks_a_table(kind: str) -> None:
     history = played(kind)
-    parallel(history)
-    slices(history)
-    contour(history)
+    for table in (parallel, slices, contour):
+        assert repr(table(history)) == repr(table(history)), "a table is a pure function of the history"
     densities(history)

@@ -131,6 +131,7 @@ def test_other_tables_in_the_database_do_not_disturb(url: str) -> None:
     execute(url, "CREATE TABLE photo (name TEXT)")
     with SqlJournal(url) as journal:
         journal.append(numbered_events(1), after=0)
+        assert list(journal.read()) == numbered_events(1)
 
 
 def test_a_cut_connection_is_named_and_the_next_call_connects_again(url: str) -> None:
