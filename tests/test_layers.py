@@ -23,8 +23,10 @@ ALLOWED: dict[str, set[str]] = {
     "progress": {"core", "errors", "stopping"},
     "study": {"core", "errors"},
     "replaying": {"journal", "core", "errors"},
+    "session": {"optimizer", "executors", "core", "errors", "checkpoints", "stopping", "progress", "study"},
     "runner": {
-        "optimizer", "executors", "journal", "core", "errors", "checkpoints", "stopping", "progress", "study",
+        "session", "optimizer", "executors", "journal", "core", "errors", "checkpoints", "stopping", "progress",
+        "study",
     },
     "testing": {"journal", "executors", "core", "errors"},
     "interchange": {"core", "errors"},

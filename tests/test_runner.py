@@ -145,7 +145,7 @@ def test_a_disk_that_cannot_hold_checkpoints_pauses_the_study_and_loses_no_resul
 
     monkeypatch.setattr(checkpoints, "prepare", failing_prepare)
     monkeypatch.setattr(checkpoints, "keep", failing_keep)
-    monkeypatch.setattr("bohb.runner.time.sleep", lambda _: None)
+    monkeypatch.setattr("bohb.session.time.sleep", lambda _: None)
     study = bohb.run(
         BOHB(SPACE, min_budget=1, max_budget=9, seed=0),
         SerialExecutor(objectives.quadratic),

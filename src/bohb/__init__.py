@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer import BOHB
     from bohb.replaying import Replay, replay
-    from bohb.runner import minimize, run
+    from bohb.runner import minimize
+    from bohb.session import run
     from bohb.stopping import Limits
     from bohb.study import Study
 
@@ -52,7 +53,8 @@ _HOMES = {
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer": ("BOHB",),
     "replaying": ("Replay", "replay"),
-    "runner": ("minimize", "run"),
+    "runner": ("minimize",),
+    "session": ("run",),
     "stopping": ("Limits",),
     "study": ("Study",),
 }

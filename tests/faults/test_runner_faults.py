@@ -203,7 +203,7 @@ def test_while_the_journal_is_full_nothing_starts_and_nothing_is_lost(
         pauses.append(len(ran))
         journal.full = len(pauses) < 3
 
-    monkeypatch.setattr("bohb.runner.time.sleep", pause)
+    monkeypatch.setattr("bohb.session.time.sleep", pause)
     optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal)
     with caplog.at_level(logging.ERROR, "bohb"):
         study = bohb.run(optimizer, SerialExecutor(objective), Limits(max_trials=10))
