@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 from bohb.core.brackets import check_budgets, geometric_budgets
 from bohb.core.events import BudgetsRaised, ConfigGiven, Event, ObservationAdded, StudyCreated
 from bohb.core.history import History
-from bohb.core.settings import Settings
+from bohb.core.settings import TPE, Settings
+from bohb.core.situation import Sampler, sampler_name
 from bohb.core.space import Space
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
@@ -48,11 +50,21 @@ def study_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """The settings with some of them replaced by name."""
+def changed_settings(settings: Settings, changes: Mapping[str, Any], sampler: Sampler | None = None) -> Settings:
+    """The settings with some of them replaced by name, and with the name of the sampler."""
     if not isinstance(settings, Settings):
         raise InvalidArgument(f"settings={settings!r} must be a Settings, such as bohb.PAPER")
-    return Settings.from_json({**settings.to_json(), **changes})
+    changed = Settings.from_json({**settings.to_json(), **changes})
+    if sampler is None:
+        if changed.sampler != TPE:
+            raise InvalidArgument(f"the settings name the sampler {changed.sampler!r}; give the function, sampler=…")
+        return changed
+    if not callable(sampler):
+        raise InvalidArgument(f"sampler={sampler!r} must be a function of a generator and a Situation")
+    name = sampler_name(sampler)
+    if name == TPE:
+        raise InvalidArgument(f"sampler={sampler!r}: the name {TPE!r} is that of the paper's own; rename the function")
+    return replace(changed, sampler=name)
 
 
 def given_events(space: Space, configs: Iterable[Mapping[str, Any]]) -> list[Event]:

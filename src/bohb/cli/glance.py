@@ -52,7 +52,9 @@ class Row:
 class Glance:
     """The trials of a study and the state of its brackets, folded from (kind, body) pairs."""
 
-    KINDS = frozenset(("created", "given", "observed", "budgets", "started", "finished", "lost", "cut", "session"))
+    KINDS = frozenset(
+        ("created", "given", "observed", "budgets", "started", "finished", "lost", "late", "cut", "session")
+    )
 
     def __init__(self, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
         self.created: Mapping[str, Any] = {}
@@ -61,7 +63,7 @@ class Glance:
         self.sessions: list[Mapping[str, Any]] = []
         self.incumbents: list[Row] = []
         self.best: dict[float, Row] = {}
-        self.n_observed = self.n_failed = self.n_finished = 0
+        self.n_observed = self.n_failed = self.n_finished = self.n_late = 0
         self.seconds = self.budget_spent = self.cost_reported = 0.0
         self._round: tuple[Bracket, ...] = ()
         self._first = 0
@@ -143,6 +145,9 @@ class Glance:
 
     def _lost(self, body: Mapping[str, Any]) -> None:
         self.rows[body["number"]].status = WAITING
+
+    def _late(self, _body: Mapping[str, Any]) -> None:
+        self.n_late += 1
 
     def _cut(self, body: Mapping[str, Any]) -> None:
         self._open(body["bracket"]).cut()

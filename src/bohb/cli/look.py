@@ -48,6 +48,7 @@ def _status(place: Target, seen: Glance) -> dict[str, Any]:
             "failed": seen.n_failed,
             "running": len(seen.running),
             "waiting": sum(row.status == "waiting" for row in seen.rows),
+            "late": seen.n_late,
         },
         "observations": seen.n_observed,
         "full_evaluations": seen.cost,
@@ -77,7 +78,12 @@ def result(row: Row) -> dict[str, Any]:
 
 
 def runner(place: Target) -> str | None:
-    """Who holds the journal, as far as this machine can tell: None if that process is gone."""
+    """Who works on the study, as far as this machine or the server can tell; None if nobody does."""
+    if not place.is_file:
+        from bohb.journal import SqlJournal  # a file need not wait for it
+
+        with SqlJournal(place.journal, place.study, read_only=True) as journal:
+            return ", ".join(sorted(journal.live_leases())) or None
     try:
         holder = str(json.loads(Path(f"{place.journal}.lock").read_text())["holder"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -103,6 +109,7 @@ def _status_text(place: Target, seen: Glance) -> str:
     data = _status(place, seen)
     trials, last = data["trials"], data["last_event"]
     waiting = f", {trials['waiting']} to start again" if trials["waiting"] else ""
+    waiting += f"; {counted(trials['late'], 'late result')} not used" if trials["late"] else ""
     since = "" if last is None else f"; last event {duration(max(0.0, time.time() - last))} ago"
     observed = f", {counted(seen.n_observed, 'observation')} from earlier studies" if seen.n_observed else ""
     rows = [

@@ -39,6 +39,11 @@ class Target:
         return f"study {self.study!r} in {shown_journal(self.journal)}"
 
     @property
+    def is_file(self) -> bool:
+        """Whether the journal is a file of this machine."""
+        return not self.journal.startswith("postgresql")
+
+    @property
     def files(self) -> Path | None:
         """Where checkpoints and logs are by default; None for a server."""
         name = quote(self.study, safe="").replace(".", "%2E")

@@ -86,6 +86,7 @@ class TrialStarted:
     trial: Trial
     time: float | None = None  # of the day, for people; nothing is decided from it
     elapsed: float | None = None  # seconds the study had been at work, by a clock that cannot be set
+    session: int | None = None  # whose trial it is, where several runners share a study
 
     @property
     def key(self) -> str:
@@ -123,6 +124,21 @@ class TrialLost:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultLate:
+    """A result of a trial that somebody else had been given meanwhile: kept, but nothing is decided from it."""
+
+    kind: ClassVar[str] = "late"
+    number: int
+    attempt: int
+    outcome: Outcome
+    elapsed: float | None = None
+
+    @property
+    def key(self) -> str:
+        return f"late/{self.number}/{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
 class RungCut:
     """A finite space has nothing new left on this rung's budget: the bracket goes on with what it has."""
 
@@ -157,6 +173,7 @@ Event = (
     | TrialStarted
     | TrialFinished
     | TrialLost
+    | ResultLate
     | RungCut
     | SessionStarted
 )
@@ -170,6 +187,7 @@ _KINDS: dict[str, type[Event]] = {
         TrialStarted,
         TrialFinished,
         TrialLost,
+        ResultLate,
         RungCut,
         SessionStarted,
     )
@@ -210,7 +228,7 @@ def to_json(event: Event) -> dict[str, Any]:
     match event:
         case TrialStarted():
             body["trial"] = _pack(event.trial, _TRIAL)
-        case TrialFinished():
+        case TrialFinished() | ResultLate():
             body["outcome"] = _pack(event.outcome, _OUTCOME)
     clean: dict[str, Any] = jsonable(body)
     return clean
@@ -231,7 +249,7 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
     try:
         if cls is TrialStarted:
             values["trial"] = _trial(values["trial"])
-        elif cls is TrialFinished:
+        elif cls is TrialFinished or cls is ResultLate:
             values["outcome"] = _outcome(values["outcome"])
         elif "budgets" in values:
             values["budgets"] = tuple(values["budgets"])

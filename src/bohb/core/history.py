@@ -14,6 +14,7 @@ from bohb.core.events import (
     ConfigGiven,
     Event,
     ObservationAdded,
+    ResultLate,
     RungCut,
     SessionStarted,
     StudyCreated,
@@ -62,7 +63,10 @@ class History:
     pending: the ones handed out and not yet finished, by number.
     lost: those of them whose worker disappeared and that wait to be started again, in order.
     losses: how often a trial lost its worker.
+    given_up: the (number, attempt) pairs that were declared lost; what still comes of them is late.
+    late: such results, in the order in which they came; nothing is decided from them.
     sessions: who took the study up and when, each time.
+    owners: the session that a trial was last started by, if several runners share the study.
     seconds: how long runners have been at work, all sessions together.
     observations: D_b by budget, earlier studies' included.
     brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
@@ -80,6 +84,9 @@ class History:
         self.pending: dict[int, Trial] = {}
         self.lost: dict[int, str] = {}
         self.losses: dict[int, int] = {}
+        self.given_up: set[tuple[int, int]] = set()
+        self.late: list[ResultLate] = []
+        self.owners: dict[int, int | None] = {}
         self.started: dict[int, float | None] = {}
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
@@ -182,6 +189,8 @@ class History:
                 self.seconds = max(self.seconds, event.elapsed or 0.0)
             case TrialLost():
                 self._apply_lost(event)
+            case ResultLate():
+                self.late.append(event)
             case RungCut():
                 self._apply_cut(event.bracket)
             case SessionStarted():
@@ -206,6 +215,7 @@ class History:
         trial = event.trial
         number = trial.number
         self.started[number] = event.time
+        self.owners[number] = event.session
         self.seconds = max(self.seconds, event.elapsed or 0.0)
         if number in self.pending:  # started again after its worker was lost
             self.lost.pop(number, None)
@@ -251,6 +261,7 @@ class History:
         if event.number not in self.pending:
             raise JournalError(f"trial {event.number} is lost, but it is not running")
         self.lost[event.number] = event.reason
+        self.given_up.add((event.number, event.attempt))
         if event.counts:
             self.losses[event.number] = self.losses.get(event.number, 0) + 1
 

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from bohb.errors import InvalidArgument
 
+TPE = "tpe"  # Algorithm 2's own sampler
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -41,6 +43,7 @@ class Settings:
 
     duplicates: whether a configuration of a finite space may be evaluated twice on one budget.
     avoid_failures: whether random configurations are drawn less often where evaluations fail.
+    sampler: who proposes what is not random: "tpe" (Algorithm 2), or the name of the function given as `sampler`.
     """
 
     random_fraction: float = 1 / 3
@@ -57,6 +60,7 @@ class Settings:
     refill: bool = False
     duplicates: bool = False
     avoid_failures: bool = True
+    sampler: str = TPE
 
     def __post_init__(self) -> None:
         """Refuse what breaks a rule, with the rule."""
@@ -72,6 +76,8 @@ class Settings:
         for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
+        if not isinstance(self.sampler, str) or not self.sampler:
+            raise InvalidArgument(f"sampler={self.sampler!r} must be the name of a sampler")
 
     def to_json(self) -> dict[str, Any]:
         """All settings by name."""

@@ -14,23 +14,36 @@ from bohb.core.failures import Failures, fit_failures
 from bohb.core.halving import Done, Wait
 from bohb.core.history import History
 from bohb.core.sampler import Model, Proposal, fit_model, min_points, model_budget, propose
+from bohb.core.settings import TPE
+from bohb.core.situation import Sampler, Situation, propose_with
 from bohb.core.trial import Origin, Trial
+from bohb.errors import InvalidArgument
 
 
 class Now(NamedTuple):
-    """The time of day, and how long the study has been at work; both in seconds."""
+    """The time of day, how long the study has been at work (both in seconds), and the session that acts."""
 
     time: float | None = None
     elapsed: float | None = None
+    session: int | None = None
 
 
 class Starter:
-    """What starts next, given a history. It changes nothing; it only remembers the densities it has fitted."""
+    """What starts next, given a history. It changes nothing; it only remembers the densities it has fitted.
 
-    def __init__(self, history: History) -> None:
+    sampler: the function in the place of Algorithm 2's model, for a study that was created with one.
+    """
+
+    def __init__(self, history: History, sampler: Sampler | None = None) -> None:
         self._history = history
+        self._sampler = sampler
         self._model: Model | None = None
         self._failures: Failures | None = None
+
+    @property
+    def history(self) -> History:
+        """The history that it decides from."""
+        return self._history
 
     def next_events(self, now: Now, max_brackets: int | None = None) -> list[Event]:
         """The events that start the next trial, or that make room for it; none if nothing can start."""
@@ -45,8 +58,10 @@ class Starter:
                 return []
 
     def model(self) -> Model | None:
-        """The densities that the next model-based proposal would use, or None while there are too few results."""
+        """The densities that the next proposal would use; None while there are too few results, or if it uses none."""
         history = self._history
+        if history.settings.sampler != TPE:
+            return None
         # Results of an earlier study on larger budgets than this one's would stand in the way for ever.
         observations = {b: d_b for b, d_b in history.observations.items() if b <= history.budgets[-1]}
         budget = model_budget(observations, min_points(history.space, history.settings), history.settings)
@@ -97,13 +112,18 @@ class Starter:
         space, settings = history.space, history.settings
         if history.given:
             return Proposal(history.given[0], Origin.GIVEN)
-        if not space.finite or settings.duplicates:
-            return propose(rng, space, settings, self.model, failures=self.failures)
+        may_repeat = not space.finite or settings.duplicates
 
         def new(config: Mapping[str, Any]) -> bool:
-            return (history.key(config), budget) not in history.evaluated
+            return may_repeat or (history.key(config), budget) not in history.evaluated
 
-        return propose(rng, space, settings, self.model, new, self.failures)
+        if settings.sampler == TPE:
+            return propose(rng, space, settings, self.model, new, self.failures)
+        if self._sampler is None:
+            raise InvalidArgument(
+                f"the sampler of this study is {settings.sampler!r}; to go on, open it with that function, sampler=…"
+            )
+        return propose_with(rng, self._sampler, Situation(history, budget, new, self.failures()))
 
     def _cut(self, start: StartSample) -> list[Event]:
         """Nothing new is left on this budget: end the rung, unless a whole round of brackets has come to nothing."""

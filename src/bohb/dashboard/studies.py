@@ -15,7 +15,7 @@ from typing import TypeVar
 from sqlalchemy import select
 
 from bohb.analysis.summary import Summary, summary
-from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
+from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
 from bohb.core.halving import Halving
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Trial
@@ -279,7 +279,7 @@ def _latest(events: Iterable[Event]) -> float | None:
         match event:
             case StudyCreated() | SessionStarted() | TrialStarted() | TrialLost():
                 times.append(event.time)
-            case TrialFinished():
+            case TrialFinished() | ResultLate():
                 times.append(event.outcome.finished)
     return max(filter(None, times), default=None)
 

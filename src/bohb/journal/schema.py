@@ -12,6 +12,7 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
+    DateTime,
     Engine,
     Integer,
     MetaData,
@@ -33,6 +34,7 @@ from bohb.errors import JournalDamaged, JournalError, MissingExtra
 
 SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched
 BUSY_SECONDS = 10
+IDLE_SECONDS = 60  # after so long a runner that was stopped in the middle of its turn loses it
 _ADVISORY = 0x626F6862  # 'bohb': the lock under which PostgreSQL tables are created
 
 _tables = MetaData()
@@ -58,6 +60,15 @@ EVENT = Table(
     Column("crc", BigInteger, nullable=False),
     UniqueConstraint("study", "key"),
     sqlite_with_rowid=False,
+)
+
+_servers = MetaData()  # what a server has besides: a file has one runner and needs no leases
+LEASE = Table(
+    "lease",
+    _servers,
+    Column("study", Text, primary_key=True),
+    Column("holder", Text, primary_key=True),
+    Column("expires", DateTime(timezone=True), nullable=False),
 )
 
 _of_study = STUDY.c.study == bindparam("of")
@@ -116,6 +127,7 @@ def postgres_engine(url: URL, read_only: bool) -> Engine:
     def _settings(connection: Any, _record: object) -> None:
         setting = "'synchronous_commit'"
         connection.execute(f"SELECT set_config({setting}, 'on', false) WHERE current_setting({setting}) = 'off'")
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
         if read_only:
             connection.execute("SET default_transaction_read_only = on")
         connection.commit()
@@ -135,6 +147,8 @@ def prepare(connection: Connection, name: str, read_only: bool) -> None:
         _create(connection)  # before the log is switched on, so that a file without its log is still a journal
     if connection.dialect.name == "sqlite":
         _log_ahead(connection, name)
+    else:
+        _create_leases(connection)
 
 
 def _version(connection: Connection, name: str) -> bool:
@@ -167,6 +181,14 @@ def _create(connection: Connection) -> None:
                 return
         _tables.create_all(connection)
         connection.execute(FORMAT.insert().values(version=SCHEMA))
+
+
+def _create_leases(connection: Connection) -> None:
+    """Add what a server's journal did not have before several runners could share a study."""
+    with connection.begin():
+        if not inspect(connection).has_table(LEASE.name):
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY})"))
+            _servers.create_all(connection)
 
 
 def _log_ahead(connection: Connection, name: str) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bohb.core.events import Event
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError
-from bohb.journal import schema
+from bohb.journal import leases, schema
 from bohb.journal.base import Journal
 from bohb.journal.lock import WriterLock, this_process
 from bohb.journal.memory import MemoryJournal
@@ -56,6 +56,7 @@ class SqlJournal:
         self._epoch: int | None = None  # claimed at the first append
         self._doubt: JournalError | None = None
         self._connection: Connection | None = None
+        self._turn: Connection | None = None  # that of a turn, while it lasts
         self._lock: WriterLock | None = None
         if self.path is not None:
             self.name = str(self.path)
@@ -63,8 +64,9 @@ class SqlJournal:
             self._lock = None if read_only else WriterLock(self.path)
             self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
         else:
-            self.name = make_url(str(url)).render_as_string(hide_password=True)
-            self._engine = schema.postgres_engine(make_url(str(url)), read_only)
+            self.url = make_url(str(url))
+            self.name = self.url.render_as_string(hide_password=True)
+            self._engine = schema.postgres_engine(self.url, read_only)
         try:
             with self._explaining():
                 schema.prepare(self._connected(), self.name, read_only)
@@ -107,6 +109,56 @@ class SqlJournal:
                 raise Conflict(f"study {self.study!r} has {head.length} events, not {after}")
             self._insert(connection, chained(self.study, after, head.crc, epoch, bodies))
 
+    @property
+    def shared(self) -> bool:
+        """Whether several runners may work on the study at once."""
+        return self.path is None
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Nobody else appends to the study while this lasts; what is appended in it is stored when it ends, or never.
+
+        A file has one writer anyway. On a server the study's row is locked, and runners get their turns in the order
+        in which they came; whoever is stopped in the middle of one loses it after a minute.
+        """
+        if self.path is not None or self._turn is not None:
+            yield
+            return
+        self._check_writable()
+        self._claim()
+        with self._transaction() as connection:
+            connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
+            self._turn = connection
+            try:
+                yield
+            finally:
+                self._turn = None
+
+    def renew_lease(self, holder: str, seconds: float) -> None:
+        """Say that a runner lives and will for so many seconds more, by the server's clock."""
+        with self._transaction() as connection:
+            leases.renew(connection, self.study, holder, seconds)
+
+    def end_lease(self, holder: str) -> None:
+        """Say that a runner has stopped."""
+        with self._transaction() as connection:
+            leases.end(connection, self.study, holder)
+
+    def lease_is_over(self, holder: str) -> bool:
+        """Whether a runner is gone: it gave its lease back or let it run out, which ends it."""
+        with self._transaction() as connection:
+            return leases.end_expired(connection, self.study, holder)
+
+    def live_leases(self) -> set[str]:
+        """The runners whose lease has not run out."""
+        with self._transaction() as connection:
+            return leases.live(connection, self.study)
+
+    def again(self) -> SqlJournal:
+        """The same study of the same server through a connection of its own."""
+        assert self.path is None, "a file has one connection"
+        return SqlJournal(self.url.render_as_string(hide_password=False), self.study)
+
     def close(self) -> None:
         """Give back the connection and the lock. Closing twice is fine."""
         with self._mutex:
@@ -140,10 +192,14 @@ class SqlJournal:
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
-        with self._mutex, self._explaining():
-            connection = self._connected()
-            with connection.begin():
-                yield connection
+        with self._mutex:
+            if self._turn is not None:
+                yield self._turn
+                return
+            with self._explaining():
+                connection = self._connected()
+                with connection.begin():
+                    yield connection
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
