@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def counting(trial: Trial) -> float:
 def test_directories_belong_to_configurations_and_go_when_they_cannot_be_promoted(tmp_path: Path) -> None:
     study = run(tmp_path, counting, max_brackets=6, workers=2)
     assert study.incumbent is not None
-    left = {path.name for path in (tmp_path / "study" / "checkpoints").iterdir()}
+    left = {path.name for path in (tmp_path / "study" / "checkpoints").iterdir() if path.is_dir()}
     assert left == {str(study.incumbent.trial.config_id)}
     home = tmp_path / "study" / "checkpoints" / left.pop()
     assert json.loads(next(home.glob("trial-*/budgets.json")).read_text())[-1] == 9
@@ -152,3 +153,60 @@ def test_a_configuration_whose_checkpoint_is_gone_starts_afresh(tmp_path: Path) 
     assert trial.previous_budget is None
     assert trial.checkpoint_dir is not None
     assert list(trial.checkpoint_dir.iterdir()) == []
+
+
+def test_an_objective_that_writes_nothing_costs_no_directories_and_still_continues(tmp_path: Path) -> None:
+    seen: list[tuple[float, float | None, str]] = []
+
+    def idle(trial: Trial) -> float:
+        assert trial.checkpoint_dir is not None
+        assert trial.checkpoint_dir.is_dir()
+        seen.append((trial.budget, trial.previous_budget, str(trial.checkpoint_dir)))
+        return float(trial.config["x"])
+
+    run(tmp_path, idle, max_brackets=1)
+    assert len({place for *_, place in seen}) == 1  # one trial at a time, one directory
+    assert {(budget, previous) for budget, previous, _ in seen} == {(1, None), (3, 1), (9, 3)}
+    assert [path.name for path in (tmp_path / "study" / "checkpoints").iterdir()] == ["empty"]
+
+
+def test_that_nothing_was_left_is_remembered_by_the_next_runner(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path)
+    first = store.prepare(trial_of(0, 1))
+    store.keep(first)
+    store.settle(first)
+    second = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, reason={"from_trial": 0}))
+    assert second.previous_budget == 1
+    assert second.checkpoint_dir is not None
+    assert list(second.checkpoint_dir.iterdir()) == []
+
+
+def test_the_directory_of_a_lost_trial_is_never_used_again(tmp_path: Path) -> None:
+    """Whoever lost it may still write to it."""
+    store = Checkpoints(tmp_path)
+    first = store.prepare(trial_of(0, 1))
+    second = store.prepare(trial_of(0, 1, attempt=2))
+    third = store.prepare(trial_of(1, 1, config_id=1))
+    assert len({first.checkpoint_dir, second.checkpoint_dir, third.checkpoint_dir}) == 3
+    assert first.checkpoint_dir is not None
+    assert not first.checkpoint_dir.exists()
+
+
+def test_directories_of_dead_runners_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+    living = Checkpoints(tmp_path).prepare(trial_of(0, 1)).checkpoint_dir
+    assert living is not None
+    machine, _, _ = living.parent.name.rsplit("-", 2)
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    dead = tmp_path / "working" / f"{machine}-{process.pid}-0123abcd" / "0"
+    dead.mkdir(parents=True)
+    other = tmp_path / "working" / f"another-machine-{process.pid}-0123abcd"
+    other.mkdir()
+    Checkpoints(tmp_path)
+    assert (living.exists(), dead.exists(), other.exists()) == (True, False, True)
+
+
+def test_without_checkpoints_there_is_no_directory(tmp_path: Path) -> None:
+    study = run(tmp_path, lambda trial: float(trial.checkpoint_dir is not None), max_trials=3, checkpoints=False)
+    assert [outcome.loss for _, outcome in study.trials if outcome is not None] == [0.0] * 3
+    assert not (tmp_path / "study" / "checkpoints").exists()

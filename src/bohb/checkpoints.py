@@ -1,18 +1,25 @@
 """One directory per configuration: filled by the objective, handed on from budget to budget.
 
-A trial works in `<config_id>/current`, which starts as a copy of what its configuration had when it finished the budget
-before. When the trial ends well, `current` becomes `trial-<number>`; once the result is durable, the older one goes.
-When the trial fails or is killed, `current` is thrown away. So what a trial finds is always complete and always belongs
-to `trial.previous_budget`, whenever and however its predecessor or the runner died.
+A trial works in a directory below `working`, which starts as a copy of what its configuration had when it finished the
+budget before. When the trial ends well, that becomes `<config_id>/trial-<number>`; once the result is durable, the
+older one goes. When the trial fails or is killed, it is thrown away. So what a trial finds is always complete and
+always belongs to `trial.previous_budget`, whenever and however its predecessor or the runner died.
+
+Most objectives leave nothing, and then the directory is used again: making one takes longer than deciding a trial.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import platform
 import shutil
+import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
 
 from bohb.core.history import History
 from bohb.core.trial import Trial
@@ -36,44 +43,92 @@ class Checkpoints:
         self._quota = quota
         root.mkdir(parents=True, exist_ok=True)
         self._sizes = {int(path.name): _size(path) for path in root.iterdir() if path.name.isdecimal()}
+        self._homes = set(self._sizes)  # configurations that have a directory
+        self._own = _workplace(root / "working")
+        self._working: dict[int, Path] = {}  # by the number of the running trial
+        self._clean: list[Path] = []  # empty, to be used again
+        self._made = 0
+        self._empty_file = root / "empty"  # numbers of trials that ended well and left nothing
+        self._empty = _numbers(self._empty_file)
 
     def prepare(self, trial: Trial) -> Trial:
         """The trial with its directory, as the budget before left it; `previous_budget` is None if that is gone."""
-        home = self._home(trial)
-        current = home / "current"
-        if current.exists():
-            _remove(current)
-        before = home / f"trial-{trial.reason.get('from_trial')}"
-        if trial.previous_budget is not None and before.exists():
-            shutil.copytree(before, current, symlinks=True)
-        else:
-            current.mkdir(parents=True)
-            trial = replace(trial, previous_budget=None)
+        lost = self._working.pop(trial.number, None)
+        if lost is not None:  # not to be used again: whoever lost the trial may still write to it
+            _remove(lost)
+        current = self._working[trial.number] = self._clean.pop() if self._clean else self._make()
+        if trial.previous_budget is not None:
+            number = trial.reason.get("from_trial")
+            before = self._home(trial) / f"trial-{number}"
+            if before.exists():
+                shutil.copytree(before, current, symlinks=True, dirs_exist_ok=True)
+            elif not self._left_nothing(number):
+                trial = replace(trial, previous_budget=None)
         return replace(trial, checkpoint_dir=current)
 
     def keep(self, trial: Trial) -> None:
         """The trial ended well: put its directory by. Doing so twice is fine."""
-        home = self._home(trial)
-        current, kept = home / "current", home / f"trial-{trial.number}"
-        if current.exists():
-            if kept.exists():
-                _remove(kept)
+        current = self._working.get(trial.number)
+        if current is None:
+            return
+        kept = self._home(trial) / f"trial-{trial.number}"
+        if trial.config_id in self._homes and kept.exists():
+            _remove(kept)
+        if _is_empty(current):
+            _append(self._empty_file, trial.number)
+            self._empty.add(trial.number)
+            self._clean.append(current)
+        else:
+            kept.parent.mkdir(exist_ok=True)
+            self._homes.add(trial.config_id)
             current.rename(kept)
+        del self._working[trial.number]
 
     def settle(self, trial: Trial) -> None:
         """The result of a successful trial is durable: its directory replaces those of smaller budgets."""
         home = self._home(trial)
         kept = home / f"trial-{trial.number}"
-        if trial.config_id in self._sizes:
+        if trial.config_id in self._homes or trial.reason.get("from_trial") is not None:
             for path in home.glob("trial-*"):
                 if path != kept:
                     _remove(path)
         self._sizes[trial.config_id] = _size(kept) if self._quota is not None else 0
+        self._vacate(trial)
 
     def discard(self, trial: Trial) -> None:
         """The trial failed: forget what it wrote."""
-        _remove(self._home(trial) / "current")
+        self._vacate(trial)
         self._sizes.setdefault(trial.config_id, 0)
+
+    def close(self) -> None:
+        """No trial runs any more: leave no directory to work in."""
+        shutil.rmtree(self._own, ignore_errors=True)
+        self._working.clear()
+        self._clean.clear()
+        try:
+            self._own.parent.rmdir()
+        except OSError:
+            pass  # other runners work there, or nobody ever did
+
+    def _vacate(self, trial: Trial) -> None:
+        current = self._working.pop(trial.number, None)
+        if current is None:
+            return
+        if _is_empty(current):
+            self._clean.append(current)
+        else:
+            _remove(current)
+
+    def _make(self) -> Path:
+        path = self._own / str(self._made)
+        self._made += 1
+        path.mkdir(parents=True)
+        return path
+
+    def _left_nothing(self, number: object) -> bool:
+        if number not in self._empty:
+            self._empty = _numbers(self._empty_file)  # another runner of this study may have added it
+        return number in self._empty
 
     def _home(self, trial: Trial) -> Path:
         return self.root / str(trial.config_id)
@@ -93,7 +148,9 @@ class Checkpoints:
             log.warning("the incumbent's checkpoint alone exceeds checkpoint_quota=%d bytes; it is kept", self._quota)
 
     def _drop(self, config_id: int) -> None:
-        _remove(self.root / str(config_id))
+        if config_id in self._homes:
+            _remove(self.root / str(config_id))
+            self._homes.discard(config_id)
         del self._sizes[config_id]
 
 
@@ -120,6 +177,40 @@ def _remove(path: Path) -> None:
         path.rmdir()
     except OSError:  # not empty, or gone
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except FileNotFoundError:  # the objective has removed it
+        path.mkdir(parents=True)
+        return True
+
+
+def _workplace(root: Path) -> Path:
+    """A directory of this runner's own; those of dead runners of this machine are removed."""
+    machine = platform.node()
+    for path in root.iterdir() if root.exists() else ():
+        name, _, process = path.name.rpartition("-")[0].rpartition("-")
+        if name == machine and process.isdecimal() and not psutil.pid_exists(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
+    return root / f"{machine}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def _numbers(file: Path) -> set[int]:
+    try:
+        return {int(line) for line in file.read_text().split() if line.isdecimal()}
+    except FileNotFoundError:
+        return set()
+
+
+def _append(file: Path, number: int) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, f"{number}\n".encode())
+    finally:
+        os.close(descriptor)
 
 
 def _size(path: Path) -> int:

@@ -14,18 +14,22 @@ from urllib.parse import quote
 from bohb.checkpoints import Checkpoints
 from bohb.core.history import History
 from bohb.core.settings import PAPER, Settings
+from bohb.core.situation import Sampler
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
-from bohb.executors.base import Executor, Objective
-from bohb.executors.local import START_METHOD, LocalExecutor
-from bohb.executors.serial import SerialExecutor
+from bohb.executors.base import Objective
+from bohb.executors.choose import choose_executor
+from bohb.executors.engine import TaskOptions
+from bohb.executors.local import START_METHOD
+from bohb.executors.resources import Resources
 from bohb.executors.setup import StartMethod
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.optimizer import BOHB
 from bohb.progress import Progress, wanted
-from bohb.session import run
+from bohb.session import LEASE_SECONDS, run
 from bohb.stopping import Limits
 from bohb.study import Study
+from bohb.studykeys import memory
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -44,7 +48,10 @@ def minimize(
     integer_budgets: bool = False,
     seed: int | None = None,
     settings: Settings = PAPER,
+    sampler: Sampler | None = None,
     workers: int | None = None,
+    executor: Any = None,
+    resources: Mapping[str, Any] | None = None,
     journal: str | Path | Journal | None = None,
     study: str = "study",
     directory: str | Path | None = None,
@@ -59,6 +66,8 @@ def minimize(
     trial_seconds: float | None = None,
     trial_memory: int | None = None,
     max_attempts: int = 3,
+    lease_seconds: float = LEASE_SECONDS,
+    checkpoints: bool = True,
     checkpoint_quota: int | None = None,
     start_method: StartMethod = START_METHOD,
     recycle_after: int | None = None,
@@ -70,26 +79,31 @@ def minimize(
     """Find the configuration with the lowest loss.
 
     objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
-    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, initial_configs, warm_start, and
-        further settings by name: as for `BOHB`.
+    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, initial_configs,
+        warm_start, and further settings by name: as for `BOHB`.
     workers: how many trials run at once, each in a process of its own that may crash, hang or be killed without harm to
-        the others. None runs them one after the other in this process, without that protection.
+        the others. None runs them one after the other in this process, without that protection; with `executor`, None
+        follows what the engine reports.
+    executor: where trials run instead: any pool of concurrent.futures, a Dask Client, a submitit executor, an address
+        such as "dask://host:8786" or "ray://auto", or an executor of ours (docs/cluster.md).
+    resources: what each trial needs, such as {"gpu": 1, "cpu": 2, "memory": "8GB"}.
     journal: a file such as "study.db" (or a database URL) that makes the study durable; the same call with the same
-        journal continues it.
+        journal continues it, and on PostgreSQL joins it, from as many processes and machines as there are.
     study: the name of the study in the journal.
     directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
         journal is not a file.
     max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
-    trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers.
+    trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers or executor.
     max_attempts: how often a trial is started whose worker disappears.
+    lease_seconds: where several runners share a study on a server, how long they wait before they take over the trials
+        of one that has not been heard of.
+    checkpoints: False for objectives that keep no state, on machines that share no file system.
     checkpoint_quota: bytes that checkpoints may take together.
     start_method, recycle_after: see `LocalExecutor`.
     progress: show what happens; None does so in a terminal.
 
     Ctrl-C once finishes the running trials and returns; twice stops at once, and nothing that finished is lost.
     """
-    if workers is None and (trial_seconds is not None or trial_memory is not None):
-        raise InvalidArgument("trial_seconds and trial_memory need isolated workers; say workers=1 or more")
     if isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or max_attempts < 1:
         raise InvalidArgument(f"max_attempts={max_attempts!r} must be a whole number of at least 1")
     limits = Limits(
@@ -108,6 +122,7 @@ def minimize(
             integer_budgets=integer_budgets,
             seed=seed,
             settings=settings,
+            sampler=sampler,
             max_brackets=max_brackets,
             initial_configs=initial_configs,
             warm_start=warm_start,
@@ -117,20 +132,35 @@ def minimize(
         if not limits.bounded:
             optimizer.max_brackets = len(optimizer.history.round)
         files = stack.enter_context(_files(directory, opened, study))
-        checkpoints = Checkpoints(files / "checkpoints", checkpoint_quota)
-        executor: Executor = SerialExecutor(objective)
-        if workers is not None:
-            executor = LocalExecutor(
-                objective,
-                workers,
-                trial_seconds=trial_seconds,
-                trial_memory=trial_memory,
-                log_dir=files / "logs",
-                start_method=start_method,
-                recycle_after=recycle_after,
-            )
+        kept = Checkpoints(files / "checkpoints", checkpoint_quota) if checkpoints else None
+        if kept is not None:
+            stack.callback(kept.close)
+        wanted_resources = Resources.of(_in_bytes(resources))
+        options = TaskOptions(
+            trial_seconds, trial_memory, recycle_after, start_method, files / "logs", wanted_resources
+        )
+        chosen = choose_executor(objective, executor, workers, options)
         shown = stack.enter_context(Progress(limits)) if wanted(progress) else None
-        return run(optimizer, executor, limits, checkpoints, max_attempts=max_attempts, progress=shown)
+        return run(
+            optimizer,
+            chosen,
+            limits,
+            kept,
+            max_attempts=max_attempts,
+            lease_seconds=lease_seconds,
+            progress=shown,
+        )
+
+
+def _in_bytes(resources: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Resources with their memory as a number."""
+    found = dict(resources or {})
+    if "memory" in found:
+        try:
+            found["memory"] = memory(found["memory"])
+        except ValueError as error:
+            raise InvalidArgument(f"resources['memory']={found['memory']!r} {error}") from error
+    return found
 
 
 @contextmanager

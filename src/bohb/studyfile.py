@@ -74,11 +74,11 @@ class StudyFile:
     @property
     def arguments(self) -> dict[str, Any]:
         """Everything else that `minimize` takes, but for the objective and the space."""
-        trial, workers = self._part("trial"), self.values.get("workers", 1)
+        trial, workers = self._part("trial"), self.values.get("workers", None if "executor" in self.values else 1)
         found: dict[str, Any] = {"study": self.study, "journal": self.journal, "workers": workers or None}
         if "directory" in self.values:
             found["directory"] = self.placed(self.values["directory"])
-        for key in ("seed", "start_method", "checkpoint_quota", "initial_configs"):
+        for key in ("seed", "start_method", "checkpoint_quota", "initial_configs", "executor", "resources"):
             if key in self.values:
                 found[key] = self.values[key]
         names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
@@ -121,6 +121,13 @@ class StudyFile:
         command, shell = self.values["command"], self.values.get("shell", False)
         runs: Objective = self.naming(lambda: ShellObjective(command, names, str(self.directory), shell))
         return runs
+
+    def executor(self, value: str) -> Any:
+        """Where trials run: an address as it is, or what "module:name" makes."""
+        if "://" in value:
+            return value
+        found = self._loaded("executor", value)
+        return found() if callable(found) else found
 
     def wrong(self, key: str, value: object, rule: str) -> StudyFileError:
         """The error for a value that breaks a rule."""

@@ -111,6 +111,8 @@ TOP: dict[str, Check] = {
     "settings": _table,
     "seed": _whole,
     "workers": _whole,
+    "executor": _text,
+    "resources": _table,
     "start_method": _text,
     "checkpoint_quota": memory,
     "initial_configs": _list,

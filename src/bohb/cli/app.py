@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from bohb._version import __version__
-from bohb.cli import choose, keep, look, move, run, show, tables
+from bohb.cli import choose, keep, look, move, run, show, tables, track
 from bohb.cli.text import clean
 from bohb.errors import BohbError
 
@@ -94,6 +94,7 @@ for _command in (
     *look.COMMANDS,
     *tables.COMMANDS,
     *show.COMMANDS,
+    *track.COMMANDS,
     *move.COMMANDS,
     *keep.COMMANDS,
 ):

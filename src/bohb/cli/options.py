@@ -11,8 +11,9 @@ from bohb.studykeys import memory, seconds
 
 if TYPE_CHECKING:
     _Type = click.ParamType[float]
+    _PairType = click.ParamType[tuple[str, float]]
 else:
-    _Type = click.ParamType  # older versions of click cannot be subscripted
+    _Type = _PairType = click.ParamType  # older versions of click cannot be subscripted
 
 
 class Quantity(_Type):
@@ -29,5 +30,23 @@ class Quantity(_Type):
             self.fail(f"{value!r} {error}", param, ctx)
 
 
+class Resource(_PairType):
+    """An amount of something that a trial needs, such as gpu=1 or memory=8GB."""
+
+    name = "name=amount"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, amount = value.partition("=")
+        if not (name and equals):
+            self.fail(f"{value!r} must be of the form name=amount, such as gpu=1", param, ctx)
+        try:
+            return name, memory(amount) if name == "memory" else float(amount)
+        except ValueError:
+            self.fail(f"{value!r} must end with a number, such as gpu=1 or memory=8GB", param, ctx)
+
+
+RESOURCE = Resource()
 SECONDS = Quantity("seconds", seconds)
 MEMORY = Quantity("bytes", memory)

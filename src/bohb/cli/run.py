@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.options import MEMORY, SECONDS
+from bohb.cli.options import MEMORY, RESOURCE, SECONDS
 from bohb.cli.target import Target
 from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
 
@@ -27,6 +27,10 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.command()
 @click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
 @click.option("--workers", type=click.IntRange(0), help="Trials at once; 0 runs them in this process.")
+@click.option("--executor", help="Where trials run: dask://host:8786, ray://auto, or module:name.")
+@click.option(
+    "--resource", "resources", type=RESOURCE, multiple=True, help="What each trial needs, such as gpu=1 or memory=8GB."
+)
 @click.option("--journal", help="A file or a database URL.")
 @click.option("--study", help="The name of the study in the journal.")
 @click.option("--seed", type=click.IntRange(0), help="Decides everything.")
@@ -53,14 +57,14 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
       bohb run study.toml
       bohb run study.toml --workers 8 --max-seconds 2h
       bohb run study.toml --journal other.db --seed 7
+      bohb run study.toml --executor dask://127.0.0.1:8786 --resource cpu=2
       bohb run study.toml --json --quiet > result.json
     """
     from bohb.runner import minimize
     from bohb.studyfile import load
 
     file = load(studyfile)
-    arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
-    arguments["workers"] = arguments["workers"] or None
+    arguments = _arguments(file, given)
     space = file.space()
     objective = file.objective(space.names)
     if not quiet:
@@ -74,6 +78,18 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
         sys.exit(INTERRUPTED)
     if study.incumbent is None:
         sys.exit(1)
+
+
+def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
+    """What `minimize` is called with: options replace what the file says."""
+    given["resources"] = {**file.values.get("resources", {}), **dict(given["resources"])} or None
+    arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
+    if "executor" in arguments:
+        arguments["executor"] = file.executor(arguments["executor"])
+        if given["workers"] is None:  # without executor one worker is the default, with it what the engine has
+            arguments["workers"] = file.values.get("workers")
+    arguments["workers"] = arguments["workers"] or None
+    return arguments
 
 
 def _earlier(file: StudyFile) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Contract suites: what every journal must do, as pytest classes to subclass.
+"""What every journal must do, as pytest classes to subclass.
 
 class TestMyJournal(DurableJournalContract):
     @pytest.fixture
@@ -17,6 +17,7 @@ from bohb.core.events import (
     ConfigGiven,
     Event,
     ObservationAdded,
+    ResultLate,
     RungCut,
     SessionStarted,
     StudyCreated,
@@ -55,6 +56,7 @@ def example_events() -> list[Event]:
         TrialStarted(again),
         TrialLost(0, 2, "the runner stopped", counts=False),
         TrialFinished(0, ok, elapsed=1.5),
+        ResultLate(0, 2, ok, elapsed=1.75),
         RungCut(0, 0),
         BudgetsRaised((1.0, 3.0, 9.0, 27.0), 5),
         TrialStarted(promoted),

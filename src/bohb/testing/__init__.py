@@ -1,0 +1,19 @@
+"""Contract suites: what every journal and every executor must do, as pytest classes to subclass."""
+
+import pytest
+
+# before they are imported, so that a failing assertion shows its values
+pytest.register_assert_rewrite("bohb.testing.acts", "bohb.testing.executors", "bohb.testing.journals")
+
+from bohb.testing.executors import ElasticContract, ExecutorContract, Place  # noqa: E402
+from bohb.testing.journals import DurableJournalContract, JournalContract, example_events, numbered_events  # noqa: E402
+
+__all__ = [
+    "DurableJournalContract",
+    "ElasticContract",
+    "ExecutorContract",
+    "JournalContract",
+    "Place",
+    "example_events",
+    "numbered_events",
+]

@@ -1,0 +1,129 @@
+"""Objectives that do what a configuration asks for, and ways to watch them: always with a deadline, never by luck."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil  # type: ignore[import-untyped]
+
+from bohb.core.trial import Origin, Outcome, Trial
+from bohb.executors.base import Done, Executor, Lost, Objective
+
+PATIENCE = 60.0  # seconds after which something hangs
+T = TypeVar("T")
+
+
+def make_trial(number: int, checkpoint_dir: Path | None = None, **config: Any) -> Trial:
+    """A trial that nobody asked for."""
+    return Trial(number, config, 1.0, number, 0, 0, 7, Origin.RANDOM, checkpoint_dir=checkpoint_dir)
+
+
+def acting(ballast: bytes = b"") -> Objective:
+    """An objective that is shipped by value, so that workers need not import the tests.
+
+    ballast: makes it as large as is wanted.
+    """
+
+    class TwoArguments(Exception):
+        """Cannot be loaded again once it is pickled: its arguments are not those of its constructor."""
+
+        def __init__(self, code: int, place: str) -> None:
+            super().__init__(f"code {code} at {place}")
+
+    def tell(path: str) -> None:
+        import os
+
+        with open(f"{path}.part", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(f"{path}.part", path)
+
+    def act(trial: Trial) -> Any:
+        import ctypes
+        import sys
+        import time
+
+        match trial.config["act"]:
+            case "raise":
+                print("some words")  # noqa: T201 - what a trial prints is kept
+                raise ValueError("this is bad")
+            case "unpicklable":
+                raise TwoArguments(3, "home")
+            case "base":
+                raise BaseException("not even an Exception")
+            case "exit":
+                sys.exit(3)
+            case "segfault":
+                ctypes.string_at(0)
+            case "nothing":
+                return None
+            case "hang":
+                tell(trial.config["note"])
+                time.sleep(600)
+            case "sleep":
+                time.sleep(trial.config["seconds"])
+            case "grow":
+                kept = []
+                while True:
+                    kept.append(bytearray(b"x" * 2**24))
+                    time.sleep(0.01)
+            case "ballast":
+                return len(ballast)
+        return trial.number
+
+    return act
+
+
+def collect(executor: Executor, count: int, seconds: float = PATIENCE) -> dict[int, Outcome | Lost]:
+    """What became of the next `count` trials, by number."""
+    done: list[Done] = []
+    deadline = time.monotonic() + seconds
+    while len(done) < count:
+        left = deadline - time.monotonic()
+        assert left > 0, f"{len(done)} of {count} trials came back within {seconds} s"
+        done.extend(executor.wait(left))
+    assert len({one.trial.number for one in done}) == len(done) == count
+    return {one.trial.number: one.result for one in done}
+
+
+def run_all(executor: Executor, trials: Iterable[Trial]) -> dict[int, Outcome | Lost]:
+    """Submit them all at once, however many slots there are."""
+    submitted = list(trials)
+    for trial in submitted:
+        executor.submit(trial)
+    return collect(executor, len(submitted))
+
+
+def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
+    """The first truthy value of `condition`."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+    return value
+
+
+def noted(path: Path) -> int:
+    """The process of a trial that has begun."""
+    until(path.exists, f"a trial writes {path.name}")
+    return int(path.read_text())
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; a zombie does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def guard_of(pid: int) -> int:
+    """The process that watches a trial's process."""
+    return int(psutil.Process(pid).ppid())
+
+
+def host_of(pid: int) -> int:
+    """The engine's worker, which has started the guard."""
+    return guard_of(guard_of(pid))

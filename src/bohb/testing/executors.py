@@ -1,0 +1,197 @@
+"""What every executor must do, on the real engine, as pytest classes to subclass.
+
+class TestMyEngine(ExecutorContract):
+    @pytest.fixture
+    def place(self):
+        return MyPlace()
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from bohb.core.trial import Outcome, Status
+from bohb.errors import BohbError
+from bohb.executors.base import Executor, Lost, Objective
+from bohb.executors.engine import INLINE_BYTES, EngineBroken
+from bohb.testing.acts import acting, alive, collect, make_trial, noted, run_all, until
+
+# what an objective does, and what is said of it
+ENDS = {
+    "fine": Status.OK,
+    "raise": Status.CRASHED,
+    "unpicklable": Status.CRASHED,
+    "base": Status.CRASHED,
+    "exit": Status.CRASHED,
+    "segfault": Status.CRASHED,
+    "nothing": Status.BAD_RESULT,
+}
+
+
+class Place(Protocol):
+    """An engine with two workers, and how to make executors on it.
+
+    replaces: whether workers that die are replaced; otherwise the engine is broken then.
+    """
+
+    replaces: bool
+
+    def executor(self, objective: Objective, **options: Any) -> Executor:
+        """A new executor; options as for `minimize`, with `log_dir`."""
+        ...
+
+    def host_of(self, pid: int) -> int:
+        """What to kill so that the trial with this process loses its worker: `acts.host_of`, or `acts.guard_of`."""
+        ...
+
+    def works(self) -> bool:
+        """Whether the engine itself can still be used."""
+        ...
+
+
+Make = Callable[..., Executor]
+
+
+class ExecutorContract:
+    """What `Executor` promises. Subclasses give a fixture `place`."""
+
+    @pytest.fixture
+    def make(self, place: Place) -> Any:
+        """Makes executors, and kills those that a test has left."""
+        made: list[Executor] = []
+
+        def make(objective: Objective | None = None, **options: Any) -> Executor:
+            made.append(place.executor(objective or acting(), **options))
+            return made[-1]
+
+        yield make
+        for executor in made:
+            executor.shutdown(kill=True)
+
+    def test_whatever_an_objective_does_is_an_outcome_of_its_own_trial(self, make: Make) -> None:
+        executor = make()
+        acts = [*ENDS, "fine", "fine"]  # more than there are workers: what fails must not harm its successors
+        found = run_all(executor, [make_trial(n, act=act) for n, act in reversed(list(enumerate(acts)))])
+        for number, act in enumerate(acts):
+            outcome = found[number]
+            assert isinstance(outcome, Outcome), outcome
+            assert outcome.status is ENDS[act], outcome
+            assert outcome.loss == (number if act == "fine" else None)
+            assert outcome.started is not None
+            assert outcome.worker
+        errors = {act: getattr(found[number], "error", "") for number, act in enumerate(acts)}
+        assert errors["raise"] == "ValueError: this is bad"
+        assert errors["unpicklable"] == "TwoArguments: code 3 at home"
+        assert "SIGSEGV" in errors["segfault"]
+
+    def test_limits_of_time_and_memory_hold_and_output_is_kept(self, make: Make, tmp_path: Path) -> None:
+        # not both limits on one executor: on a busy machine growing may take longer than hanging is allowed to
+        note = tmp_path / "note"
+        hung = run_all(make(trial_seconds=1.0), [make_trial(0, act="hang", note=str(note))])
+        executor = make(trial_memory=300 * 2**20, log_dir=tmp_path / "logs")
+        found = hung | run_all(executor, [make_trial(1, act="grow"), make_trial(2, act="raise")])
+        statuses = {number: getattr(outcome, "status", outcome) for number, outcome in found.items()}
+        assert statuses == {0: Status.TIMEOUT, 1: Status.MEMORY, 2: Status.CRASHED}
+        assert not alive(noted(note))
+        assert getattr(found[2], "output", None) == "some words\n"
+        assert (tmp_path / "logs" / "2.log").read_text() == "some words\n"
+
+    def test_an_objective_of_any_size_reaches_the_workers(self, make: Make) -> None:
+        size = 4 * INLINE_BYTES
+        found = run_all(make(acting(os.urandom(size))), [make_trial(n, act="ballast") for n in range(3)])
+        assert [getattr(outcome, "loss", outcome) for outcome in found.values()] == [size] * 3
+
+    def test_a_trial_whose_process_is_killed_is_lost_and_its_neighbour_is_not(self, make: Make, tmp_path: Path) -> None:
+        executor = make()
+        executor.submit(make_trial(0, act="hang", note=str(tmp_path / "note")))
+        executor.submit(make_trial(1, act="fine"))
+        os.kill(noted(tmp_path / "note"), signal.SIGKILL)
+        found = collect(executor, 2)
+        assert isinstance(found[0], Lost)
+        assert "SIGKILL" in found[0].reason
+        assert getattr(found[1], "loss", None) == 1
+
+    def test_kill_stops_running_and_waiting_trials_and_leaves_nothing(
+        self, make: Make, place: Place, tmp_path: Path
+    ) -> None:
+        executor = make()
+        for number in range(4):  # two run, two wait
+            executor.submit(make_trial(number, act="hang", note=str(tmp_path / str(number))))
+        until(lambda: len([p for p in tmp_path.iterdir() if p.suffix == ""]) >= 2, "two trials begin")
+        began = [noted(path) for path in tmp_path.iterdir() if path.suffix == ""]
+        executor.shutdown(kill=True)
+        assert executor.wait(0) == []
+        until(lambda: not any(map(alive, began)), "the trials' processes end")
+        with pytest.raises(BohbError, match="shut down"):
+            executor.submit(make_trial(9, act="fine"))
+        assert place.works()
+        late = [path for path in tmp_path.iterdir() if not alive_or_began(path, began)]
+        assert late == [], "a trial began after the end"
+
+    def test_shutdown_lets_trials_finish_and_their_results_be_fetched(self, make: Make, place: Place) -> None:
+        executor = make()
+        for number in range(3):
+            executor.submit(make_trial(number, act="sleep", seconds=0.2))
+        executor.shutdown(kill=False)
+        executor.shutdown(kill=False)
+        assert sorted(done.trial.number for done in executor.wait(0)) == [0, 1, 2]
+        assert place.works()
+
+    def test_a_trial_whose_worker_dies_is_lost_and_the_rest_is_kept(
+        self, make: Make, place: Place, tmp_path: Path
+    ) -> None:
+        executor = make()
+        executor.submit(make_trial(0, act="hang", note=str(tmp_path / "note")))
+        running = noted(tmp_path / "note")
+        (tmp_path / "note").unlink()
+        os.kill(place.host_of(running), signal.SIGKILL)
+        [lost] = collect(executor, 1).values()
+        assert isinstance(lost, Lost), lost
+        until(lambda: not alive(running), "the trial ends with its worker")
+        executor.submit(make_trial(1, act="fine"))
+        if place.replaces:
+            assert getattr(collect(executor, 1)[1], "loss", None) == 1
+        else:
+            with pytest.raises(EngineBroken, match="takes no more tasks"):
+                executor.wait(None)
+
+
+def alive_or_began(path: Path, began: list[int]) -> bool:
+    """Whether a note is of a trial that had begun in time."""
+    return path.suffix == ".part" or noted(path) in began
+
+
+class ElasticPlace(Place, Protocol):
+    """An engine whose workers come and go."""
+
+    def add(self) -> None:
+        """Start one more worker."""
+        ...
+
+    def remove(self) -> None:
+        """Take one worker away, in an orderly manner."""
+        ...
+
+
+class ElasticContract(ExecutorContract):
+    """What an executor on an engine with a changing number of workers promises besides."""
+
+    def test_slots_follow_the_workers_and_trials_go_on(self, make: Make, place: ElasticPlace) -> None:
+        executor = make()
+        before = executor.slots
+        place.add()
+        until(lambda: executor.slots == before + 1, "the new worker is noticed")
+        for number in range(6):
+            executor.submit(make_trial(number, act="sleep", seconds=0.3))
+        place.remove()
+        until(lambda: executor.slots == before, "its going is noticed")
+        found = collect(executor, 6)
+        assert set(found) == set(range(6))
+        again = [make_trial(n, act="fine") for n, result in found.items() if isinstance(result, Lost)]
+        assert all(isinstance(result, Outcome) for result in run_all(executor, again).values())

@@ -1,0 +1,49 @@
+"""Real engines with two workers, for the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+from bohb.executors.base import Executor, Objective
+from bohb.executors.choose import choose_executor
+from bohb.executors.engine import TaskOptions
+from bohb.testing.acts import guard_of, host_of
+
+
+def on(where: Any, objective: Objective, workers: int | None = None, **options: Any) -> Executor:
+    """An executor on an engine, as `minimize` would make it."""
+    return choose_executor(objective, where, workers, TaskOptions(**options))
+
+
+class LocalPlace:
+    """No engine at all: our own worker processes."""
+
+    replaces = True
+
+    def executor(self, objective: Objective, **options: Any) -> Executor:
+        return on(None, objective, 2, **options)
+
+    def host_of(self, pid: int) -> int:
+        return guard_of(pid)  # above the guard is the runner itself
+
+    def works(self) -> bool:
+        return True
+
+
+class PoolPlace:
+    """A pool of concurrent.futures; a fresh one when a test has broken it."""
+
+    def __init__(self, make: Callable[[], futures.Executor], replaces: bool = False) -> None:
+        self.replaces = replaces
+        self.pool = make()
+
+    def executor(self, objective: Objective, **options: Any) -> Executor:
+        return on(self.pool, objective, **options)
+
+    def host_of(self, pid: int) -> int:
+        return guard_of(pid) if isinstance(self.pool, futures.ThreadPoolExecutor) else host_of(pid)
+
+    def works(self) -> bool:
+        return self.pool.submit(abs, -3).result(timeout=30) == 3

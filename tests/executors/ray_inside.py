@@ -1,0 +1,98 @@
+"""The executor contract on a real Ray cluster; `test_ray.py` runs this where there is no network but loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from bohb.errors import InvalidArgument
+from bohb.executors.base import Executor, Objective
+from bohb.executors.resources import Resources
+from bohb.testing import ElasticContract
+from bohb.testing.acts import acting, host_of, make_trial, run_all
+from tests.executors.places import on
+from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
+
+pytestmark = pytest.mark.filterwarnings("default")  # of Ray's own
+
+
+class RayPlace:
+    """A head node with two CPUs, and further nodes with one each."""
+
+    replaces = True
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        self.nodes: list[Any] = []
+        os.environ["RAY_ADDRESS"] = self.cluster.address
+        self.join()
+
+    def join(self) -> None:
+        if not ray.is_initialized():
+            ray.init("auto", log_to_driver=False)
+
+    def add(self) -> None:
+        self.nodes.append(self.cluster.add_node(num_cpus=1, num_gpus=1, resources={"licence": 1}))
+
+    def remove(self) -> None:
+        self.cluster.remove_node(self.nodes.pop())
+
+    def executor(self, objective: Objective, **options: Any) -> Executor:
+        self.join()
+        return on("ray://auto", objective, **options)
+
+    def host_of(self, pid: int) -> int:
+        return host_of(pid)
+
+    def works(self) -> bool:
+        return bool(ray.get(ray.remote(lambda: 3).remote(), timeout=60) == 3)
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[RayPlace]:
+    place = RayPlace()
+    yield place
+    ray.shutdown()
+    place.cluster.shutdown()
+
+
+class TestRay(ElasticContract):
+    @pytest.fixture
+    def place(self, place: RayPlace) -> RayPlace:
+        return place
+
+
+def test_a_study_survives_the_death_of_a_ray_worker_and_leaves_the_cluster(place: RayPlace, tmp_path: Path) -> None:
+    ray.shutdown()
+    killer = kill_in_the_middle(tmp_path, host_of)
+    study = run_study("ray://auto", tmp_path)
+    killer.join()
+    assert_whole(study)
+    assert not ray.is_initialized()
+
+
+def test_resources_are_handed_to_rays_scheduler(place: RayPlace) -> None:
+    place.join()
+    with pytest.raises(InvalidArgument, match=r"licence=1 for each trial, but its cluster has 0"):
+        place.executor(acting(), resources=Resources(others={"licence": 1}))
+    place.add()
+    executor = place.executor(seen_devices, resources=Resources(gpu=1, cpu=1, others={"licence": 1}))
+    assert executor.slots == 1
+    found = run_all(executor, [make_trial(n) for n in range(3)])
+    executor.shutdown(kill=True)
+    place.remove()
+    assert [getattr(outcome, "info", outcome) for outcome in found.values()] == [{"devices": "0", "threads": "1"}] * 3
+
+
+def seen_devices(trial: Any) -> dict[str, Any]:
+    return {
+        "loss": 0.0,
+        "devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+    }

@@ -1,0 +1,142 @@
+"""The executor contract on a real Dask scheduler with worker processes, and what is Dask's own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import psutil  # type: ignore[import-untyped]
+import pytest
+from distributed import Client
+
+from bohb.errors import InvalidArgument
+from bohb.executors.base import Executor, Lost, Objective
+from bohb.executors.engine import EngineBroken
+from bohb.executors.resources import Resources
+from bohb.testing import ElasticContract
+from bohb.testing.acts import acting, alive, collect, host_of, make_trial, noted, until
+from tests.executors.places import on
+from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
+
+
+class Cluster:
+    """A scheduler and workers under nannies, each a process of its own on loopback."""
+
+    replaces = True
+
+    def __init__(self, directory: Path, *arguments: str, workers: int = 2, threads: int = 1) -> None:
+        self._directory, self._arguments, self._threads = directory, arguments, threads
+        self._file = directory / "scheduler.json"
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
+        until(self._file.exists, "the scheduler starts")
+        self.workers: list[subprocess.Popen[bytes]] = []
+        for _ in range(workers):
+            self.add()
+        self.client = Client(scheduler_file=str(self._file), set_as_default=False)
+        self.client.wait_for_workers(workers, timeout=60)
+
+    @property
+    def address(self) -> str:
+        return f"dask://{self._file}"
+
+    def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "distributed.cli.dask_" + ("scheduler" if what == "scheduler" else "worker")]
+        log = (self._directory / f"{what}.log").open("ab")
+        with log:
+            return subprocess.Popen(
+                [*command, "--scheduler-file", str(self._file), *arguments], stdout=log, stderr=log, cwd=self._directory
+            )
+
+    def add(self) -> None:
+        common = ("--nthreads", str(self._threads), "--host", "127.0.0.1", "--no-dashboard", "--memory-limit", "0")
+        self.workers.append(self._start("worker", *common, *self._arguments))
+
+    def remove(self) -> None:
+        worker = self.workers.pop()
+        worker.send_signal(signal.SIGINT)
+        worker.wait(30)
+
+    def executor(self, objective: Objective, **options: Any) -> Executor:
+        return on(self.client, objective, **options)
+
+    def host_of(self, pid: int) -> int:
+        return host_of(pid)
+
+    def works(self) -> bool:
+        return bool(self.client.submit(abs, -3, pure=False).result(timeout=30) == 3)
+
+    def close(self) -> None:
+        self.client.close(timeout=5)
+        for process in (*self.workers, self.scheduler):
+            process.send_signal(signal.SIGINT)
+        for process in (*self.workers, self.scheduler):
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("dask"))
+    yield cluster
+    cluster.close()
+
+
+class TestDask(ElasticContract):
+    @pytest.fixture
+    def place(self, cluster: Cluster) -> Cluster:
+        cluster.client.wait_for_workers(2, timeout=60)
+        return cluster
+
+
+def test_a_study_survives_the_death_of_a_dask_nanny(cluster: Cluster, tmp_path: Path) -> None:
+    """The contract kills a worker, which its nanny replaces; a nanny takes its worker along, and nobody replaces it."""
+    killer = kill_in_the_middle(tmp_path, lambda pid: int(psutil.Process(host_of(pid)).ppid()))
+    study = run_study(cluster.address, tmp_path)
+    killer.join()
+    assert_whole(study)
+
+
+def test_resources_must_be_declared_by_some_worker(cluster: Cluster) -> None:
+    with pytest.raises(InvalidArgument, match=r"GPU=1, but none of its \d+ workers declares GPU"):
+        cluster.executor(acting(), resources=Resources(gpu=1))
+
+
+def test_an_address_without_a_scheduler_is_refused() -> None:
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "0.3s"}),
+        pytest.raises(InvalidArgument, match=r"dask://127\.0\.0\.1:1' cannot be reached"),
+    ):
+        on("dask://127.0.0.1:1", acting())
+
+
+def test_trials_need_what_the_resources_say_and_a_lost_scheduler_is_an_error(tmp_path: Path) -> None:
+    """One test, for starting a cluster takes seconds."""
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        cluster = Cluster(tmp_path, "--resources", "GPU=2 LICENCE=1", workers=1, threads=4)
+        try:
+            one = cluster.executor(acting(), resources=Resources(gpu=1))
+            assert one.slots == 2
+            one.shutdown(kill=True)
+            executor = cluster.executor(acting(), resources=Resources(gpu=1, others={"LICENCE": 1}))
+            assert executor.slots == 1
+            executor.submit(make_trial(0, act="fine"))
+            executor.submit(make_trial(1, act="hang", note=str(tmp_path / "note")))
+            assert getattr(collect(executor, 1)[0], "loss", None) == 0
+            running = noted(tmp_path / "note")
+            cluster.scheduler.kill()
+            assert isinstance(collect(executor, 1)[1], Lost)
+            executor.submit(make_trial(2, act="fine"))
+            with pytest.raises(EngineBroken, match="lost its scheduler"):
+                executor.wait(None)
+            executor.shutdown(kill=True)
+        finally:
+            cluster.close()
+        until(lambda: not alive(running), "the trial ends with its worker")
