@@ -16,10 +16,10 @@ from bohb.core.brackets import geometric_budgets, hyperband
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def output_of(name: str, directory: Path) -> str:
+def output_of(name: str, directory: Path, *arguments: str) -> str:
     """What an example prints when it is run as a script, from wherever."""
     ran = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -74,3 +74,7 @@ def test_a_continued_training_equals_one_that_was_trained_through(tmp_path: Path
     assert match[1] == match[2]
     assert int(match[1]) > 10
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_on_a_cluster_runs_here_as_well(tmp_path: Path) -> None:
+    assert "best loss" in output_of("slurm_study.py", tmp_path, str(tmp_path / "jobs"), "--trials", "4")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bohb.core.history import History, Result
     from bohb.core.plan import Plan
     from bohb.core.settings import HPBANDSTER, PAPER, Settings
+    from bohb.core.situation import Sampler, Situation
     from bohb.core.space import Space
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer import BOHB
@@ -34,7 +35,9 @@ __all__ = [
     "Plan",
     "Replay",
     "Result",
+    "Sampler",
     "Settings",
+    "Situation",
     "Space",
     "Status",
     "Study",
@@ -49,6 +52,7 @@ _HOMES = {
     "core.history": ("History", "Result"),
     "core.plan": ("Plan",),
     "core.settings": ("HPBANDSTER", "PAPER", "Settings"),
+    "core.situation": ("Sampler", "Situation"),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer": ("BOHB",),

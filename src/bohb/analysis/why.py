@@ -127,6 +127,8 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
     match first.origin:
         case Origin.GIVEN:
             yield f"{subject} was given by the user."
+        case Origin.MODEL if "sampler" in reason:
+            yield f"{subject} was proposed by the sampler {reason['sampler']!r}."
         case Origin.MODEL:
             log_ratio = reason.get("log_ratio", 0.0)
             yield (
@@ -158,6 +160,8 @@ def _random_why(history: History, why: str) -> str:
             return f", because there was no model yet: it takes {needed} results on one budget"
         case "no candidate allowed":
             return ", because every candidate of the model was forbidden or had been evaluated before"
+        case "sampler declined":
+            return ", because the sampler left the choice to the prior"
         case "few left":
             return " from the few configurations that were left on this budget"
         case _:

@@ -1,0 +1,20 @@
+"""Results of another tool as a history that `warm_start=` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bohb.core.events import ObservationAdded, StudyCreated
+from bohb.core.history import History
+from bohb.core.settings import PAPER
+from bohb.core.space import Space
+from bohb.errors import InvalidArgument
+
+
+def earlier(space: Space, observations: Sequence[ObservationAdded]) -> History:
+    """The history of a study that has these observations and no trial."""
+    if not observations:
+        raise InvalidArgument("there is no result to start from; leave warm_start out")
+    budgets = tuple(sorted({event.budget for event in observations}))
+    created = StudyCreated(space.to_json(), budgets, 3, 0, PAPER.to_json())
+    return History(space).extend([created, *observations])

@@ -1,0 +1,167 @@
+"""MLflow: one run per study, and nested in it one run per finished trial."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bohb.core.history import History
+from bohb.integrations.listening import Finished, TrackerUnavailable, beside, require, study_key
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric, Run
+
+_KEY, _TRIAL = "bohb.study", "bohb.trial"
+_BATCH = 100  # parameters or metrics per request; MLflow takes no more parameters at once
+
+
+def track(
+    journal: str | Path,
+    study: str = "study",
+    *,
+    uri: str | None = None,
+    experiment: str | None = None,
+    wait_seconds: float = 30.0,
+) -> AbstractContextManager[None]:
+    """Hand the trials of a study on to MLflow while the block runs, from a process of its own.
+
+    journal, study: as given to `minimize`.
+    uri: the tracking URI, such as "sqlite:///mlflow.db" or "http://server:5000"; MLflow's own default unless given.
+    experiment: the experiment's name; the study's unless given.
+    wait_seconds: how long the end of the block waits for what is still to be handed on.
+    """
+    _require()
+    options = [*(["--to", uri] if uri else []), *(["--name", experiment] if experiment else [])]
+    return beside("mlflow", journal, study, options, wait_seconds)
+
+
+class MlflowTracker:
+    """Writes trials as runs with the configuration as parameters, and loss, budget, cost and curve as metrics.
+
+    A failed trial is a failed run with its error as a tag. The study's own run has the incumbents' losses as a metric.
+    """
+
+    def __init__(self, uri: str | None = None, experiment: str | None = None) -> None:
+        _require()
+        self._uri, self._experiment = uri, experiment
+        self._client: Any = None
+        self._begun: dict[int, str] = {}  # runs of trials that were begun but not ended, by an earlier listener
+
+    def open(self, study: str, history: History) -> set[int]:
+        """Find the study's run, or create it, and the trials it has."""
+        from mlflow import MlflowClient
+
+        self._key = study_key(history)
+        with _explained(self._uri):
+            self._client = MlflowClient(tracking_uri=self._uri)
+            name = self._experiment or study
+            known = self._client.get_experiment_by_name(name)
+            self._experiment_id = self._client.create_experiment(name) if known is None else known.experiment_id
+            runs = list(self._runs())
+            parents = [run for run in runs if _TRIAL not in run.data.tags]
+            if parents:
+                self._parent = parents[0].info.run_id
+                self._client.update_run(self._parent, status="RUNNING")
+            else:
+                tags = {_KEY: self._key, "bohb.version": history.created.version if history.created else ""}
+                self._parent = self._client.create_run(self._experiment_id, run_name=study, tags=tags).info.run_id
+        trials = {int(run.data.tags[_TRIAL]): run for run in runs if _TRIAL in run.data.tags}
+        self._begun = {n: run.info.run_id for n, run in trials.items() if run.info.status == "RUNNING"}
+        return set(trials) - set(self._begun)
+
+    def write(self, finished: Finished) -> None:
+        """A run of its own; it is ended last, so that one that is not ended is known to be incomplete."""
+        from mlflow.entities import Metric, Param
+
+        trial, outcome = finished.trial, finished.outcome
+        started, ended = _milliseconds(outcome.started), _milliseconds(outcome.finished)
+        with _explained(self._uri):
+            run_id = self._begun.get(trial.number)
+            if run_id is None:
+                run = self._client.create_run(
+                    self._experiment_id, started, _tags(finished, self._key, self._parent), f"trial {trial.number}"
+                )
+                run_id = self._begun[trial.number] = run.info.run_id
+            params = [Param(name, str(value)[:6000]) for name, value in trial.config.items()]
+            for part in _parts(params):
+                self._client.log_batch(run_id, params=part)
+            for metrics in _parts(_metrics(finished, ended)):
+                self._client.log_batch(run_id, metrics=metrics)
+            if finished.improves:
+                best = Metric("incumbent_loss", outcome.ranking_loss, ended, finished.order)
+                self._client.log_batch(self._parent, metrics=[best])
+            self._client.set_terminated(run_id, "FINISHED" if outcome.ok else "FAILED", ended)
+        del self._begun[trial.number]
+
+    def close(self) -> None:
+        """End the study's run, until it is taken up again."""
+        with _explained(self._uri):
+            self._client.set_terminated(self._parent)
+
+    def _runs(self) -> Iterator[Run]:
+        token = None
+        while True:
+            page = self._client.search_runs(
+                [self._experiment_id], f"tags.`{_KEY}` = '{self._key}'", max_results=1000, page_token=token
+            )
+            yield from page
+            token = page.token
+            if not token:
+                return
+
+
+def _require() -> None:
+    require("mlflow", "mlflow")
+    require("alembic", "mlflow")  # for a store of its own; mlflow-skinny does not bring it
+
+
+def _tags(finished: Finished, key: str, parent: str) -> dict[str, str]:
+    trial = finished.trial
+    tags = {
+        _KEY: key,
+        _TRIAL: str(trial.number),
+        "bohb.config": str(trial.config_id),
+        "bohb.bracket": str(trial.bracket),
+        "bohb.rung": str(trial.rung),
+        "bohb.origin": trial.origin.value,
+        "bohb.status": finished.outcome.status.value,
+        "mlflow.parentRunId": parent,
+    }
+    return tags if finished.outcome.error is None else {**tags, "bohb.error": finished.outcome.error[:5000]}
+
+
+def _metrics(finished: Finished, time_: int) -> list[Metric]:
+    from mlflow.entities import Metric
+
+    outcome = finished.outcome
+    values = {"budget": finished.trial.budget, "loss": outcome.loss, "cost": outcome.cost}
+    numbers = {name: v for name, v in outcome.info.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    found = [Metric(name, float(v), time_, 0) for name, v in {**numbers, **values}.items() if v is not None]
+    # MLflow's steps are whole numbers, so a point of the curve has its place in it.
+    return found + [Metric("curve", loss, time_, i) for i, (_, loss) in enumerate(outcome.curve) if math.isfinite(loss)]
+
+
+def _parts(items: list[Any]) -> list[list[Any]]:
+    return [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
+
+
+def _milliseconds(seconds: float | None) -> int:
+    return round(1000 * (time.time() if seconds is None else seconds))
+
+
+@contextmanager
+def _explained(uri: str | None) -> Iterator[None]:
+    """Turn MLflow's errors into ours: whatever it is, the study goes on and the listener tries again."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        where = "MLflow" if uri is None else f"MLflow at {uri}"
+        raise TrackerUnavailable(f"{where} cannot be written ({first[:200]})") from error

@@ -1,0 +1,93 @@
+"""Coming from Optuna: the trials of a study as a warm start."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bohb.core.events import ObservationAdded
+from bohb.core.history import History
+from bohb.core.space import Space
+from bohb.errors import InvalidArgument, InvalidConfiguration, MissingExtra
+from bohb.integrations.earlier import earlier
+
+try:
+    from optuna.study import StudyDirection
+    from optuna.trial import TrialState
+except ImportError as error:
+    raise MissingExtra('Optuna is not installed; pip install "bohb[optuna]"') from error
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+    from optuna import Study
+    from optuna.trial import FrozenTrial
+
+
+def one_more(step: int) -> float:
+    """The budget of a step that is counted from 0: in epoch 0, one epoch has been spent."""
+    return step + 1
+
+
+def observations(
+    study: Study,
+    space: Space | ConfigurationSpace | Mapping[str, Any],
+    budgets: Sequence[float],
+    budget_of_step: Callable[[int], float] = one_more,
+) -> History:
+    """The trials of an Optuna study, for `warm_start=`.
+
+    study: with one objective; values that were maximised are negated.
+    space: the new study's. Every trial must have its parameters and no others, with values that belong to it.
+    budgets: the new study's. The value of a complete trial counts on the largest; what it, or a pruned trial, reported
+        on the way counts on the smaller ones it reached.
+    budget_of_step: the budget that had been spent when `trial.report(value, step)` was called.
+
+    Failed trials are failures on the largest budget. Running and waiting trials are left out, and so are failed ones
+    that had not suggested all their parameters.
+    """
+    compiled = space if isinstance(space, Space) else Space(space)
+    if len(study.directions) != 1:
+        raise InvalidArgument(f"the study has {len(study.directions)} objectives; a warm start needs exactly one")
+    if not budgets or any(b <= a for a, b in itertools.pairwise(budgets)):
+        raise InvalidArgument(f"budgets={budgets!r} must be increasing numbers, such as [1, 3, 9]")
+    sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+    found: list[ObservationAdded] = []
+    for trial in study.get_trials(deepcopy=False):
+        if not trial.state.is_finished() or not _fits(compiled, trial):
+            continue
+        for budget, value in _values(trial, [float(b) for b in budgets], budget_of_step):
+            loss = sign * value if value is not None and math.isfinite(value) else None
+            source = f"Optuna trial {trial.number}"
+            found.append(ObservationAdded(len(found), dict(trial.params), budget, loss, source))
+    return earlier(compiled, found)
+
+
+def _fits(space: Space, trial: FrozenTrial) -> bool:
+    """Whether a trial has a configuration of the space; only a failed one may lack it."""
+    try:
+        space.encode(trial.params)
+    except InvalidConfiguration as error:
+        if trial.state == TrialState.FAIL:
+            return False
+        raise InvalidConfiguration(
+            f"Optuna trial {trial.number}: {error}; give the space that its parameters came from"
+        ) from error
+    return True
+
+
+def _values(
+    trial: FrozenTrial, budgets: Sequence[float], budget_of_step: Callable[[int], float]
+) -> Iterator[tuple[float, float | None]]:
+    """What a trial says about each budget."""
+    reported = {float(budget_of_step(step)): value for step, value in trial.intermediate_values.items()}
+    last = budgets[-1]
+    for budget, value in reported.items():
+        known = next((b for b in budgets if math.isclose(b, budget, rel_tol=1e-6)), None)
+        if known is not None and (known < last or trial.state == TrialState.PRUNED):
+            yield known, value
+    if trial.state == TrialState.COMPLETE:
+        yield last, trial.value
+    elif trial.state == TrialState.FAIL:
+        yield last, None

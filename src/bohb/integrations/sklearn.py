@@ -1,0 +1,313 @@
+"""BOHBSearchCV: BOHB where scikit-learn has GridSearchCV, RandomizedSearchCV and HalvingRandomSearchCV."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import groupby
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from bohb.core.space import Space
+from bohb.core.trial import Outcome, Trial, with_times
+from bohb.errors import InvalidArgument, MissingExtra
+from bohb.integrations.sklearn_folds import Folds
+from bohb.integrations.sklearn_rows import (
+    Fit,
+    batched,
+    fits_of,
+    leading_metric,
+    measured,
+    outcome_of_failure,
+    outcome_of_fits,
+)
+from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.optimizer import BOHB
+from bohb.stopping import Limits, reason_to_stop
+from bohb.study import Study
+
+try:
+    from sklearn.base import is_classifier
+    from sklearn.exceptions import FitFailedWarning
+    from sklearn.model_selection import check_cv
+    from sklearn.model_selection._search import BaseSearchCV
+    from sklearn.utils import check_random_state, get_tags
+    from sklearn.utils._param_validation import Interval, StrOptions
+    from sklearn.utils.validation import _num_samples
+
+    from bohb.integrations.sklearn_checks import digest, labels_of, largest, smallest, text
+except ImportError as error:
+    raise MissingExtra('BOHBSearchCV needs scikit-learn; install it with: pip install "bohb[sklearn]"') from error
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+__all__ = ["BOHBSearchCV"]
+
+
+class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
+    """Hyperparameter search with cross-validation by BOHB.
+
+    It has the methods and fitted attributes of scikit-learn's own searches. `cv_results_` has one row per trial, with
+    the columns `trial`, `bracket`, `rung` and `n_resources` besides the usual ones. Among the rows of the largest
+    `n_resources`, `best_index_` is that of the best score. `study_` is the whole study, as `bohb.minimize` returns it.
+
+    estimator: an estimator or pipeline; it needs a `score` method, unless `scoring` is given.
+    space: a ConfigSpace, or a dict such as {"alpha": (1e-6, 1.0, "log"), "activation": ["relu", "tanh"]}.
+    resource: what budgets count: "n_samples", or an integer parameter such as "n_estimators" or "clf__max_iter".
+    min_resource, max_resource: the smallest and the largest budget. "auto" for the largest is all samples, or the value
+        that the estimator has; for the smallest, the largest divided by eta three times, and with "n_samples" at least
+        two per split and class.
+    eta: a rung keeps the best 1/eta of its configurations.
+    max_brackets, max_trials, max_cost, max_seconds: when to stop, checked before each batch. The cost is counted in
+        evaluations with `max_resource`; fits are never continued, so each counts in full. Without a limit, one
+        round of Hyperband's brackets is run.
+    batch_size: trials that are decided on together, and run side by side if n_jobs allows. The result depends on it,
+        but not on n_jobs.
+    scoring, refit, cv, n_jobs, verbose, error_score, return_train_score: as for `RandomizedSearchCV`. With several
+        metrics, the one that `refit` names leads the search; if it names none, the first does.
+    random_state: decides all configurations and which samples are used; the estimator has its own.
+    journal: a file such as "search.db" that keeps every trial. A search with the same data, estimator, splits and
+        scoring goes on in it; any other one gets a study of its own there.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **{name: rule for name, rule in BaseSearchCV._parameter_constraints.items() if name != "pre_dispatch"},
+        "space": "no_validation",  # the study itself does, with better messages
+        "resource": [str],
+        "min_resource": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "max_resource": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
+        "eta": [Interval(Real, 1, None, closed="neither")],
+        "max_brackets": [Interval(Integral, 1, None, closed="left"), None],
+        "max_trials": [Interval(Integral, 1, None, closed="left"), None],
+        "max_cost": [Interval(Real, 0, None, closed="neither"), None],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "journal": "no_validation",
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Space | ConfigurationSpace | Mapping[str, Any],
+        *,
+        resource: str = "n_samples",
+        min_resource: float | str = "auto",
+        max_resource: int | str = "auto",
+        eta: float = 3,
+        max_brackets: int | None = None,
+        max_trials: int | None = None,
+        max_cost: float | None = None,
+        max_seconds: float | None = None,
+        batch_size: int = 4,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: bool | str | Callable[[dict[str, Any]], int] = True,
+        cv: Any = None,
+        verbose: int = 0,
+        error_score: float | str = np.nan,
+        return_train_score: bool = False,
+        random_state: Any = None,
+        journal: str | Path | Journal | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.space = space
+        self.resource = resource
+        self.min_resource = min_resource
+        self.max_resource = max_resource
+        self.eta = eta
+        self.max_brackets = max_brackets
+        self.max_trials = max_trials
+        self.max_cost = max_cost
+        self.max_seconds = max_seconds
+        self.batch_size = batch_size
+        self.random_state = random_state
+        self.journal = journal
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> BOHBSearchCV:
+        """Search, then fit the best configuration on all the data, unless `refit` is False.
+
+        X, y: the data.
+        params: passed on to the estimator, the scorers and the splitter, as scikit-learn routes them.
+        """
+        self._data = X, y, params
+        try:
+            super().fit(X, y, **params)
+        finally:  # nothing but scikit-learn's attributes and the study outlives the call
+            for name in ("_data", "_folds", "_labels", "_n_rows", "_smallest", "_digest", "_fits", "_table"):
+                self.__dict__.pop(name, None)
+        return self
+
+    def _prepare(self) -> None:
+        """All that the search has to know of its data."""
+        X, y, params = self._data
+        splitter = getattr(self, "_checked_cv_orig", None)  # scikit-learn 1.6 does not keep it
+        if splitter is None:
+            splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        self._folds = Folds(list(splitter.split(X, y, **self._get_routed_params_for_fit(params).splitter.split)))
+        self._n_rows = _num_samples(X)
+        self._labels = labels_of(self.estimator, y)
+        self.max_resource_ = largest(self.estimator, self.resource, self.max_resource, self._n_rows)
+        self._smallest = smallest(self.min_resource, self.max_resource_, self.eta)
+        if self.resource == "n_samples" and self.min_resource == "auto":
+            # As HalvingRandomSearchCV has it: two of each class for each split.
+            classes = 1 if self._labels is None else int(self._labels.max()) + 1
+            self._smallest = min(max(self._smallest, 2.0 * classes * len(self._folds.folds)), self.max_resource_)
+        if self.journal is not None:
+            fitted_on = (self.estimator, X, y, params, self._folds.folds, self.resource)
+            self._digest = digest(*fitted_on, text(self.scoring))
+
+    def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
+        """Ask, evaluate, tell; called by scikit-learn's `fit`."""
+        self._prepare()
+        with ExitStack() as stack:
+            optimizer = self._optimizer(stack)
+            limits = Limits(max_trials=self.max_trials, max_seconds=self.max_seconds, max_reported_cost=self.max_cost)
+            if not limits.bounded and self.max_brackets is None:
+                optimizer.max_brackets = len(optimizer.history.round)
+            optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
+            self.min_resource_ = int(optimizer.history.budgets[0])
+            self._table: dict[str, Any] = {}
+            self._fits: list[Fit] = []
+            seed = optimizer.history.created.seed if optimizer.history.created is not None else 0
+
+            def evaluate(trials: Sequence[Trial]) -> list[Outcome]:
+                return self._evaluate(seed, trials, evaluate_candidates)
+
+            def stop() -> str | None:
+                return reason_to_stop(limits, optimizer.history, optimizer.seconds)
+
+            while trials := optimizer.ask_many(self.batch_size, enough=lambda: stop() is not None):
+                optimizer.tell_many(zip(trials, evaluate(trials), strict=True))
+            self.study_ = Study(optimizer.history, stop() or "no trial is left to run")
+        rows = [(trial, outcome) for trial, outcome in self.study_.trials if outcome is not None]
+        scored = [trial for trial, outcome in rows if measured(outcome)]
+        if not rows:
+            raise InvalidArgument(f"max_seconds={self.max_seconds!r} is over before the first trial; raise it")
+        if not scored:
+            raise ValueError(rows[-1][1].traceback)  # scikit-learn's own words: all fits failed
+        if not self._fits:  # all is known from the journal, but scikit-learn needs to see one evaluation
+            evaluate([self.study_.incumbent.trial if self.study_.incumbent is not None else scored[0]])
+        self._fill_table(rows)
+
+    def _optimizer(self, stack: ExitStack) -> BOHB:
+        """The study, new or from the journal."""
+        space = self.space if isinstance(self.space, Space) else Space(self.space)
+        if self.resource in space.names:
+            raise InvalidArgument(f"resource={self.resource!r} must not be one of the hyperparameters of the space")
+        journal = None
+        if self.journal is not None:
+            journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{self._digest}")
+            if isinstance(journal, SqlJournal) and journal is not self.journal:
+                stack.enter_context(journal)
+        seed = None
+        if journal is None or self.random_state is not None:  # a stored study keeps its seed
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return BOHB(
+            space,
+            min_budget=self._smallest,
+            max_budget=self.max_resource_,
+            eta=self.eta,
+            integer_budgets=True,
+            seed=seed,
+            max_brackets=self.max_brackets,
+            journal=journal,
+        )
+
+    def _evaluate(self, seed: int, trials: Sequence[Trial], evaluate_candidates: Callable[..., Any]) -> list[Outcome]:
+        """Cross-validate trials, those on the same rows together."""
+        outcomes: list[Outcome] = []
+        for fraction, same in groupby(trials, key=self._fraction):
+            group = list(same)
+            folds = self._folds.subset(seed, fraction, self._labels)
+            started = time.time()
+            try:
+                evaluate_candidates([self._params(trial) for trial in group], folds)
+            except ValueError as error:
+                if "fits failed" not in str(error):  # scikit-learn says this if none of a whole batch succeeds
+                    raise
+                warnings.warn(f"{error}\nTheir scores are set to {self.error_score}.", FitFailedWarning, stacklevel=2)
+                ended = [outcome_of_failure(str(error))] * len(group)
+            else:
+                n = len(folds.folds)
+                fits = self._fits[-len(group) * n :]
+                ended = [outcome_of_fits(part, self._leading(part)) for part in batched(fits, n)]
+            stamped = [with_times(outcome, started, time.time()) for outcome in ended]
+            costs = [trial.budget / float(self.max_resource_) for trial in group]
+            outcomes += [replace(outcome, cost=cost) for outcome, cost in zip(stamped, costs, strict=True)]
+        return outcomes
+
+    def _fraction(self, trial: Trial) -> float:
+        return trial.budget / self._n_rows if self.resource == "n_samples" else 1.0
+
+    def _params(self, trial: Trial) -> dict[str, Any]:
+        budget = {} if self.resource == "n_samples" else {self.resource: int(trial.budget)}
+        return {**trial.config, **budget}
+
+    def _leading(self, fits: Sequence[Fit]) -> str | None:
+        scores = fits[0]["test_scores"]
+        if isinstance(scores, Mapping):
+            self._check_refit_for_multimetric(scores)
+        return leading_metric(self.refit, scores)
+
+    def _format_results(
+        self,
+        candidate_params: Sequence[dict[str, Any]],  # noqa: ARG002 - scikit-learn's signature
+        n_splits: int,  # noqa: ARG002
+        out: list[Fit],
+        more_results: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Called by scikit-learn after each batch: note the fits so far; the table is filled in the end."""
+        self._fits = out
+        return self._table
+
+    def _fill_table(self, rows: Sequence[tuple[Trial, Outcome]]) -> None:
+        """cv_results_, from the study alone, so that it makes no difference which trials ran today."""
+        error_score = np.nan if isinstance(self.error_score, str) else self.error_score
+        trials = [trial for trial, _ in rows]
+        columns = {
+            "trial": [trial.number for trial in trials],
+            "bracket": [trial.bracket for trial in trials],
+            "rung": [trial.rung for trial in trials],
+            "n_resources": [int(trial.budget) for trial in trials],
+        }
+        params = [self._params(trial) for trial in trials]
+        n_splits = len(self._folds.folds)
+        fits = fits_of(rows, n_splits, error_score)
+        self._table.update(super()._format_results(params, n_splits, fits, columns))
+
+    @staticmethod
+    def _select_best_index(refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
+        """The incumbent's row: the largest budget counts first, then the highest score."""
+        if callable(refit):
+            return int(BaseSearchCV._select_best_index(refit, refit_metric, results))
+        scores, resources = results[f"mean_test_{refit_metric}"], results["n_resources"]
+        known = np.flatnonzero(np.isfinite(scores))
+        if len(known) == 0:
+            return 0
+        full = known[resources[known] == resources[known].max()]
+        return int(full[np.argmax(scores[full])])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = get_tags(self.estimator).target_tags.multi_output
+        tags.array_api_support = False
+        return tags

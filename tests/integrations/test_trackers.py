@@ -1,0 +1,310 @@
+"""Trackers read the journal: each finished trial arrives once, and a tracker that is down disturbs nothing."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bohb
+from bohb.errors import InvalidArgument, JournalError, MissingExtra
+from bohb.integrations import listening, mlflow, tensorboard, wandb
+from bohb.integrations.listening import Listener, Tracker, TrackerUnavailable, follow
+from bohb.integrations.mlflow import MlflowTracker
+from bohb.integrations.tensorboard import TensorboardTracker
+from bohb.integrations.wandb import WandbTracker
+from bohb.journal import MemoryJournal, open_journal
+from bohb.testing.acts import alive, until
+from tests.cli.running import answer, call, complaint
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*noload.*:DeprecationWarning"),  # MLflow with SQLAlchemy 2.1
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # MLflow leaves its connections to the end of the process
+]
+SPACE = {"x": (0.0, 1.0), "c": ["a", "b"]}
+
+
+def objective(trial: bohb.Trial) -> dict[str, Any]:
+    for step in (1, 2):
+        trial.report(step, 1 / step)
+    if trial.number == 3:
+        raise ValueError("boom")
+    return {"loss": trial.config["x"] + 1 / trial.budget, "info": {"accuracy": 0.5, "note": "text"}, "cost": 2.0}
+
+
+def study(journal: Any, max_trials: int = 13, seed: int = 1) -> bohb.Study:
+    return bohb.minimize(
+        objective, SPACE, min_budget=1, max_budget=9, seed=seed, journal=journal, max_trials=max_trials
+    )
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    path = tmp_path / "study.db"
+    study(path)
+    return path
+
+
+def hand_on(journal: Any, tracker: Tracker) -> int:
+    """One go of a new listener; how many trials it handed on."""
+    listener = Listener(journal, tracker)
+    listener.read()
+    try:
+        listener.hand_on()
+    finally:
+        listener.close()
+    return listener.handed_on
+
+
+def runs(logdir: Path) -> list[str]:
+    return sorted(path.name for path in (logdir / "study").iterdir() if path.is_dir())
+
+
+EVERY_RUN = ["incumbent", *(f"trial-{number:05d}" for number in range(13))]
+
+
+def scalars(directory: Path, tag: str) -> list[tuple[int, float]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(directory))
+    accumulator.Reload()
+    return [(event.step, event.value) for event in accumulator.Scalars(tag)]
+
+
+def test_tensorboard_reads_hyperparameters_losses_curves_and_incumbents(journal: Path, tmp_path: Path) -> None:
+    assert hand_on(journal, TensorboardTracker(tmp_path)) == 13
+    assert runs(tmp_path) == EVERY_RUN
+    history = bohb.History().extend(open_journal(journal, read_only=True).read())
+    last = history.results[-1]
+    root = tmp_path / "study"
+    assert scalars(root / f"trial-{last.trial.number:05d}", "loss") == [(12, float(np.float32(last.loss)))]
+    assert scalars(root / "trial-00003", "curve") == [(1, 1.0), (2, 0.5)]
+    assert scalars(root / "trial-00003", "budget") == [(3, 1.0)]
+    best = scalars(root / "incumbent", "incumbent_loss")
+    assert [loss for _, loss in best] == pytest.approx([result.loss for result in history.trajectory])
+    assert (root / "trial-00000").exists()
+
+
+def test_every_trial_arrives_once_however_often_listening_begins(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    study(path, max_trials=5)
+    assert hand_on(path, TensorboardTracker(tmp_path)) == 5
+    study(path)
+    before = (tmp_path / "study" / "trial-00002").stat().st_mtime_ns
+    assert hand_on(path, TensorboardTracker(tmp_path)) == 8
+    assert hand_on(path, TensorboardTracker(tmp_path)) == 0
+    assert runs(tmp_path) == EVERY_RUN
+    assert (tmp_path / "study" / "trial-00002").stat().st_mtime_ns == before
+    steps = [step for step, _ in scalars(tmp_path / "study" / "incumbent", "incumbent_loss")]
+    assert steps == sorted(set(steps))
+
+
+def test_what_was_half_written_is_written_again(journal: Path, tmp_path: Path) -> None:
+    obstacle = tmp_path / "study" / ".trial-00006"
+    obstacle.parent.mkdir()
+    tracker = TensorboardTracker(tmp_path)
+    listener = Listener(journal, tracker)
+    listener.read()
+    listener._known = tracker.open("study", listener._history)
+    obstacle.write_text("in the way")  # where the sixth run would be written
+    with pytest.raises(TrackerUnavailable, match="cannot be written"):
+        listener.hand_on()
+    assert (listener.handed_on, listener.waiting) == (6, 7)
+    obstacle.unlink()
+    obstacle.mkdir()  # as a listener that was killed would leave it
+    assert hand_on(journal, TensorboardTracker(tmp_path)) == 7
+    assert runs(tmp_path) == EVERY_RUN
+
+
+def test_a_listener_says_that_the_tracker_is_down_and_catches_up_when_it_is_back(journal: Path, tmp_path: Path) -> None:
+    logdir, said, waits = tmp_path / "runs", list[str](), list[float]()
+    logdir.write_text("a file, where a directory should be")
+
+    def pause(seconds: float) -> bool:
+        waits.append(seconds)
+        if len(waits) == 3:
+            logdir.unlink()
+        return len(waits) == 4
+
+    listener = Listener(journal, TensorboardTracker(logdir))
+    follow(listener, pause, said.append)
+    listener.close()
+    assert waits == [1.0, 2.0, 4.0, 1.0]
+    assert len(said) == 2
+    assert "cannot be written" in said[0]
+    assert "13 trials wait, and the study goes on" in said[0]
+    assert "is back" in said[1]
+    assert runs(logdir) == EVERY_RUN
+
+
+def test_a_study_beside_a_tracker_that_is_down_is_the_same_study(tmp_path: Path, caplog: Any) -> None:
+    path, logdir = tmp_path / "study.db", tmp_path / "runs"
+    logdir.write_text("a file, where a directory should be")
+    with caplog.at_level(logging.WARNING, "bohb"), tensorboard.track(path, logdir=logdir):
+        beside = study(path)
+    alone = study(None)
+    assert [trial.config for trial, _ in beside.trials] == [trial.config for trial, _ in alone.trials]
+    assert "tensorboard has not got all trials yet" in caplog.text
+    logdir.unlink()
+    assert answer("track", "tensorboard", path, "--to", logdir, "--once")["handed_on"] == 13
+    assert runs(logdir) == EVERY_RUN
+
+
+def test_a_killed_runner_leaves_no_listener_behind(tmp_path: Path) -> None:
+    script = """
+import os, psutil, signal
+from bohb.integrations import tensorboard
+with tensorboard.track("study.db", logdir="runs"):
+    print(psutil.Process().children()[0].pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120
+    )
+    until(lambda: not alive(int(ran.stdout)), "the listener ends")
+
+
+def test_a_log_directory_of_another_study_is_refused(journal: Path, tmp_path: Path) -> None:
+    hand_on(journal, TensorboardTracker(tmp_path))
+    study(tmp_path / "other.db", seed=2)
+    with pytest.raises(InvalidArgument, match="holds another study; choose another directory"):
+        hand_on(tmp_path / "other.db", TensorboardTracker(tmp_path))
+
+
+def example(name: str, *arguments: str | Path) -> str:
+    """What an example of a study beside a tracker prints."""
+    script = Path(__file__).parent.parent.parent / "examples" / name
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", script, *arguments], capture_output=True, text=True, timeout=200
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "has not got all trials" not in ran.stderr
+    return ran.stdout
+
+
+def test_a_listener_beside_a_study_waits_for_it_to_begin_and_hands_on_all_of_it() -> None:
+    assert example("tensorboard_tracking.py") == "22 runs of 22 trials\n"
+
+
+@pytest.fixture(scope="module")
+def mlflow_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store that the example has made: that takes MLflow longer than all the rest."""
+    directory = tmp_path_factory.mktemp("mlflow")
+    assert example("mlflow_tracking.py", directory) == "14 runs of 13 trials and their study\n"
+    return f"sqlite:///{directory}/mlflow.db"
+
+
+def test_mlflow_has_a_run_per_trial_nested_in_one_of_the_study(journal: Path, mlflow_store: str) -> None:
+    from mlflow import MlflowClient
+
+    uri = mlflow_store
+    assert hand_on(journal, MlflowTracker(uri, "digits")) == 13
+    client = MlflowClient(uri)
+    named = client.get_experiment_by_name("digits")
+    assert named is not None
+
+    def found() -> tuple[Any, dict[int, Any]]:
+        every = client.search_runs([named.experiment_id])
+        trials = [run for run in every if "bohb.trial" in run.data.tags]
+        assert len(trials) == 13
+        (parent,) = [run for run in every if "bohb.trial" not in run.data.tags]
+        assert {run.data.tags["mlflow.parentRunId"] for run in trials} == {parent.info.run_id}
+        return parent, {int(run.data.tags["bohb.trial"]): run for run in trials}
+
+    parent, trials = found()
+    history = bohb.History().extend(open_journal(journal, read_only=True).read())
+    assert set(trials) == set(history.outcomes)
+    last = history.results[-1]
+    run = trials[last.trial.number]
+    assert run.data.params == {"x": str(last.config["x"]), "c": last.config["c"]}
+    assert run.data.metrics == {"loss": last.loss, "budget": 9.0, "cost": 2.0, "accuracy": 0.5, "curve": 0.5}
+    assert (trials[3].info.status, trials[3].data.tags["bohb.error"]) == ("FAILED", "ValueError: boom")
+    best = client.get_metric_history(parent.info.run_id, "incumbent_loss")
+    assert [metric.value for metric in best] == [result.loss for result in history.trajectory]
+
+    client.update_run(run.info.run_id, status="RUNNING")  # as a listener that was killed would leave it
+    assert hand_on(journal, MlflowTracker(uri, "digits")) == 1
+    assert hand_on(journal, MlflowTracker(uri, "digits")) == 0
+    assert found()[1][last.trial.number].info.status == "FINISHED"
+    assert len(client.get_metric_history(run.info.run_id, "curve")) == 2
+    assert len(client.get_metric_history(parent.info.run_id, "incumbent_loss")) == len(best)
+
+
+def test_a_server_that_refuses_connections_leaves_the_trials_waiting(journal: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    listener = Listener(journal, MlflowTracker("http://127.0.0.1:9"))
+    listener.read()
+    for _ in range(2):
+        with pytest.raises(TrackerUnavailable, match=r"MLflow at http://127\.0\.0\.1:9 cannot be written"):
+            listener.hand_on()
+    assert listener.waiting == 13
+    listener.close()
+
+
+def test_offline_runs_of_wandb_are_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    study(path, max_trials=3)
+    assert hand_on(path, WandbTracker(tmp_path)) == 3
+    assert hand_on(path, WandbTracker(tmp_path)) == 0
+    written = sorted(directory.name.rpartition("-")[2] for directory in (tmp_path / "wandb").glob("offline-run-*"))
+    assert written == ["0", "1", "2"]
+
+
+def test_a_study_in_memory_can_be_listened_to(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    study(journal, max_trials=4)
+    assert hand_on(journal, TensorboardTracker(tmp_path)) == 4
+
+
+def test_a_journal_that_is_not_there_is_an_error_unless_it_is_waited_for(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="there is no journal"):
+        follow(Listener(tmp_path / "none.db", TensorboardTracker(tmp_path)), lambda _: True)
+    follow(Listener(tmp_path / "none.db", TensorboardTracker(tmp_path)), lambda _: True, patient=True)
+
+
+def test_the_command_says_what_it_did_and_what_it_cannot_do(journal: Path, tmp_path: Path) -> None:
+    assert call("track", "tensorboard", journal, "--to", tmp_path, "--once").stdout == (
+        "13 trials handed on to tensorboard, 0 waiting\n"
+    )
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    assert "cannot be written" in complaint("track", "tensorboard", journal, "--to", blocked, "--once")
+    assert "--name='x' is for mlflow and wandb" in complaint("track", "tensorboard", journal, "--name", "x")
+    assert "there is no journal" in complaint("track", "tensorboard", tmp_path / "none.db")
+
+
+@pytest.mark.parametrize(
+    ("begin", "extra"),
+    [
+        (lambda: mlflow.track("study.db"), "mlflow"),
+        (lambda: tensorboard.track("study.db"), "tensorboard"),
+        (lambda: wandb.track("study.db"), "wandb"),
+        (MlflowTracker, "mlflow"),
+        (lambda: TensorboardTracker("runs"), "tensorboard"),
+        (WandbTracker, "wandb"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(begin: Callable[[], Any], extra: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(listening, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=rf'pip install "bohb\[{extra}\]"'):
+        begin()
+
+
+def test_importing_the_adapters_imports_none_of_the_libraries(monkeypatch: Any) -> None:
+    real = builtins.__import__
+
+    def refusing(name: str, *rest: Any) -> Any:
+        assert name.partition(".")[0] not in {"mlflow", "tensorboardX", "wandb"}
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refusing)
+    for module in (mlflow, tensorboard, wandb):
+        importlib.reload(module)
