@@ -4,15 +4,16 @@ BIN := .venv/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check build clean hpbandster-env bench-overhead bench-counting-ones bench-throughput bench-resume \
-	bench-command-line bench-dashboard
+.PHONY: help demo test lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners
 
 help: ## show what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
 
-.venv/.done: requirements/dev.txt pyproject.toml
+.venv/.done: requirements/dev.txt requirements/torch.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/torch.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
@@ -58,5 +59,24 @@ bench-command-line: .venv/.done ## how long the commands take on a journal of 10
 bench-dashboard: .venv/.done ## how quickly the dashboard answers on a study of 10 000 trials
 	$(BIN)/python -m benchmarks.dashboard
 
+bench-parallel: .venv/.done ## Fig. 3: speed-up with 1 to 256 workers on the simulated clock
+	$(BIN)/python -m benchmarks.parallel --jobs 2
+
+bench-runners: .venv/.done ## eight runners on one PostgreSQL journal
+	$(BIN)/python -m benchmarks.runners
+
+docs: .venv/.done ## the documentation as a site in site/; fails on a broken link or snippet
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d .cache/docs docs site
+	$(BIN)/python tools/check_site.py site
+	$(BIN)/python -m pytest -q -n $(WORKERS) tests/test_docs.py
+
+docs-figures: .venv/.done ## draw docs/images anew
+	$(BIN)/python tools/figures.py
+
+include benchmarks/rivals/environments.mk
+
+figures: .venv/.done rivals ## the paper's experiments beside its rivals: an evening on 2 cores, can be interrupted
+	$(BIN)/python -m benchmarks.figures --jobs 2
+
 clean: ## remove what make made
-	rm -rf .venv .venvs dist demo .cache .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venvs dist demo site .cache .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""Problems with a known optimum, shared by the experiments. Needs numpy alone, so that peers can import it, too."""
+"""Counting ones (§5.1). Needs numpy alone, so that peers can import it, too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from benchmarks.problem import Evaluation, Parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +23,32 @@ class CountingOnes:
     cont: int
 
     @property
+    def name(self) -> str:
+        return f"counting_ones-{self.cat}-{self.cont}"
+
+    @property
     def d(self) -> int:
         """The number of variables; losses lie in [−d, 0], so it is also the range of the loss."""
         return self.cat + self.cont
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        return (9.0, 27.0, 81.0, 243.0, 729.0)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        binary = [Parameter(f"cat_{i}", "categorical", choices=(0, 1)) for i in range(self.cat)]
+        return (*binary, *(Parameter(f"float_{i}", "float", 0.0, 1.0) for i in range(self.cont)))
 
     @property
     def space(self) -> dict[str, Any]:
         """The search space, as `bohb.Space` takes it."""
         binary = {f"cat_{i}": [0, 1] for i in range(self.cat)}
         return {**binary, **{f"float_{i}": (0.0, 1.0) for i in range(self.cont)}}
+
+    def evaluate(self, config: Mapping[str, Any], budget: float, seed: int) -> Evaluation:
+        """One unit of cost per draw."""
+        return Evaluation(self.loss(config, budget, seed), budget)
 
     def loss(self, config: Mapping[str, Any], budget: float, seed: int) -> float:
         """The noisy loss; draws are independent between any two pairs of seed and budget."""
@@ -40,7 +59,7 @@ class CountingOnes:
         ones = np.random.default_rng([seed, draws]).binomial(draws, p)
         return -float(sum(config[f"cat_{i}"] for i in range(self.cat)) + ones.sum() / draws)
 
-    def regret(self, config: Mapping[str, Any]) -> float:
+    def regret(self, config: Mapping[str, Any], loss: float | None = None) -> float:  # noqa: ARG002 - it is noisy
         """How far the noise-free loss is from its minimum −d."""
         return self.d - float(sum(config.values()))
 

@@ -1,0 +1,141 @@
+"""Our own methods by name, behind the harness's ask and tell; other names are rivals.
+
+Settings can be changed in the name: `bohb:num_samples=16` or `bohb:eta=2:random_fraction=0`.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
+import numpy as np
+
+import bohb
+from benchmarks.problem import Evaluation, Method, Parameter, Problem, Suggestion
+from bohb.core.decide import StartSample, decide
+from bohb.core.observations import Observations
+from bohb.core.sampler import fit_model, min_points, model_budget
+from bohb.core.situation import Situation
+from bohb.core.space import Array
+from bohb.errors import NoTrialReady, StudyDone
+
+
+def bracket_model(rng: np.random.Generator, situation: Situation) -> Array | None:
+    """The combination of Wang et al. (2018), as Appendix B describes it: each bracket's model knows that bracket alone.
+
+    With several workers more than one bracket may be open; the model is that of the bracket the sample is drawn for.
+    """
+    history, space, settings = situation.history, situation.space, situation.settings
+    decision = decide(history)
+    assert isinstance(decision, StartSample)
+    observed: dict[float, Observations] = {}
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        if trial.bracket == decision.bracket:
+            d_b = observed.setdefault(trial.budget, Observations(space.d))
+            d_b.add(space.encode(trial.config), outcome.ranking_loss)
+    budget = model_budget(observed, min_points(space, settings), settings)
+    if budget is None:
+        return None
+    model = fit_model(space, budget, observed[budget], settings)
+    candidates = space.snap(model.good.sample(rng, settings.num_samples, settings.bandwidth_factor))
+    best: Array = candidates[int(model.log_ratio(candidates).argmax())]
+    return best
+
+
+OURS: dict[str, dict[str, Any]] = {
+    "bohb": {},
+    "hyperband": {"random_fraction": 1},
+    "random": {"random_fraction": 1, "one_budget": True},
+    "bohb-one-budget": {"one_budget": True},
+    "hpbandster-preset": {"settings": bohb.HPBANDSTER},
+    "widened": {"widen_categorical": True},
+    "bracket-models": {"sampler": bracket_model},
+}
+# Our own code as well, but it needs more than the package: the module and what to call in it.
+ABLATIONS = {
+    "gp-budget": ("benchmarks.ablations", "GaussianProcessOverBudgets"),
+    "hb-lcnet": ("benchmarks.networks.lcnet", "HyperbandLCNet"),
+}
+
+
+def connect(name: str, problem: Problem, *, seed: int, full_evaluations: float, workers: int = 1) -> Method:
+    """A method at work on a problem.
+
+    name: one of OURS, with settings if wanted, or a rival's.
+    full_evaluations: what will be spent, for rivals that plan ahead.
+    """
+    base, *changes = name.split(":")
+    if base in OURS:
+        return Ours(problem, seed, {**OURS[base], **dict(map(_setting, changes))})
+    if base in ABLATIONS:
+        module, factory = ABLATIONS[base]
+        method: Method = getattr(importlib.import_module(module), factory)(problem, seed)
+        return method
+    from benchmarks.rivals import connect as connect_rival
+
+    return connect_rival(name, problem, seed, math.ceil(full_evaluations), workers)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError) as error:
+        raise ValueError(f"setting {text!r} of a method must be like num_samples=16") from error
+
+
+class Ours:
+    """This package, driven by ask and tell.
+
+    settings: arguments of `bohb.BOHB`; also `one_budget`, which means the largest alone.
+    """
+
+    def __init__(self, problem: Problem, seed: int, settings: Mapping[str, Any]) -> None:
+        arguments = dict(settings)
+        budgets = problem.budgets
+        if arguments.pop("one_budget", False):
+            arguments["budgets"] = budgets[-1:]
+        elif "eta" in arguments:  # the ends stay; what lies between is made anew
+            whole = all(budget == round(budget) for budget in budgets)
+            arguments |= {"min_budget": budgets[0], "max_budget": budgets[-1], "integer_budgets": whole}
+        else:
+            arguments |= {"budgets": budgets, "eta": 3}
+        self._optimizer = bohb.BOHB(space_of(problem.parameters), seed=seed, **arguments)
+
+    def ask(self) -> Suggestion | None:
+        try:
+            trial = self._optimizer.ask()
+        except (NoTrialReady, StudyDone):
+            return None
+        return Suggestion(trial.number, trial.config, trial.budget, trial.previous_budget)
+
+    def tell(self, number: int, evaluation: Evaluation) -> None:
+        self._optimizer.tell(number, evaluation.loss if evaluation.ok else float("nan"))
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def space_of(parameters: Sequence[Parameter]) -> CS.ConfigurationSpace:
+    """The search space as ConfigSpace has it."""
+    space = CS.ConfigurationSpace()
+    for p in parameters:
+        match p:
+            case Parameter(kind="float", low=float() | int() as low, high=float() | int() as high):
+                space.add(CS.Float(p.name, (low, high), log=p.log))
+            case Parameter(kind="int", low=float() | int() as low, high=float() | int() as high):
+                space.add(CS.Integer(p.name, (round(low), round(high)), log=p.log))
+            case Parameter(kind="ordinal"):
+                space.add(CS.OrdinalHyperparameter(p.name, p.choices))
+            case _:
+                space.add(CS.CategoricalHyperparameter(p.name, p.choices))
+    for p in parameters:
+        parts = [CS.InCondition(space[p.name], space[parent], list(values)) for parent, values in p.active_if]
+        if parts:
+            space.add(parts[0] if len(parts) == 1 else CS.AndConjunction(*parts))
+    return space

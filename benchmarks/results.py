@@ -1,0 +1,198 @@
+"""The files in docs/results: curves as JSON and CSV, final regrets as a table, and a figure."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import drawing
+from benchmarks.curves import Axis, first_at_most, grid, mean_and_error
+from benchmarks.measurement import Experiment, Measured
+from benchmarks.methods import ABLATIONS, OURS
+from benchmarks.report import provenance, table
+
+PACKAGES = ("bohb", "ConfigSpace", "numpy", "scipy", "onnxruntime", "matplotlib")
+Extra = Callable[[dict[str, dict[str, Any]]], dict[str, Any]]
+AXES: dict[Axis, str] = {"spent": "full evaluations (cumulative budget / b_max)", "time": "seconds"}
+
+
+def summary(measured: Measured) -> dict[str, dict[str, Any]]:
+    """By problem: the points of the axis, and of each method its curve, its final regrets and its price.
+
+    `bohb_reaches` is where BOHB's mean regret first is at most the method's final one, and `at` where that one ends.
+    """
+    axis = measured.experiment.axis
+    problems: dict[str, dict[str, Any]] = {}
+    for problem, methods in measured.results.items():
+        ends = [getattr(r, axis) for runs in methods.values() for r in runs.values() if r.evaluations]
+        starts = [getattr(p[0], axis) for m in methods for p in measured.trajectories(problem, m) if p]
+        if not starts:
+            continue
+        x = grid(min(starts), max(ends))
+        entries = {method: _entry(measured, problem, method, x) for method in methods}
+        if "bohb" in methods:
+            ours = measured.trajectories(problem, "bohb")
+            for entry in entries.values():
+                entry["bohb_reaches"] = first_at_most(ours, statistics.fmean(entry["final"].values()), axis)
+        problems[problem] = {"x": [float(f"{value:.5g}") for value in x], "methods": entries}
+    return problems
+
+
+def _entry(measured: Measured, problem: str, method: str, x: np.ndarray) -> dict[str, Any]:
+    """One method on one problem."""
+    axis = measured.experiment.axis
+    runs = list(measured.results[problem][method].values())
+    mean, error = mean_and_error(measured.trajectories(problem, method), x, axis)
+    # A curve ends where its shortest run does: beyond, nothing was measured.
+    over = x > min(getattr(run, axis) for run in runs) * (1 + 1e-2)
+    mean[over] = np.nan
+    return {
+        "runs": len(runs),
+        "mean": numbers(mean),
+        "error": numbers(error),
+        "final": measured.finals(problem, method),
+        "at": statistics.fmean(getattr(run, axis) for run in runs),
+        "evaluations": statistics.fmean(run.evaluations for run in runs),
+        "failures": sum(run.failures for run in runs),
+        "cpu_seconds": round(statistics.fmean(run.seconds for run in runs), 3),
+    }
+
+
+def numbers(values: Iterable[float]) -> list[float | None]:
+    """Six digits of each; None for what is not a number."""
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
+
+
+def mean_error(values: Iterable[float]) -> tuple[float, float | None]:
+    """Mean and standard error of the mean."""
+    listed = list(values)
+    error = statistics.stdev(listed) / math.sqrt(len(listed)) if len(listed) > 1 else None
+    return statistics.fmean(listed), error
+
+
+def shown(values: Iterable[float]) -> str:
+    """Mean ± standard error as text."""
+    mean, error = mean_error(values)
+    return f"{mean:.3g}" if error is None else f"{mean:.3g} ± {error:.1g}"
+
+
+def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[str, Any]:
+    """Write `name`.json, .csv, .md and .png, and return what the JSON holds.
+
+    extra: more to hold, from the summary by problem.
+    """
+    experiment = measured.experiment
+    problems = summary(measured)
+    seeds = sorted({seed for methods in measured.results.values() for runs in methods.values() for seed in runs})
+    body = {
+        "source": provenance(seeds, PACKAGES) | {"rivals": rival_versions(experiment.methods)},
+        "experiment": experiment.name,
+        "axis": AXES[experiment.axis],
+        "incumbent": experiment.protocol,
+        "accounting": experiment.accounting,
+        "full_evaluations": experiment.full_evaluations,
+        "problems": problems,
+        **extra(problems),
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / f"{experiment.name}.json", body)
+    write_csv(out / f"{experiment.name}.csv", body)
+    write_markdown(out / f"{experiment.name}.md", experiment, body)
+    panels = [panel(problem, entry) for problem, entry in problems.items()]
+    if panels:
+        drawing.draw(
+            panels,
+            out / f"{experiment.name}.png",
+            AXES[experiment.axis],
+            f"mean {experiment.quantity}",
+            experiment.floor,
+        )
+    return body
+
+
+def panel(problem: str, entry: Mapping[str, Any]) -> drawing.Panel:
+    """The curves of one problem."""
+    curves = {name: (entry["x"], method["mean"], method["error"]) for name, method in entry["methods"].items()}
+    return drawing.Panel(problem, curves)
+
+
+def rival_versions(methods: Sequence[str]) -> dict[str, str]:
+    """The versions of the rivals among the methods."""
+    from benchmarks.rivals import version
+
+    bases = {name.partition(":")[0] for name in methods}
+    return {name: version(name) for name in sorted(bases - set(OURS) - set(ABLATIONS))}
+
+
+def write_json(path: Path, body: Mapping[str, Any]) -> None:
+    """One line per method, so that differences can be read."""
+
+    def lines(value: Any, depth: int) -> str:
+        if not isinstance(value, Mapping) or depth == 0 or not value:
+            return json.dumps(value, allow_nan=False, default=str)
+        return "{\n" + ",\n".join(f"{json.dumps(str(k))}: {lines(v, depth - 1)}" for k, v in value.items()) + "\n}"
+
+    path.write_text(lines(body, 4) + "\n")
+
+
+def write_csv(path: Path, body: Mapping[str, Any]) -> None:
+    """The curves, a row per problem, method and point."""
+    rows = ["problem,method,x,mean,standard error,runs"]
+    for problem, entry in body["problems"].items():
+        for name, method in entry["methods"].items():
+            for x, mean, error in zip(entry["x"], method["mean"], method["error"], strict=True):
+                if mean is not None:
+                    rows.append(f"{problem},{name},{x},{mean},{'' if error is None else error},{method['runs']}")
+    source = [f"# {key}: {json.dumps(value)}" for key, value in body["source"].items()]
+    path.write_text("\n".join([*source, *rows]) + "\n")
+
+
+def write_markdown(path: Path, experiment: Experiment, body: Mapping[str, Any]) -> None:
+    """The final regrets as a table, with what made them."""
+    source = body["source"]
+    methods = list(dict.fromkeys(m for entry in body["problems"].values() for m in entry["methods"]))
+    header = ["problem", *(drawing.LABELS.get(m, m) for m in methods)]
+    what = f"Mean {experiment.quantity} ± standard error at the end of {runs_text(body)}."
+    shorter = ", ".join(f"{drawing.LABELS.get(m, m)} {n:g}" for m, n in experiment.lengths if m in methods)
+    what += f" Shorter runs, in full evaluations: {shorter}." if shorter else ""
+    lines = [f"# {experiment.title}", "", what, ""]
+    lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    for problem, entry in body["problems"].items():
+        cells = [shown(entry["methods"][m]["final"].values()) if m in entry["methods"] else "–" for m in methods]
+        lines.append("| " + " | ".join([problem, *cells]) + " |")
+    versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
+    rivals = ", ".join(f"{name}: {text}" for name, text in source["rivals"].items())
+    lines += ["", f"![{experiment.title}]({experiment.name}.png)", ""]
+    lines += [f"- command: `{source['command']}`", f"- versions: {versions}"]
+    lines += [f"- rivals: {rivals}"] if rivals else []
+    lines += [
+        f"- incumbent: {body['incumbent']}; accounting: {body['accounting']}",
+        f"- {source['cpu']}, {source['date']}",
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def runs_text(body: Mapping[str, Any]) -> str:
+    """How many runs of what length."""
+    counts = {m["runs"] for entry in body["problems"].values() for m in entry["methods"].values()}
+    number = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}" if counts else "0"
+    return f"{number} runs of {body['full_evaluations']:g} full evaluations each"
+
+
+def final_table(body: Mapping[str, Any]) -> str:
+    """The final regrets as text."""
+    methods = list(dict.fromkeys(m for entry in body["problems"].values() for m in entry["methods"]))
+    rows = [
+        {
+            "problem": problem,
+            **{m: shown(entry["methods"][m]["final"].values()) if m in entry["methods"] else "–" for m in methods},
+        }
+        for problem, entry in body["problems"].items()
+    ]
+    return table(rows)

@@ -1,0 +1,205 @@
+"""Many runs, each done once: results are kept by all that decides them, so that every experiment can be resumed."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, astuple, dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import bohb
+from benchmarks.data import Missing
+from benchmarks.harness import Accounting, Point, Protocol, incumbents, simulate, trajectory
+from benchmarks.methods import ABLATIONS, OURS, connect
+from benchmarks.problems import problem_of
+
+HERE = Path(__file__).parent
+CACHE = HERE.parent / ".cache" / "benchmarks" / "runs"
+PROTOCOLS: tuple[Protocol, ...] = ("authors", "largest")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: all that its result depends on but for the code."""
+
+    problem: str
+    method: str
+    seed: int
+    full_evaluations: float
+    workers: int = 1
+    accounting: Accounting = "whole"
+    max_cost: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What its result is kept by."""
+        return json.dumps([*astuple(self), decisive(self.method, self.problem)])
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is kept of a run.
+
+    trajectories: the incumbents by protocol, see `harness.incumbents`.
+    time, spent: the simulated time and the budget (in full evaluations) at the end.
+    seconds: CPU time that the run took, a rival's process included.
+    """
+
+    trajectories: dict[Protocol, list[Point]]
+    evaluations: int
+    failures: int
+    time: float
+    spent: float
+    seconds: float
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Result:
+        """The result that was kept."""
+        points = {name: [Point(*row) for row in stored["trajectories"][name]] for name in PROTOCOLS}
+        return cls(**{**stored, "trajectories": points})
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is kept."""
+        rows = {name: [astuple(point) for point in points] for name, points in self.trajectories.items()}
+        return {**asdict(self), "trajectories": rows}
+
+
+def execute(run: Run) -> Result:
+    """Do one run."""
+    before = os.times()
+    problem = problem_of(run.problem)
+    method = connect(run.method, problem, seed=run.seed, full_evaluations=run.full_evaluations, workers=run.workers)
+    try:
+        records = simulate(
+            method,
+            problem,
+            seed=run.seed,
+            full_evaluations=run.full_evaluations,
+            workers=run.workers,
+            accounting=run.accounting,
+            max_cost=run.max_cost,
+        )
+    finally:
+        method.close()
+    after = os.times()
+    return Result(
+        trajectories={name: trajectory(problem, incumbents(records, name)) for name in PROTOCOLS},
+        evaluations=len(records),
+        failures=sum(record.loss is None for record in records),
+        time=records[-1].time if records else 0.0,
+        spent=records[-1].spent / problem.budgets[-1] if records else 0.0,
+        seconds=round(sum(after[:4]) - sum(before[:4]), 3),
+    )
+
+
+def run_all(runs: Iterable[Run], jobs: int, folder: Path = CACHE) -> dict[Run, Result]:
+    """The results of all runs: kept ones, and the others computed now and kept, one file per problem.
+
+    A run whose rival fails is reported and left out.
+    """
+    wanted = list(dict.fromkeys(runs))
+    folder.mkdir(parents=True, exist_ok=True)
+    stored = {problem: _stored(folder / f"{problem}.jsonl") for problem in {run.problem for run in wanted}}
+    results = {run: stored[run.problem][run.key] for run in wanted if run.key in stored[run.problem]}
+    missing = [run for run in wanted if run not in results]
+    print(f"# {len(results)} runs kept in {folder}, {len(missing)} to do", file=sys.stderr, flush=True)
+    for done, (run, result) in enumerate(_compute(missing, jobs), 1):
+        if isinstance(result, Exception):
+            print(f"# left out: {run}: {result}", file=sys.stderr, flush=True)
+            continue
+        results[run] = result
+        with (folder / f"{run.problem}.jsonl").open("a") as file:
+            file.write(json.dumps({"key": run.key, "result": result.to_json()}) + "\n")
+        told = f"# {done}/{len(missing)} {run.problem} {run.method} seed {run.seed}: {result.seconds:.1f} s"
+        print(told, file=sys.stderr, flush=True)
+    return {run: results[run] for run in wanted if run in results}
+
+
+def _compute(runs: Sequence[Run], jobs: int) -> Iterable[tuple[Run, Result | Exception]]:
+    """Each run with its result as it ends; here, if only one is to run at a time."""
+    from benchmarks.rivals.connection import RivalFailed
+
+    if jobs == 1:
+        for run in runs:
+            try:
+                yield run, execute(run)
+            except RivalFailed as error:
+                yield run, error
+        return
+    # The children read these before they import numpy.
+    os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")})
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(execute, run): run for run in runs}
+        for future in as_completed(futures):
+            failure = future.exception()
+            if isinstance(failure, RivalFailed):
+                yield futures[future], failure
+                continue
+            if failure is not None:
+                pool.shutdown(cancel_futures=True)
+            yield futures[future], future.result()
+
+
+def _stored(path: Path) -> dict[str, Result]:
+    """What a file keeps; a last line that was cut off is not counted."""
+    kept: dict[str, Result] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        kept[entry["key"]] = Result.from_json(entry["result"])
+    return kept
+
+
+def require(methods: Iterable[str]) -> None:
+    """Raise Missing if a method's environment is not there."""
+    from benchmarks.rivals import MissingEnvironment, find, python
+
+    for name in methods:
+        if name.partition(":")[0] in OURS or name in ABLATIONS:
+            continue
+        try:
+            python(find(name))
+        except MissingEnvironment as error:
+            raise Missing(f"{name} cannot run: {error}") from error
+
+
+@cache
+def decisive(method: str, problem: str) -> str:
+    """A fingerprint of what decides a run: the harness, the problem, and our code or the rival's version."""
+    module = sys.modules[type(problem_of(problem)).__module__].__file__
+    assert module is not None
+    more = getattr(problem_of(problem), "sources", ())  # what else its losses depend on
+    common = code_digest((HERE / "problem.py", HERE / "harness.py", Path(module), *more))
+    base = method.partition(":")[0]
+    if base in OURS or base in ABLATIONS:
+        package = Path(bohb.__file__).parent
+        files = [HERE / "methods.py", package / "optimizer.py", *sorted((package / "core").glob("*.py"))]
+        if base in ABLATIONS:
+            files.append(HERE.parent / (ABLATIONS[base][0].replace(".", "/") + ".py"))
+        return f"{common} {code_digest(tuple(files))}"
+    from benchmarks.rivals import version
+
+    return f"{common} {version(base)}"
+
+
+@cache
+def code_digest(files: tuple[Path, ...]) -> str:
+    """A fingerprint of code without its comments, docstrings and layout, which decide nothing."""
+    digest = hashlib.sha256()
+    for file in files:
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+                node.body = node.body[1:]
+        digest.update(ast.dump(tree).encode())
+    return digest.hexdigest()[:16]

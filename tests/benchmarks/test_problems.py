@@ -1,0 +1,111 @@
+"""Problems give what their sources give; those that need data are skipped where it is missing."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from benchmarks.data import directory
+from benchmarks.methods import space_of
+from benchmarks.problem import Parameter, uniform
+from benchmarks.problems import problem_of
+from benchmarks.problems.svm import MINIMUM
+
+from bohb import Space
+
+needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
+NAMES = (
+    "svm_mnist",
+    "lcbench-3945",
+    "rbv2_ranger-3",
+    "iaml_super-1489",
+    "iaml_glmnet-1489",
+    "taskset-imdb_patch32_GRU128_bs128",
+    "table-segment",
+    "table-protein",
+    "table-nasbench201",
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["counting_ones-2-2", "hartmann-3", *(pytest.param(n, marks=needs_data) for n in NAMES)]
+)
+def test_random_configurations_are_legal_and_no_better_than_the_best_known(name: str) -> None:
+    problem = problem_of(name)
+    assert problem.name == name
+    space = Space(space_of(problem.parameters))
+    rng = np.random.default_rng(0)
+    for i in range(20):
+        config = uniform(rng, problem.parameters)
+        space.encode(config)  # raises if a value or a condition is wrong
+        evaluation = problem.evaluate(config, problem.budgets[i % len(problem.budgets)], i)
+        assert math.isfinite(evaluation.cost)
+        assert evaluation.cost > 0
+        assert problem.regret(config, evaluation.loss or 0.0) >= 0
+
+
+def test_an_unknown_problem_is_told_the_names_there_are() -> None:
+    with pytest.raises(ValueError, match="counting_ones-8-8"):
+        problem_of("counting_twos")
+
+
+def test_the_largest_budget_of_hartmann_has_the_known_minimum() -> None:
+    problem = problem_of("hartmann-3")
+    best = dict(zip(("x_0", "x_1", "x_2"), (0.114614, 0.555649, 0.852547), strict=True))
+    assert problem.regret(best, 0.0) == pytest.approx(0, abs=1e-5)
+    losses = [problem.evaluate(best, budget, 0).loss or 0.0 for budget in problem.budgets]
+    assert losses == sorted(losses, reverse=True)  # smaller budgets see lower peaks
+
+
+def test_random_values_cover_their_ranges_and_scales() -> None:
+    rng = np.random.default_rng(0)
+    parameters = [Parameter("n", "int", 1, 3), Parameter("r", "float", 1e-4, 1.0, log=True)]
+    configs = [uniform(rng, parameters) for _ in range(300)]
+    assert {config["n"] for config in configs} == {1, 2, 3}
+    assert 0.4 < np.mean([config["r"] < 1e-2 for config in configs]) < 0.6
+
+
+@needs_data
+def test_the_svm_surrogate_has_the_losses_that_the_authors_recorded() -> None:
+    problem = problem_of("svm_mnist")
+    recorded = json.loads((directory() / "icml2018" / "reference_trajectories.json").read_text())["svm"]
+    lowest = min(loss for runs in recorded.values() for run in runs for loss in run["losses"])
+    assert lowest == pytest.approx(MINIMUM, abs=1e-15)
+    rng = np.random.default_rng(0)
+    ours = [problem.evaluate(uniform(rng, problem.parameters), 1.0, 0).loss for _ in range(300)]
+    assert min(loss for loss in ours if loss is not None) == MINIMUM
+
+
+@needs_data
+def test_conditions_of_the_surrogates_are_kept() -> None:
+    parameters = {p.name: p for p in problem_of("iaml_super-1489").parameters}
+    assert parameters["xgboost.eta"].active_if == (
+        ("xgboost.booster", ("dart", "gbtree")),
+        ("learner", ("xgboost",)),
+    )
+    assert "trainsize" not in parameters
+
+
+@needs_data
+def test_a_measured_configuration_of_taskset_stands_for_itself() -> None:
+    problem = problem_of("taskset-imdb_patch32_GRU128_bs128")
+    with np.load(directory() / "taskset" / "imdb_patch32_GRU128_bs128.npz") as stored:
+        hp, curves = stored["hp"], stored["valid"]
+    for row in (0, 17, 999):
+        values = [*hp[row]]
+        values[1:3] = 1 - hp[row, 1], 1 - hp[row, 2]
+        config = dict(zip((p.name for p in problem.parameters), values, strict=True))
+        assert problem.evaluate(config, problem.budgets[-1], 0).loss == pytest.approx(float(curves[row, -1]))
+
+
+@needs_data
+def test_a_larger_budget_of_a_table_adds_seeds_to_those_of_the_smaller() -> None:
+    problem = problem_of("table-nasbench201")
+    config = uniform(np.random.default_rng(1), problem.parameters)
+    one = [problem.evaluate(config, 1.0, seed) for seed in range(20)]
+    three = [problem.evaluate(config, 3.0, seed) for seed in range(20)]
+    assert len({e.loss for e in one}) > 1  # which seed comes first depends on the evaluation's seed
+    assert len({round(e.loss or 0.0, 12) for e in three}) == 1  # three are all there are
+    assert all(a.cost < b.cost for a, b in zip(one, three, strict=True))
