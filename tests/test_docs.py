@@ -1,53 +1,170 @@
-"""The pages in docs/ are true: their code runs as it stands, and what they name exists."""
+"""The documentation is true: its code runs as it stands, and what it names exists.
+
+A page is one script: its `python` blocks in order, its `sh` blocks between them. A `sh` block that begins with
+`# not run here:` and a reason is left out, and so are the lines that set up an environment.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from bohb.plots import PLOTS
+from bohb.studyspace import build_space
+
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"])
-WITH_CODE = ["checkpoints.md", "getting-started.md", "resume.md", "workers.md"]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "reference").glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
+NOT_RUN = "# not run here:"
+SET_UP = re.compile(r"^(?:pip install|make|git clone|cd|python3? -m venv|\. \S+/activate)\b.*$", flags=re.MULTILINE)
+# Shell lines that need a server or a cluster; the tests that start one say the same.
+ELSEWHERE = {"cluster.md": "tests/executors", "runners.md": "tests/runners", "trackers.md": "tests/integrations"}
+# What else a block may be: played by tests/cli/test_session.py, read below, or shown only.
+OTHER_KINDS = {"console", "toml", "text"}
+
+_FENCE = re.compile(r"^```(\{?[\w-]+\}?)[^\n]*\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+_RUN = "import subprocess as _sh; _sh.run(['bash', '-euo', 'pipefail', '-c', {block!r}], check=True)\n"
 
 
-def blocks(page: Path) -> list[str]:
-    """The Python of a page, block by block; each may build on those before it."""
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The blocks of a page: (kind, contents)."""
+    return [(kind, text) for kind, text in _FENCE.findall(page.read_text()) if not kind.startswith("{")]
 
 
-@pytest.mark.parametrize("name", WITH_CODE)
-def test_the_code_of_a_page_runs_as_it_stands(name: str, tmp_path: Path) -> None:
+def script_of(page: Path) -> str:
+    """What a reader runs who follows a page from top to bottom."""
+    parts = []
+    for kind, text in blocks(page):
+        if kind == "python":
+            parts.append(text)
+        elif kind == "sh" and not text.startswith(NOT_RUN) and page.name not in ELSEWHERE:
+            lines = SET_UP.sub("", text)
+            parts += [_RUN.format(block=lines)] if lines.strip() else []
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if script_of(page)], ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_as_it_stands(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks(ROOT / "docs" / name)))
+    script.write_text(script_of(page))
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     ran = subprocess.run(
-        [sys.executable, "-W", "error", script.name], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-W", "error", script.name],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout
 
 
-def test_no_page_with_code_is_left_out() -> None:
-    assert [page.name for page in PAGES if blocks(page)] == WITH_CODE
+def test_no_block_is_of_a_kind_that_nobody_checks() -> None:
+    kinds = {(page.name, kind) for page in PAGES for kind, _ in blocks(page)}
+    assert {kind for _, kind in kinds} <= {"python", "sh", *OTHER_KINDS}
+    assert {name for name, kind in kinds if kind == "console"} == {"cli.md"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_block_that_is_not_run_says_why_and_there_are_few() -> None:
+    skipped = [text for page in PAGES for kind, text in blocks(page) if kind == "sh" and text.startswith(NOT_RUN)]
+    assert all(len(text.splitlines()[0]) > len(NOT_RUN) + 10 for text in skipped)
+    assert len(skipped) <= 8
+    for tests in ELSEWHERE.values():
+        assert (ROOT / tests).is_dir()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_study_files_of_a_page_can_be_read(page: Path) -> None:
+    for kind, text in blocks(page):
+        if kind == "toml":
+            table = tomllib.loads(text)
+            assert len(build_space(table["space"], table.get("forbidden", ()))) > 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_name_of_the_package_that_a_page_mentions_exists(page: Path) -> None:
     for dotted in set(re.findall(r"`(bohb(?:\.\w+)+)`", page.read_text())):
         assert _exists(dotted), f"{page.name} mentions {dotted}, which does not exist"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_link_and_file_that_a_page_mentions_exists(page: Path) -> None:
-    text = page.read_text()
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+    prose = _FENCE.sub("", page.read_text())
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", re.sub(r"`[^`\n]*\]\([^`\n]*`", "", prose)):
         assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
-    for target in re.findall(r"`((?:src|tests|docs|examples|benchmarks)/[\w./-]*)`", text):
+    for target in re.findall(r"`((?:src|tests|docs|examples|benchmarks|tools)/[\w./-]*)`", prose):
         assert (ROOT / target).exists(), f"{page.name} mentions {target}, which does not exist"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_make_target_and_extra_that_a_page_mentions_exists(page: Path) -> None:
+    text = page.read_text()
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert set(re.findall(r"(?:^|`)make ([a-z][\w-]*)", text, flags=re.MULTILINE)) <= targets
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    assert {one for many in re.findall(r"(?:bohb|\.)\[([\w,]+)\]", text) for one in many.split(",")} <= extras
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = {
+        (index.parent / entry).relative_to(DOCS).as_posix()
+        for index in (DOCS / "index.md", DOCS / "reference" / "index.md")
+        for tree in re.findall(r"^```\{toctree\}\n(.*?)^```", index.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for entry in re.findall(r"^[a-z][\w/-]*$", tree, flags=re.MULTILINE)
+    }
+    pages = {page.relative_to(DOCS).with_suffix("").as_posix() for page in PAGES if DOCS in page.parents}
+    assert listed == pages - {"index"}
+
+
+def test_the_page_about_plots_explains_each_as_the_dashboard_does() -> None:
+    page = " ".join((DOCS / "plots.md").read_text().split())
+    for key, plot in PLOTS.items():
+        assert f"## {plot.title} ![{plot.title}](images/plot-{key}.png) `{key}`: {plot.explanation}" in page
+
+
+def test_the_tables_of_measurements_say_what_the_result_files_say() -> None:
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "measured.py"), "--check"], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_a_broken_link_anchor_or_image_fails_the_site_and_so_does_what_is_loaded_from_elsewhere(tmp_path: Path) -> None:
+    problems = runpy.run_path(str(ROOT / "tools" / "check_site.py"))["problems"]
+    (tmp_path / "other.html").write_text('<h1 id="here">there</h1>')
+    page = tmp_path / "index.html"
+    page.write_text('<a href="other.html#here">x</a><a href="https://example.org">x</a><a href="#top" id="top">x</a>')
+    assert problems(tmp_path) == []
+    broken = ("<a href='gone.html'>", "<a href='other.html#gone'>", "<img src='gone.png'>", "<script src='//cdn/x.js'>")
+    for markup in broken:
+        page.write_text(markup)
+        assert len(problems(tmp_path)) == 1, markup
+
+
+def test_docstrings_become_fields_examples_and_plain_text() -> None:
+    as_rst = runpy.run_path(str(ROOT / "tools" / "docstrings.py"))["as_rst"]
+    lines = [
+        "A sentence.",
+        "",
+        "one, two: what they",
+        "    mean, with |bars|.",
+        "**more: `code_` stays.",
+        "",
+        "    an = example",
+    ]
+    assert as_rst(lines) == [
+        "A sentence.", "", "", ":one, two: what they mean, with \\|bars\\|.", ":\\*\\*more: `code_` stays.", "",
+        "::", "", "    an = example",
+    ]  # fmt: skip
 
 
 def _exists(dotted: str) -> bool:

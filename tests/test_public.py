@@ -1,0 +1,182 @@
+"""What users may import is typed, documented, and there after an installation without extras."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import bohb
+
+ROOT = Path(__file__).parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+# Inside: of use to nobody who does not change the package. Everything else has a place in the reference.
+INTERNAL = (
+    "bohb.__main__", "bohb._version", "bohb.analysis.", "bohb.checkpoints", "bohb.cli", "bohb.core.conditions",
+    "bohb.core.configspace", "bohb.core.normal", "bohb.core.scales", "bohb.core.starting", "bohb.creation",
+    "bohb.dashboard.", "bohb.executors.", "bohb.integrations.", "bohb.interchange", "bohb.journal.", "bohb.ledger",
+    "bohb.optimizer", "bohb.plots.", "bohb.preflight", "bohb.progress", "bohb.replaying", "bohb.runner",
+    "bohb.session", "bohb.sharing", "bohb.shell", "bohb.stopping", "bohb.study", "bohb.testing.",
+)  # fmt: skip
+PACKAGES = ("bohb.core", "bohb.executors", "bohb.integrations")  # they hold modules and no names of their own
+FULFILS = {"append", "read", "key"}  # explained by the protocol, or by the module, that they fulfil
+EXTRAS = {  # what a user does without the extra, and the package that is missing then
+    "plot": ("import bohb.plots", "plotly"),
+    "dashboard": ("import bohb.dashboard", "starlette"),
+    "postgres": ("from bohb.journal import open_journal; open_journal('postgresql+psycopg://host/name')", "psycopg"),
+    "dask": ("minimize(executor='dask://127.0.0.1:1')", "distributed"),
+    "ray": ("minimize(executor='ray://auto')", "ray"),
+    "sklearn": ("import bohb.integrations.sklearn", "sklearn"),
+    "optuna": ("import bohb.integrations.optuna", "optuna"),
+    "mlflow": ("from bohb.integrations import mlflow; mlflow.track('s.db', uri='x').__enter__()", "mlflow"),
+    "tensorboard": (
+        "from bohb.integrations import tensorboard; tensorboard.track('s.db', logdir='x').__enter__()",
+        "tensorboardX",
+    ),
+    "wandb": ("from bohb.integrations import wandb; wandb.track('s.db', directory='x').__enter__()", "wandb"),
+}
+PRELUDE = """
+import sys
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in {missing!r} else self.finder.find_spec(name, path, target)
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+import bohb
+def minimize(**how):
+    return bohb.minimize(lambda trial: trial.config["x"], {{"x": (0.0, 1.0)}}, min_budget=1, max_budget=9, **how)
+"""
+TRY_ALL = """
+import json
+said = {{}}
+for extra, code in {tried!r}.items():
+    try:
+        exec(code)
+    except bohb.errors.MissingExtra as error:
+        said[extra] = str(error)
+print(json.dumps(said))
+"""
+
+
+def documented_modules() -> dict[str, str]:
+    """Every module in the reference, with the page it is on."""
+    found = {}
+    for page in sorted(REFERENCE.glob("*.md")):
+        text = page.read_text()
+        found.update(dict.fromkeys(re.findall(r"^\.\. automodule:: (\S+)$", text, flags=re.MULTILINE), text))
+    return found
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """What a module offers: its `__all__`, or the classes and functions that it defines."""
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return list(listed)
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__ and callable(value)
+    ]
+
+
+def undocumented(owner: str, value: object) -> list[str]:
+    """A class or function without a docstring, and the public methods of a class without one."""
+    found = [] if inspect.getdoc(value) else [owner]
+    if inspect.isclass(value):
+        for name, member in vars(value).items():
+            public = inspect.isroutine(member) or isinstance(member, property | classmethod | staticmethod)
+            claim = name.startswith("test_")  # a contract's test says what it claims by its name
+            if public and not name.startswith("_") and not claim and name not in FULFILS:
+                found += [] if inspect.getdoc(getattr(value, name)) else [f"{owner}.{name}"]
+    return found
+
+
+def run_without(missing: set[str], code: str, directory: Path, *path: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process that cannot import some packages."""
+    return subprocess.run(
+        [sys.executable, "-c", PRELUDE.format(missing=missing) + code],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (Path(bohb.__file__).parent / "py.typed").exists()
+
+
+def test_every_module_is_in_the_reference_or_declared_internal() -> None:
+    package = Path(bohb.__file__).parent
+    files = (path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py"))
+    names = {".".join(path.parts).removesuffix(".__init__") for path in files}
+    internal = {name for name in names if name.startswith(INTERNAL)}
+    assert names - internal - set(PACKAGES) <= set(documented_modules()), "add it to docs/reference, or to INTERNAL"
+
+
+@pytest.mark.parametrize("name", sorted(documented_modules()))
+def test_every_public_name_is_documented(name: str) -> None:
+    module, page = importlib.import_module(name), documented_modules()[name]
+    assert inspect.getdoc(module)
+    missing = []
+    for public in public_names(module):
+        value = getattr(module, public)
+        if inspect.isclass(value) or inspect.isroutine(value):
+            missing += undocumented(public, value)
+        elif f".. py:data:: {name}.{public}\n" not in page:
+            missing.append(public)
+    assert missing == []
+
+
+def test_what_the_guides_import_is_in_the_reference() -> None:
+    documented = set(documented_modules())
+    for page in (ROOT / "docs").glob("*.md"):
+        for module in re.findall(r"^from (bohb[\w.]*) import", page.read_text(), flags=re.MULTILINE):
+            shown = module in documented or module in PACKAGES
+            assert shown, f"{page.name} imports from {module}, which the reference does not have"
+
+
+def test_a_missing_extra_is_named_whatever_needs_it(tmp_path: Path) -> None:
+    tried = {extra: code for extra, (code, _) in EXTRAS.items()}
+    ran = run_without({package for _, package in EXTRAS.values()}, TRY_ALL.format(tried=tried), tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    said = json.loads(ran.stdout)
+    assert [extra for extra in EXTRAS if f"bohb[{extra}]" not in said.get(extra, "")] == []
+
+
+def test_a_wheel_works_without_any_extra(tmp_path: Path) -> None:
+    built = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        archive.extractall(tmp_path / "installed")
+    assert {"bohb/py.typed", "bohb/plots/report.css"} <= names
+    assert not any(name.startswith(("tests/", "benchmarks/")) for name in names)
+    code = """
+from bohb.cli.app import app
+assert "installed" in bohb.__file__
+study = minimize(journal="study.db", workers=2)
+assert len(study.trials) == 22 and not study.failures
+app.main(["status", "study.db"], "bohb")
+"""
+    ran = run_without({package for _, package in EXTRAS.values()}, code, tmp_path, str(tmp_path / "installed"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "22 finished" in ran.stdout
