@@ -97,7 +97,7 @@ def rows_of(measured: Measured) -> list[dict[str, Any]]:
 
 
 def overall(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The one line that the issue asks for."""
+    """The one line that sums it up."""
     worse = [row["problem"] for row in rows if row["verdict"] == "worse"]
     better = [row["problem"] for row in rows if row["verdict"] == "better"]
     detail = f"worse on {worse or 'none'}, better on {better or 'none'} of {len(rows)}"

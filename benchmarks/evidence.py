@@ -108,8 +108,11 @@ class Comparison:
             for at, m, e in zip(self.x, curve["mean"], curve["error"], strict=True)
             if at <= x * self.unit * (1 + 1e-6) and m is not None
         ]
-        if not known:
-            return None
+        if not known:  # a method without smaller budgets has its first result just then
+            first = next((i for i, m in enumerate(curve["mean"]) if m is not None), None)
+            if first is None or self.x[first] > 1.25 * x * self.unit:
+                return None
+            known = [(curve["mean"][first], curve["error"][first])]
         mean, error = known[-1]
         return Value(mean, math.inf if error is None else error)
 
@@ -171,7 +174,9 @@ class Comparison:
 
     def _missing(self, *methods: str) -> Finding:
         absent = [name(m) for m in methods if m not in self.methods]
-        return Finding(NOT_MEASURED, f"{self.problem}: no runs of {', '.join(absent)}" if self.methods else "")
+        return Finding(
+            NOT_MEASURED, f"{self.problem}: no runs of {', '.join(absent)}" if self.methods and absent else ""
+        )
 
 
 def name(method: str) -> str:

@@ -117,6 +117,9 @@ def index(out: Path) -> str:
     """The page that lists what there is."""
     lines = ["# Results", "", "Written by `python -m benchmarks.figures`; `make figures` runs everything anew.", ""]
     lines += [
+        "Runs are kept and used again, so a page may hold runs that were made on several machines, with neighbouring",
+        "versions of numpy. Losses hardly depend on that; CPU seconds do.",
+        "",
         "[All claims of the paper, one by one](claims.md)",
         "",
         "| experiment | results | seeds | date |",

@@ -135,7 +135,7 @@ def networks() -> Iterator[Claim]:
     )
     yield claim("BOHB and Hyperband start alike", each(lambda c: c.no_higher("bohb", "hyperband", 1.0)))
     yield claim(
-        "BOHB reaches Hyperband's final performance 100 times faster (the issue asks for 20)",
+        "BOHB reaches Hyperband's final performance 100 times faster (asked for here: 20)",
         each(lambda c: c.times_faster("bohb", "hyperband", 20)),
     )
     yield claim(
@@ -158,7 +158,7 @@ def networks() -> Iterator[Claim]:
         "App. E",
     )
     yield claim(
-        "On letter traditional BO can have an advantage for very large budgets",
-        each(lambda c: all_of(c.no_higher(m, "bohb") for m in bo), ("letter",)),
+        "On letter traditional BO can have an advantage for very large budgets (TPE; GP-BO's runs are short)",
+        each(lambda c: c.lower("tpe", "bohb"), ("letter",)),
         "App. E",
     )

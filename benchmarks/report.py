@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import platform
 import shlex
 import sys
@@ -67,7 +68,7 @@ def table(rows: Sequence[Row]) -> str:
 def write(out: Path, name: str, source: Mapping[str, Any], results: Mapping[str, Any], rows: Sequence[Row]) -> None:
     """Write `name`.json with everything and `name`.csv with the rows, whose first lines repeat the source."""
     out.mkdir(parents=True, exist_ok=True)
-    body = {"source": dict(source), **results}
+    body = finite({"source": dict(source), **results})
     (out / f"{name}.json").write_text(json.dumps(body, indent=2, allow_nan=False) + "\n")
     with (out / f"{name}.csv").open("w", newline="") as file:
         for key, value in source.items():
@@ -75,6 +76,15 @@ def write(out: Path, name: str, source: Mapping[str, Any], results: Mapping[str,
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
+
+
+def finite(value: Any) -> Any:
+    """The same with None for what is not a number: JSON has no word for it."""
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def verdict(holds: bool | None, claim: str, detail: str) -> str:

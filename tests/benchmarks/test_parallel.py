@@ -113,7 +113,7 @@ def test_another_problem_has_another_fingerprint() -> None:
 def test_missing_data_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("BOHB_DATA", raising=False)  # and put back what --data sets
+    monkeypatch.setenv("BOHB_DATA", "")  # so that what --data sets is undone
     arguments = ["--problems", "lcbench-189908", "--runs", "1", "--data", str(tmp_path / "none"), "--cache"]
     assert parallel.main([*arguments, str(tmp_path / "kept.jsonl")]) == 2
     assert "--data" in capsys.readouterr().err

@@ -119,8 +119,10 @@ def test_decisions_are_data() -> None:
     assert decide(study.history) == Restart(trials[1])
     again = study.ask()
     assert (again.number, again.attempt, again.seed, again.config) == (1, 2, trials[1].seed, trials[1].config)
-    for trial, loss in zip(trials, [3.0, 1.0, 2.0], strict=True):
+    study.tell(trials[1], 0.0)  # late: the trial is somebody else's now
+    for trial, loss in zip([trials[0], again, trials[2]], [3.0, 1.0, 2.0], strict=True):
         study.tell(trial, loss)
+    assert study.history.outcomes[1].loss == 1.0
     assert decide(study.history) == StartPromotion(0, 1, 3.0, 1)
     study.tell(study.ask(), 0.5)
     assert decide(study.history, max_brackets=1) == Done()
