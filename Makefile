@@ -5,7 +5,7 @@ WORKERS ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
-	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners
+	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history
 
 help: ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -61,6 +61,12 @@ bench-dashboard: .venv/.done ## how quickly the dashboard answers on a study of 
 
 bench-parallel: .venv/.done ## Fig. 3: speed-up with 1 to 256 workers on the simulated clock
 	$(BIN)/python -m benchmarks.parallel --jobs 2
+
+bench-engines: .venv/.done ## what local workers, Dask and Ray cost beside their own bare tasks
+	$(BIN)/python -m benchmarks.engines
+
+bench-long-history: .venv/.done ## what the runner costs with 10 000 observations in the history
+	$(BIN)/python -m benchmarks.long_history
 
 bench-runners: .venv/.done ## eight runners on one PostgreSQL journal
 	$(BIN)/python -m benchmarks.runners

@@ -71,7 +71,7 @@ STEPS = (
     Step(
         "benchmarks.parallel",
         "1 to 256 parallel workers (Fig. 3, App. F)",
-        evening="--runs 10",
+        evening="--runs 30",
         hour="--runs 3 --problems counting_ones-8-8 --workers 1,2,4,8,32 --variant-workers 1,8 --variant-runs 2",
     ),
     Step(

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from bohb import BOHB, replay
 from bohb.cli.app import app
-from bohb.core.events import Event, ResultLate, TrialFinished, TrialLost, TrialStarted
+from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import InvalidArgument, JournalError
 from bohb.journal import SqlJournal, schema
 from bohb.sharing import Heartbeat
@@ -46,8 +46,8 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def finish(*runners: subprocess.Popen[str]) -> None:
-    for runner in runners:
-        out, err = runner.communicate(timeout=120)
+    told = [runner.communicate(timeout=120) for runner in runners]
+    for runner, (out, err) in zip(runners, told, strict=True):
         assert runner.returncode == 0, err
         assert "reached" in out
 
@@ -133,8 +133,9 @@ def test_the_late_result_of_a_taken_over_trial_is_kept_and_not_used(url: str, tm
 
 def test_runners_survive_connections_that_are_cut(url: str, tmp_path: Path) -> None:
     runners = [start("counted", url, tmp_path, max_trials=80, workers=2) for _ in range(2)]
-    for n in (10, 30, 50):
-        until(lambda n=n: _length(url) > n, f"{n} events")  # type: ignore[misc]
+    until(lambda: _sessions(url) == 2, "both runners")
+    for n in (20, 40, 60):
+        until(lambda n=n: len(stored(url)) > n, f"{n} events")  # type: ignore[misc]
         execute(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     finish(*runners)
     events = stored(url)
@@ -142,9 +143,9 @@ def test_runners_survive_connections_that_are_cut(url: str, tmp_path: Path) -> N
     assert replay(events).exact
 
 
-def _length(url: str) -> int:
+def _sessions(url: str) -> int:
     try:
-        return len(stored(url))
+        return sum(isinstance(event, SessionStarted) for event in stored(url))
     except JournalError:  # the runners have not created the journal yet
         return 0
 

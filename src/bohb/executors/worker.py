@@ -82,6 +82,7 @@ class Worker:
         log = logs.worker_log(self._setup, self._slot)
         logs.redirect(log)
         self._open_streams()
+        faulthandler.disable()  # a forked child believes itself enabled even where a library has put its own handler
         faulthandler.enable(file=2)  # a segmentation fault leaves a traceback in the log
         processes.adopt_orphans()
         random.seed()
