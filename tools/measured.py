@@ -44,7 +44,7 @@ def lower_on(name: str, what: str, script: str) -> tuple[str, str, str, str]:
 
     def ends(entry: Any, method: str) -> float:
         final = entry["methods"][method]["final"]
-        return sum(final.values()) / len(final)
+        return float(sum(final.values())) / len(final)
 
     runs = {entry["methods"]["bohb"]["runs"] for entry in problems.values()}
     below = {
