@@ -9,7 +9,7 @@ from typing import TypeVar
 from bohb.core.events import Event
 from bohb.core.history import History
 from bohb.core.space import Space
-from bohb.errors import BohbError, Conflict
+from bohb.errors import Conflict
 from bohb.journal import Journal
 from bohb.sharing import is_shared, turn_at
 
@@ -54,15 +54,21 @@ class Ledger:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Our turn at the journal, if it has turns; should it come to nothing, what was decided in it is forgotten."""
-        known = -1
+        """Our turn at the journal, if it has turns; should it come to nothing, what was decided in it is forgotten.
+
+        Whatever ends it: the journal, a sampler of the user's, Ctrl-C.
+        """
+        known = self.history.n_events
         try:
             with turn_at(self.journal):
                 self.catch_up()
                 known = self.history.n_events
                 yield
-        except BohbError:
-            self._stale = self._stale or (self.shared and self.history.n_events != known)
+        except BaseException:
+            if self.history.n_events != known:
+                self._stale = True
+                if not self.shared:  # else when it is our turn again: the server may be out of reach
+                    self.reload()
             raise
 
     def catch_up(self) -> None:
@@ -79,15 +85,9 @@ class Ledger:
             self.history.extend(events)
 
     def store(self, events: Sequence[Event], after: int) -> None:
-        """Store events that are folded already; if that fails, forget them."""
-        try:
-            if events:
-                self.journal.append(events, after)
-        except BohbError:
-            self._stale = True
-            if not self.shared:  # else when it is our turn again: the server may be out of reach
-                self.reload()
-            raise
+        """Store events that were folded in this turn."""
+        if events:
+            self.journal.append(events, after)
 
     def reload(self) -> None:
         """Forget all but what the journal has."""

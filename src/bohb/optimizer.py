@@ -191,7 +191,7 @@ class BOHB:
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = restart_lost(self.history, self._now()) if enough() else self._next_or_forget()
+            new = restart_lost(self.history, self._now()) if enough() else self.next_events()
             if not new:
                 break
             self.history.extend(new)
@@ -201,14 +201,6 @@ class BOHB:
                 trials.append(self.history.trials[last.trial.number])
         self._ledger.store(events, first)
         return [replace(trial, config=dict(trial.config)) for trial in trials]  # what users do to it is their business
-
-    def _next_or_forget(self) -> list[Event]:
-        """The next events; if a sampler of the user's raises, what was decided before it is not stored either."""
-        try:
-            return self.next_events()
-        except BaseException:
-            self._ledger.reload()
-            raise
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
