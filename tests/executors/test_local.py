@@ -145,21 +145,6 @@ def test_results_are_right_while_the_coordinator_has_threads() -> None:
             thread.join()
 
 
-def test_no_op_trials_are_cheap() -> None:
-    count, in_flight = 1000, 0
-    with LocalExecutor(objectives.loss, 2) as executor:
-        run_all(executor, [make_trial(n) for n in range(2)])  # both workers are up
-        started = time.monotonic()
-        todo = iter(range(count))
-        while (number := next(todo, None)) is not None:
-            executor.submit(make_trial(number))
-            in_flight += 1
-            if in_flight == executor.slots:
-                in_flight -= len(executor.wait(None))
-        collect(executor, in_flight)
-        assert count / (time.monotonic() - started) >= 500
-
-
 # --- learning curves
 
 

@@ -1,6 +1,7 @@
 """Runs a study again and again in child processes and kills each with SIGKILL, until one comes to its end.
 
-The children are forked from this process, which has everything imported, so that a kill costs milliseconds.
+The children are forked from this process, which has everything imported, so that a kill costs milliseconds. When one is
+killed depends on how many trials it has begun, and on a moment more: a fast machine is hit as often as a slow one.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import random
 import signal
 import sys
 import time
+from pathlib import Path
 
 from bohb import minimize
-from tests.objectives import SPACE, logged
+from tests.objectives import SPACE, logged, quadratic
 
 
 def study(journal: str, trials: int, workers: int | None) -> None:
@@ -31,9 +33,16 @@ def study(journal: str, trials: int, workers: int | None) -> None:
     )
 
 
-def main(journal: str, trials: int, workers: int | None, seed: int, shortest: float, longest: float, most: int) -> int:
-    """The number of kills it took."""
+def begun(calls: Path) -> int:
+    """How many trials have begun, in all processes so far."""
+    return calls.read_bytes().count(b"\n") if calls.exists() else 0
+
+
+def main(journal: str, trials: int, workers: int | None, seed: int, fewest: int, most: int, kills_at_most: int) -> int:
+    """The number of kills it took; each comes when between `fewest` and `most` more trials have begun."""
+    minimize(quadratic, SPACE, budgets=[1], journal=f"{journal}.first", max_trials=20, progress=False)  # it imports
     rng = random.Random(seed)
+    calls = Path(os.environ["BOHB_CALLS"])
     kills = 0
     while True:
         child = os.fork()
@@ -44,22 +53,22 @@ def main(journal: str, trials: int, workers: int | None, seed: int, shortest: fl
                 status = 0
             finally:
                 os._exit(status)
-        deadline = time.monotonic() + rng.uniform(shortest, longest)
-        while time.monotonic() < deadline:
+        let_live = kills >= kills_at_most
+        enough = begun(calls) + rng.randint(fewest, most)
+        while let_live or begun(calls) < enough:
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
                 if status != 0:
                     raise SystemExit(f"the study itself failed with status {status}")
                 return kills
             time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.001))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         kills += 1
-        if kills >= most:  # let it finish
-            shortest = longest = 60.0
 
 
 if __name__ == "__main__":
-    path, trials, workers, seed, shortest, longest, most = sys.argv[1:]
-    n = main(path, int(trials), int(workers) or None, int(seed), float(shortest), float(longest), int(most))
+    path, trials, workers, *rest = sys.argv[1:]
+    n = main(path, int(trials), int(workers) or None, *map(int, rest))
     sys.stdout.write(json.dumps(n))

@@ -34,11 +34,11 @@ def stored(path: Path) -> Sequence[Event]:
 
 
 def kill_until_done(
-    path: Path, trials: int, workers: int, seed: int, shortest: float, longest: float, most: int = 100
+    path: Path, trials: int, workers: int, seed: int, fewest: int, most: int, kills_at_most: int = 100
 ) -> int:
     out = subprocess.run(
         [sys.executable, "-m", "tests.faults.coordinators"]
-        + [str(a) for a in (path, trials, workers, seed, shortest, longest, most)],
+        + [str(a) for a in (path, trials, workers, seed, fewest, most, kills_at_most)],
         cwd=ROOT,
         env={**os.environ, "BOHB_CALLS": f"{path}.calls"},
         capture_output=True,
@@ -52,7 +52,7 @@ def kill_until_done(
 
 def test_fifty_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
     path = tmp_path / "killed.db"
-    kills = kill_until_done(path, 250, 0, seed=1, shortest=0.0, longest=0.09)
+    kills = kill_until_done(path, 250, 0, seed=1, fewest=0, most=4)
     assert kills >= 50
     killed = BOHB.from_events(stored(path))
     whole = minimize(objectives.quadratic, SPACE, min_budget=1, max_budget=9, seed=11, max_trials=250, progress=False)
@@ -77,7 +77,7 @@ def test_fifty_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path
 
 def test_kills_of_a_parallel_study_lose_and_double_nothing(tmp_path: Path) -> None:
     path = tmp_path / "parallel.db"
-    kills = kill_until_done(path, 300, 3, seed=2, shortest=0.5, longest=2.0, most=12)
+    kills = kill_until_done(path, 300, 3, seed=2, fewest=1, most=30, kills_at_most=12)
     assert kills >= 3
     events = stored(path)
     finished = Counter(e.number for e in events if isinstance(e, TrialFinished))
