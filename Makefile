@@ -5,7 +5,8 @@ WORKERS ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
-	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history
+	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
+	bench-gp bench-better
 
 help: ## show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -64,6 +65,12 @@ bench-parallel: .venv/.done ## Fig. 3: speed-up with 1 to 256 workers on the sim
 
 bench-engines: .venv/.done ## what local workers, Dask and Ray cost beside their own bare tasks
 	$(BIN)/python -m benchmarks.engines
+
+bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
+	$(BIN)/python -m benchmarks.gp_speed
+
+bench-better: .venv/.done rivals ## the study of the preset BEST: about three hours on 2 cores, can be interrupted
+	for part in main parallel misspecified ablation; do $(BIN)/python -m benchmarks.better --part $$part --jobs 2 || exit 1; done
 
 bench-long-history: .venv/.done ## what the runner costs with 10 000 observations in the history
 	$(BIN)/python -m benchmarks.long_history

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 COLOURS = {
+    "best": "#000000",
     "bohb": "#d62728",
     "hyperband": "#1f77b4",
     "random": "#7f7f7f",
@@ -18,6 +19,7 @@ COLOURS = {
     "hpbandster": "#ff7f0e",
     "hb-lcnet": "#17becf",
     "dehb": "#393b79",
+    "optuna-tpe": "#2ca02c",
     "optuna-tpe-hyperband": "#98df8a",
     "hpbandster-preset": "#ffbb78",
     "bohb-one-budget": "#e7969c",
@@ -29,6 +31,7 @@ COLOURS = {
     "entropy search": "#5254a3",
 }
 LABELS = {
+    "best": "BEST preset",
     "bohb": "BOHB",
     "hyperband": "Hyperband",
     "random": "random search",
@@ -42,6 +45,7 @@ LABELS = {
     "gp-budget": "GP with budget (Bertrand et al.)",
     "hb-lcnet": "HB-LCNet",
     "dehb": "DEHB",
+    "optuna-tpe": "Optuna TPE",
     "optuna-tpe-hyperband": "Optuna TPE + Hyperband",
 }
 

@@ -15,13 +15,16 @@ import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
 
 import bohb
-from benchmarks.problem import Evaluation, Method, Parameter, Problem, Suggestion
+from benchmarks.problem import Evaluation, Method, Parameter, Problem, Suggestion, geometric
+from benchmarks.problems import lowest_budget
+from benchmarks.without import Without
 from bohb.core.decide import StartSample, decide
 from bohb.core.observations import Observations
 from bohb.core.sampler import fit_model, min_points, model_budget
 from bohb.core.situation import Situation
 from bohb.core.space import Array
 from bohb.errors import NoTrialReady, StudyDone
+from bohb.journal import MemoryJournal
 
 
 def bracket_model(rng: np.random.Generator, situation: Situation) -> Array | None:
@@ -49,6 +52,7 @@ def bracket_model(rng: np.random.Generator, situation: Situation) -> Array | Non
 
 OURS: dict[str, dict[str, Any]] = {
     "bohb": {},
+    "best": {"settings": bohb.BEST},
     "hyperband": {"random_fraction": 1},
     "random": {"random_fraction": 1, "one_budget": True},
     "bohb-one-budget": {"one_budget": True},
@@ -71,7 +75,7 @@ def connect(name: str, problem: Problem, *, seed: int, full_evaluations: float, 
     """
     base, *changes = name.split(":")
     if base in OURS:
-        return Ours(problem, seed, {**OURS[base], **dict(map(_setting, changes))})
+        return Ours(problem, seed, {**OURS[base], **dict(map(_setting, changes))}, full_evaluations)
     if base in ABLATIONS:
         module, factory = ABLATIONS[base]
         method: Method = getattr(importlib.import_module(module), factory)(problem, seed)
@@ -92,33 +96,71 @@ def _setting(text: str) -> tuple[str, Any]:
 class Ours:
     """This package, driven by ask and tell.
 
-    settings: arguments of `bohb.BOHB`; also `one_budget`, which means the largest alone.
+    settings: arguments of `bohb.BOHB`; also `one_budget`, which means the largest alone, `misspecified`, one of the
+        cases of `misspecified_budgets`, and `without`, a part of the Gaussian process that is taken away.
+    full_evaluations: the length of the run, in the middle of which a maximum that was too small is raised.
     """
 
-    def __init__(self, problem: Problem, seed: int, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, problem: Problem, seed: int, settings: Mapping[str, Any], full_evaluations: float = math.inf
+    ) -> None:
         arguments = dict(settings)
         budgets = problem.budgets
+        self._without = Without(arguments.pop("without", None))
+        case = arguments.pop("misspecified", None)
         if arguments.pop("one_budget", False):
             arguments["budgets"] = budgets[-1:]
         elif "eta" in arguments:  # the ends stay; what lies between is made anew
             whole = all(budget == round(budget) for budget in budgets)
             arguments |= {"min_budget": budgets[0], "max_budget": budgets[-1], "integer_budgets": whole}
         else:
-            arguments |= {"budgets": budgets, "eta": 3}
-        self._optimizer = bohb.BOHB(space_of(problem.parameters), seed=seed, **arguments)
+            arguments |= {"budgets": misspecified_budgets(case, budgets), "eta": 3}
+        self._arguments = {"space": space_of(problem.parameters), "seed": seed, "journal": MemoryJournal(), **arguments}
+        self._optimizer = bohb.BOHB(**self._arguments)
+        self._lowest = lowest_budget(problem.name)
+        self._spent = 0.0  # budget
+        self._raise_at = full_evaluations / 2 * budgets[-1] if case == "short" else math.inf
+        self._raised = budgets
 
     def ask(self) -> Suggestion | None:
+        if self._spent >= self._raise_at:
+            self._raise_at = math.inf
+            self._optimizer = bohb.BOHB(**{**self._arguments, "budgets": self._raised})
         try:
             trial = self._optimizer.ask()
         except (NoTrialReady, StudyDone):
             return None
-        return Suggestion(trial.number, trial.config, trial.budget, trial.previous_budget)
+        # An epoch cannot be cut in two: whoever asks for less than the least is given that, and pays for it.
+        budget = max(trial.budget, self._lowest)
+        previous = None if trial.previous_budget is None else max(trial.previous_budget, self._lowest)
+        self._spent += budget - (previous or 0.0)
+        return Suggestion(trial.number, trial.config, budget, previous)
 
     def tell(self, number: int, evaluation: Evaluation) -> None:
         self._optimizer.tell(number, evaluation.loss if evaluation.ok else float("nan"))
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Put back what was taken away."""
+        self._without.restore()
+
+
+def misspecified_budgets(case: str | None, budgets: Sequence[float]) -> tuple[float, ...]:
+    """The budgets of somebody who is wrong about them.
+
+    case: "low" and "high": the minimum ten times too small or too large; "short": the maximum three times too small;
+        None: right.
+    """
+    match case:
+        case None:
+            return tuple(budgets)
+        case "low":
+            return geometric(budgets[0] / 10, budgets[-1])
+        case "high":
+            return geometric(budgets[0] * 10, budgets[-1])
+        case "short":
+            return tuple(budgets[:-1])
+        case _:
+            raise ValueError(f"misspecified={case!r} must be 'low', 'high' or 'short'")
 
 
 def space_of(parameters: Sequence[Parameter]) -> CS.ConfigurationSpace:

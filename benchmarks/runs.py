@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 
 import bohb
 from benchmarks.data import Missing
-from benchmarks.harness import Accounting, Point, Protocol, incumbents, simulate, trajectory
+from benchmarks.harness import Accounting, Point, Protocol, Record, incumbents, simulate, trajectory
 from benchmarks.methods import ABLATIONS, OURS, connect
+from benchmarks.problem import Problem
 from benchmarks.problems import problem_of
 
 HERE = Path(__file__).parent
@@ -51,6 +53,8 @@ class Result:
     trajectories: the incumbents by protocol, see `harness.incumbents`.
     time, spent: the simulated time and the budget (in full evaluations) at the end.
     seconds: CPU time that the run took, a rival's process included.
+    whole: the incumbents of a run by one worker under "continue", had every evaluation been charged whole; its
+        decisions would have been the same. Empty for other runs.
     """
 
     trajectories: dict[Protocol, list[Point]]
@@ -59,17 +63,24 @@ class Result:
     time: float
     spent: float
     seconds: float
+    whole: dict[Protocol, list[Point]] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Result:
         """The result that was kept."""
-        points = {name: [Point(*row) for row in stored["trajectories"][name]] for name in PROTOCOLS}
-        return cls(**{**stored, "trajectories": points})
+        return cls(**{**stored, **{kind: _points(stored.get(kind, {})) for kind in ("trajectories", "whole")}})
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept."""
-        rows = {name: [astuple(point) for point in points] for name, points in self.trajectories.items()}
-        return {**asdict(self), "trajectories": rows}
+        return {**asdict(self), "trajectories": _rows(self.trajectories), "whole": _rows(self.whole)}
+
+
+def _points(stored: Mapping[str, Any]) -> dict[Protocol, list[Point]]:
+    return {name: [Point(*row) for row in stored[name]] for name in PROTOCOLS if name in stored}
+
+
+def _rows(trajectories: Mapping[Protocol, Sequence[Point]]) -> dict[str, Any]:
+    return {name: [astuple(point) for point in points] for name, points in trajectories.items()}
 
 
 def execute(run: Run) -> Result:
@@ -90,14 +101,26 @@ def execute(run: Run) -> Result:
     finally:
         method.close()
     after = os.times()
+    both = run.workers == 1 and run.accounting == "continue"
     return Result(
-        trajectories={name: trajectory(problem, incumbents(records, name)) for name in PROTOCOLS},
+        trajectories=_trajectories(problem, records),
+        whole=_trajectories(problem, charged_whole(records)) if both else {},
         evaluations=len(records),
         failures=sum(record.loss is None for record in records),
         time=records[-1].time if records else 0.0,
         spent=records[-1].spent / problem.budgets[-1] if records else 0.0,
         seconds=round(sum(after[:4]) - sum(before[:4]), 3),
     )
+
+
+def _trajectories(problem: Problem, records: Sequence[Record]) -> dict[Protocol, list[Point]]:
+    return {name: trajectory(problem, incumbents(records, name)) for name in PROTOCOLS}
+
+
+def charged_whole(records: Sequence[Record]) -> list[Record]:
+    """The same records as if every evaluation had been charged its whole budget."""
+    spent = itertools.accumulate(record.budget for record in records)
+    return [replace(record, spent=total) for record, total in zip(records, spent, strict=True)]
 
 
 def run_all(runs: Iterable[Run], jobs: int, folder: Path = CACHE) -> dict[Run, Result]:
@@ -107,8 +130,7 @@ def run_all(runs: Iterable[Run], jobs: int, folder: Path = CACHE) -> dict[Run, R
     """
     wanted = list(dict.fromkeys(runs))
     folder.mkdir(parents=True, exist_ok=True)
-    stored = {problem: _stored(folder / f"{problem}.jsonl") for problem in {run.problem for run in wanted}}
-    results = {run: stored[run.problem][run.key] for run in wanted if run.key in stored[run.problem]}
+    results = kept(wanted, folder)
     missing = [run for run in wanted if run not in results]
     print(f"# {len(results)} runs kept in {folder}, {len(missing)} to do", file=sys.stderr, flush=True)
     for done, (run, result) in enumerate(_compute(missing, jobs), 1):
@@ -121,6 +143,13 @@ def run_all(runs: Iterable[Run], jobs: int, folder: Path = CACHE) -> dict[Run, R
         told = f"# {done}/{len(missing)} {run.problem} {run.method} seed {run.seed}: {result.seconds:.1f} s"
         print(told, file=sys.stderr, flush=True)
     return {run: results[run] for run in wanted if run in results}
+
+
+def kept(runs: Iterable[Run], folder: Path = CACHE) -> dict[Run, Result]:
+    """The results of those runs that were done before."""
+    wanted = list(dict.fromkeys(runs))
+    stored = {problem: _stored(folder / f"{problem}.jsonl") for problem in {run.problem for run in wanted}}
+    return {run: stored[run.problem][run.key] for run in wanted if run.key in stored[run.problem]}
 
 
 def _compute(runs: Sequence[Run], jobs: int) -> Iterable[tuple[Run, Result | Exception]]:
@@ -183,7 +212,8 @@ def decisive(method: str, problem: str) -> str:
     base = method.partition(":")[0]
     if base in OURS or base in ABLATIONS:
         package = Path(bohb.__file__).parent
-        files = [HERE / "methods.py", package / "optimizer.py", *sorted((package / "core").glob("*.py"))]
+        files = [HERE / "methods.py", HERE / "without.py", package / "optimizer.py"]
+        files += sorted((package / "core").glob("*.py"))
         if base in ABLATIONS:
             files.append(HERE.parent / (ABLATIONS[base][0].replace(".", "/") + ".py"))
         return f"{common} {code_digest(tuple(files))}"

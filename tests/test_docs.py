@@ -7,6 +7,7 @@ A page is one script: its `python` blocks in order, its `sh` blocks between them
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import runpy
@@ -17,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from bohb import BEST, PAPER
+from bohb.core import adaptation, agreement, brackets, gp_sampler, promotion, targets
 from bohb.plots import PLOTS
 from bohb.studyspace import build_space
 
@@ -138,6 +141,43 @@ def test_the_tables_of_measurements_say_what_the_result_files_say() -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_the_tables_of_the_study_come_from_its_files_and_say_so_while_there_are_none(tmp_path: Path) -> None:
+    block = runpy.run_path(str(ROOT / "tools" / "measured.py"))["block"]
+    block.__globals__["ROOT"] = tmp_path
+    assert block("better_parallel", "") == "*Not measured yet: `python -m benchmarks.better --part parallel` does.*\n"
+    row = {"method": "bohb", "ratio": 2.345, "low": 1.5, "high": 3.25}
+    source = {"runs": {"there": 4, "wanted": 5}, "seeds by method": {"best": "2", "bohb": "1 to 2"}}
+    body = {"source": source, "versus": [{**row, "point": point} for point in (6.0, 60.0)]}
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "docs" / "results" / "better_parallel.json").write_text(json.dumps(body))
+    assert block("better_parallel", "") == (
+        "|  | 6 evaluations | 60 evaluations |\n|---|---|---|\n"
+        "| BOHB as published | 2.35 [1.50, 3.25] | 2.35 [1.50, 3.25] |\n\n"
+        "4 of 5 runs; seeds per problem: BEST 2, BOHB as published 1 to 2. [All tables](results/better_parallel.md)\n"
+    )
+
+
+def test_the_page_about_the_preset_has_the_numbers_of_the_code() -> None:
+    page = " ".join((DOCS / "better.md").read_text().split())
+    beyond = [name for name, value in BEST.to_json().items() if value != PAPER.to_json()[name]]
+    for name in {*beyond, "gp_share", "pending", "inactive", "promote", "schedule"}:
+        row = re.search(rf"\| `{name}` \| ([^|]*) \| ([^|]*) \|", page)
+        assert row is not None, name
+        assert [row[1], row[2]] == [_in_a_table(getattr(preset, name)) for preset in (PAPER, BEST)]
+    assert f"{targets.SLOPES[0]} ≤ b_r ≤ {targets.SLOPES[1]}" in page
+    assert f"at most {gp_sampler.STEPS} steps of L-BFGS" in page
+    assert f"fitted to {gp_sampler.FIT_POINTS} configurations at most" in page
+    assert f"conditioned on {gp_sampler.POINTS}:" in page
+    assert f"{gp_sampler.UNIFORM} draws from the prior, {gp_sampler.MUTATIONS} mutations" in page
+    assert f"two rounds of {gp_sampler.LOCAL} small steps" in page
+    assert f"with probability {BEST.gp_share} · (highest rung" in page
+    assert f"a prior of {agreement.PRIOR_RHO} that is worth four observations" in page
+    assert f"almost certainly agrees with the next one by {adaptation.LOWER_FROM}" in page
+    assert f"almost certainly agree by {adaptation.SETTLED_FROM}," in page
+    assert (adaptation.MOST_LOWERED, adaptation.FEWEST_RUNGS) == (2, 3)
+    assert (agreement.PRIOR_WEIGHT, promotion.EXPLORE_FROM, brackets.PUBLISHED_EVERY) == (4, 4, 3)
+
+
 def test_a_broken_link_anchor_or_image_fails_the_site_and_so_does_what_is_loaded_from_elsewhere(tmp_path: Path) -> None:
     problems = runpy.run_path(str(ROOT / "tools" / "check_site.py"))["problems"]
     (tmp_path / "other.html").write_text('<h1 id="here">there</h1>')
@@ -165,6 +205,10 @@ def test_docstrings_become_fields_examples_and_plain_text() -> None:
         "A sentence.", "", "", ":one, two: what they mean, with \\|bars\\|.", ":\\*\\*more: `code_` stays.", "",
         "::", "", "    an = example",
     ]  # fmt: skip
+
+
+def _in_a_table(value: object) -> str:
+    return f'`"{value}"`' if isinstance(value, str) else "1/3" if value == 1 / 3 else str(value)
 
 
 def _exists(dotted: str) -> bool:

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/algorithm.md and docs/plots.md from studies that are run for them.
+"""Draw the figures of docs/algorithm.md, docs/better.md and docs/plots.md from studies that are run for them.
 
 python tools/figures.py [directory]
 
@@ -18,12 +18,17 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import numpy as np
+from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 import bohb
 from bohb.analysis import timeline
+from bohb.core import gp, targets
+from bohb.core.adaptation import expected_gain
+from bohb.core.agreement import agreements, correlations
 from bohb.core.brackets import geometric_budgets, hyperband
+from bohb.core.gp_sampler import GaussianSampler
 from bohb.core.observations import Observations
 from bohb.core.sampler import fit_model
 from bohb.executors.simulated import SimulatedExecutor
@@ -60,7 +65,7 @@ def objective(trial: bohb.Trial) -> dict[str, Any]:
     return {"loss": curve(trial.config, trial.budget, trial.seed)}
 
 
-def simulated(workers: int, max_budget: int, max_brackets: int) -> bohb.Study:
+def simulated(workers: int, max_budget: int, max_brackets: int, min_budget: int = 1, **changes: Any) -> bohb.Study:
     """A study on a simulated clock; a unit of budget takes ten seconds, more or less."""
     executor = SimulatedExecutor(
         objective,
@@ -68,8 +73,8 @@ def simulated(workers: int, max_budget: int, max_brackets: int) -> bohb.Study:
         duration=lambda trial, _: 10 * (trial.budget - (trial.previous_budget or 0)),
         straggling=0.2,
     )
-    clocks: dict[str, Any] = {"clock": executor.clock, "stopwatch": executor.clock}
-    optimizer = bohb.BOHB(SPACE, min_budget=1, max_budget=max_budget, seed=4, max_brackets=max_brackets, **clocks)
+    changes |= {"clock": executor.clock, "stopwatch": executor.clock, "max_brackets": max_brackets}
+    optimizer = bohb.BOHB(SPACE, min_budget=min_budget, max_budget=max_budget, seed=4, **changes)
     return bohb.run(optimizer, executor, bohb.Limits(max_brackets=max_brackets))
 
 
@@ -161,6 +166,153 @@ def draw_workers(study: bohb.Study, path: Path) -> None:
     save(figure, path)
 
 
+def draw_targets(study: bohb.Study, path: Path) -> None:
+    """The lines from rung to rung, and where they put the configurations."""
+    history, results = study.history, targets.Results(study.history.space.d)
+    results.catch_up(history)
+    rows, losses = results.table(len(results), history.budgets[-1], 3)
+    figure, panels = plt.subplots(1, 4, figsize=(11, 3), constrained_layout=True)
+    for axes, column in zip(panels, range(losses.shape[1] - 1, 0, -1), strict=False):
+        below, above = (targets.winsorised(losses[:, c]) for c in (column, column - 1))
+        slope, intercept = targets.line(below, above)
+        low, high = history.budgets[-1 - column], history.budgets[-column]
+        axes.scatter(below, above, s=14, color=BLUE)
+        ends = np.array([np.nanmin(below), np.nanmax(below[np.isfinite(below)])])
+        axes.plot(ends, slope * ends + intercept, color=ORANGE, lw=1.5)
+        axes.set(xlabel=f"loss on budget {low:g}", ylabel=f"on {high:g}", title=f"slope {slope:.2f}")
+    found = targets.targets(rows, losses)
+    seen = losses[np.arange(len(rows)), found.below]
+    for column in range(losses.shape[1] - 1, -1, -1):
+        here = (found.below == column) & np.isfinite(seen)
+        budget = history.budgets[-1 - column]
+        y = found.y[here] * found.spread + found.centre
+        panels[3].scatter(seen[here], y, s=12, color=BUDGET_COLOURS[-2 - column], label=f"last seen on {budget:g}")
+    panels[3].set(xlabel="loss, as seen last", ylabel="as it would be on 27", title="the targets")
+    panels[3].legend(frameon=False, fontsize=7)
+    save(figure, path)
+
+
+def draw_arc(path: Path) -> None:
+    """Where a momentum lies that only one optimiser has, and what that makes of likeness."""
+    space = ConfigurationSpace(seed=0)
+    optimizer, momentum = Categorical("optimizer", ["adam", "sgd"]), Float("momentum", (0.0, 1.0))
+    space.add(optimizer, momentum, EqualsCondition(momentum, optimizer, "sgd"))
+    compiled = bohb.Space(space)
+    embedding, j = gp.Embedding(compiled), [name.name for name in compiled.dimensions].index("momentum")
+    X = np.zeros((102, compiled.d))
+    X[:, j] = [*np.linspace(0, 1, 101), np.nan]
+    points = embedding(X)[:, embedding.owner == j]
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), constrained_layout=True)
+    left.plot(*points[:-1].T, color=BLUE, lw=2)
+    for place, label in ((0, "0"), (50, "0.5"), (100, "1")):
+        left.plot(*points[[place, -1]].T, color=GREY, lw=0.8, ls=":")
+        left.annotate(label, points[place], textcoords="offset points", xytext=(6, 2))
+    left.plot(*points[[0, 100]].T, color=GREY, lw=0.8, ls=":")
+    left.scatter(*points[[0, 50, 100]].T, color=BLUE, s=26, zorder=3)
+    left.scatter(*points[-1], color=ORANGE, s=40, zorder=3)
+    left.annotate("inactive", points[-1], textcoords="offset points", xytext=(-14, -16), color=ORANGE)
+    left.set(title="φ of a momentum; dotted lines are 1 long", aspect="equal", xlim=(-0.25, 1.25), ylim=(-0.25, 1.0))
+    left.axis("off")
+    alike = gp.matern(points / 0.5, points / 0.5)
+    x = X[:-1, j]
+    right.plot(x, alike[:-1, 0], color=BLUE, label="the value 0")
+    right.plot(x, alike[:-1, 50], color=GREEN, label="the value 0.5")
+    right.plot(x, alike[:-1, -1], color=ORANGE, label="none")
+    middle = gp.matern(x[:, None] / 0.5, np.array([[0.5 / 0.5]]))
+    right.plot(x, middle, color=ORANGE, ls="--", lw=1, label='none, with inactive="middle"')
+    right.set(xlabel="momentum", ylabel="Matérn kernel", title="how alike a momentum is to …", ylim=(0, 1.05))
+    right.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 0.14))
+    save(figure, path)
+
+
+def wavy(config: dict[str, Any], budget: float) -> float:
+    """One hyperparameter, two valleys, and a bias that training removes."""
+    x = config["x"]
+    return float(0.5 * (x - 0.65) ** 2 + 0.05 * math.cos(14 * x) + (0.2 + 0.1 * x) / budget)
+
+
+def draw_process(path: Path) -> None:
+    """The process in one dimension, what it knows of each rung, and log EI with a running trial."""
+    optimizer = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=3, settings=bohb.BEST, model="gp")
+    sampler = GaussianSampler(optimizer.history.space, bohb.BEST)
+    while True:
+        before = sampler.surrogate(optimizer.history)
+        trial = optimizer.ask()
+        if len(optimizer.history.outcomes) >= 15 and trial.reason.get("model") == "gp":
+            break
+        optimizer.tell(trial, wavy(trial.config, trial.budget))
+    after = sampler.surrogate(optimizer.history)
+    assert before is not None
+    assert after is not None
+    grid = np.linspace(0, 1, 500)[:, None]
+    figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 5.4), sharex=True, constrained_layout=True)
+    found, vectors = before.targets, _vectors(optimizer)
+    mean, deviation = (
+        part * found.spread for part in after.process.predict(after.process.alike(after.embedding(grid)))
+    )
+    mean += found.centre
+    top.fill_between(grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, color=BLUE, alpha=0.15, lw=0)
+    top.plot(grid, mean, color=BLUE, label="expected on the largest budget, ± 2 deviations")
+    top.plot(grid, [wavy({"x": x}, 9) for x in grid[:, 0]], color=GREY, lw=1, ls="--", label="the truth there")
+    for below, budget in enumerate(reversed(optimizer.history.budgets)):
+        here = found.below == below
+        y = found.y[here] * found.spread + found.centre
+        colour = BUDGET_COLOURS[2 - below]
+        top.scatter(vectors[found.rows[here]], y, s=22, color=colour, zorder=3, label=f"seen on {budget:g}, mapped")
+    top.set(ylabel="loss", title="the process given what was seen on all budgets", ylim=(-0.12, 0.42))
+    bottom.plot(grid, before.log_improvement(grid), color=GREY, label="before a trial was started")
+    bottom.plot(grid, after.log_improvement(grid), color=GREEN, label="while it runs")
+    bottom.axvline(trial.config["x"], color=ORANGE, lw=1, ls=":", label="that trial")
+    bottom.set(xlabel="hyperparameter x", ylabel="log EI", title="the expected improvement", ylim=(-12, 1))
+    for axes in (top, bottom):
+        axes.legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+def _vectors(optimizer: bohb.BOHB) -> np.ndarray:
+    """The vectors of all configurations as `Results` numbers them."""
+    results = targets.Results(optimizer.history.space.d)
+    results.catch_up(optimizer.history)
+    return results.vectors(np.arange(len({trial.config_id for trial in optimizer.history.trials.values()})))
+
+
+def draw_adaptive(path: Path) -> None:
+    """The correlation among promoted configurations, corrected; and what each bracket promises."""
+    rng, rho, n = np.random.default_rng(5), 0.8, 243
+    low = rng.standard_normal(n)
+    high = rho * low + math.sqrt(1 - rho**2) * rng.standard_normal(n)
+    order = np.argsort(low)
+    on = np.concatenate([order[:72], rng.choice(order[72:], 9, replace=False)])
+    steps, names = [1.0, 3.0], [str(i).encode() for i in range(n)]
+    seen = {1.0: dict(zip(names, low.tolist(), strict=True)), 3.0: {names[i]: float(high[i]) for i in on}}
+    [known] = agreements(steps, seen, correlations(rng, steps, seen))
+    best = float(np.corrcoef(low[on[:72]], high[on[:72]])[0, 1])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), constrained_layout=True)
+    left.scatter(low, high, s=9, color=GREY, label=f"all: {np.corrcoef(low, high)[0, 1]:.2f} (never seen)")
+    left.scatter(low[on[:72]], high[on[:72]], s=12, color=BLUE, label=f"promoted as the best: {best:.2f}")
+    left.scatter(low[on[72:]], high[on[72:]], s=12, color=GREEN, label="promoted at random")
+    told = f"corrected: {known.rho:.2f}, {known.interval[0]:.2f} to {known.interval[1]:.2f}"
+    left.plot([], [], " ", label=told)
+    left.set(xlabel="loss on budget 1", ylabel="loss on budget 3", title="correlation of two rungs")
+    left.legend(frameon=False, fontsize=8, loc="lower right")
+    rhos, brackets = np.linspace(-0.4, 0.95, 19), hyperband(geometric_budgets(1, 27))
+    for bracket, colour in zip(brackets, BUDGET_COLOURS, strict=False):
+        start, sizes = len(brackets) - len(bracket.rungs), [rung.size for rung in bracket.rungs]
+        gains = [expected_gain(rng, sizes, _chain(r)[start:, start:])[0] for r in rhos]
+        right.plot(rhos, gains, color=colour, label=f"from budget {bracket.rungs[0].budget:g}")
+    right.set(xlabel="correlation of budgets 1 and 3 (0.9 of the others)", ylabel="expected gain, in deviations")
+    right.set(title="what a bracket promises")
+    right.legend(frameon=False, fontsize=8)
+    save(figure, path)
+
+
+def _chain(first: float) -> np.ndarray:
+    """The correlations of four rungs whose neighbours correlate by `first`, 0.9 and 0.9."""
+    steps = np.array([first, 0.9, 0.9])
+    return np.array([[np.prod(steps[min(i, j) : max(i, j)]) for j in range(4)] for i in range(4)])
+
+
 def save(figure: Any, path: Path) -> None:
     """As a PNG, without what would change from run to run."""
     for axes in figure.axes:
@@ -177,12 +329,15 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("no Chromium on this machine: apt-get install chromium")
-    reporting = bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, max_brackets=4)
+    studies = {
+        "curves": bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, max_brackets=4),
+        "agreement": simulated(4, 81, 24, min_budget=3, budgets="adaptive"),
+    }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 860, "height": 440})
         for key, plot in PLOTS.items():
-            drawn = plot((reporting if key == "curves" else study).history)
+            drawn = plot(studies.get(key, study).history)
             height = int(drawn.layout.height or 420)
             page.set_viewport_size({"width": 860, "height": height})
             content = drawn.to_html(include_plotlyjs=True, config={"displayModeBar": False}, default_height=height)
@@ -200,6 +355,10 @@ def main(directory: Path) -> None:
     draw_promotion(study, directory / "promotion.png")
     draw_densities(directory / "densities.png")
     draw_workers(simulated(workers=4, max_budget=27, max_brackets=4), directory / "workers.png")
+    draw_targets(study, directory / "targets.png")
+    draw_arc(directory / "arc.png")
+    draw_process(directory / "process.png")
+    draw_adaptive(directory / "adaptive.png")
     draw_plots(study, directory)
 
 

@@ -1,21 +1,26 @@
-"""Write the table of measurements into README.md and docs/speed.md, from docs/results/*.json.
+"""Write the tables of measurements into README.md, docs/speed.md and docs/better.md, from docs/results/*.json.
 
     python tools/measured.py            # write
     python tools/measured.py --check    # exit with 1 if a page says something else than the results
 
-Nothing is typed in: a number that is not in a result file is not in the table.
+Nothing is typed in: a number that is not in a result file is not in a table. A page says where a table goes by a pair
+of comments, the first of which names it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-PAGES = {"README.md": "benchmarks/", "docs/speed.md": "../benchmarks/"}
-BEGIN, END = "<!-- measured: tools/measured.py writes this -->\n", "<!-- end of measured -->\n"
+PAGES = {"README.md": "benchmarks/", "docs/speed.md": "../benchmarks/", "docs/better.md": "../benchmarks/"}
+BLOCK = re.compile(
+    r"(<!-- measured(?: (\w+))?: tools/measured\.py writes this -->\n).*?(<!-- end of measured -->\n)", re.S
+)
 HEAD = "| | bohb | beside it | measured by |\n|---|---|---|---|\n"
 
 
@@ -109,11 +114,119 @@ def table(prefix: str) -> str:
     return HEAD + "".join(lines)
 
 
+METHODS = {
+    "bohb": "BOHB as published",
+    "best": "BEST",
+    "best:schedule='adaptive'": "BEST, adaptive budgets",
+    "hyperband": "Hyperband",
+    "random": "random search",
+    "hpbandster": "HpBandSter",
+    "optuna-tpe": "Optuna, TPE",
+    "optuna-tpe-hyperband": "Optuna, TPE + Hyperband",
+    "smac": "SMAC3",
+    "dehb": "DEHB",
+}
+CASES = {
+    "low": "`min_budget` 10 times too small",
+    "high": "`min_budget` 10 times too large",
+    "short": "`max_budget` 3 times too small, raised half-way",
+}
+Row = Mapping[str, Any]
+
+
+def pivot(rows: Sequence[Row], key: str, by: str, cell: Callable[[Row], str], head: str = "") -> str:
+    """A table in Markdown: a line per value of `key`, a column per value of `by`."""
+    columns = list(dict.fromkeys(row[by] for row in rows))
+    titles = [f"{c:g} evaluations" if isinstance(c, float) else CASES.get(c, str(c)) for c in columns]
+    lines = [f"| {' | '.join([head, *titles])} |", "|---" * (len(columns) + 1) + "|"]
+    for name in dict.fromkeys(row[key] for row in rows):
+        found = {row[by]: cell(row) for row in rows if row[key] == name}
+        lines.append(f"| {' | '.join([METHODS.get(name, name), *(found.get(c, '–') for c in columns)])} |")
+    return "\n".join(lines) + "\n"
+
+
+def ratio(row: Row) -> str:
+    """A ratio with its interval, if it has one."""
+    return f"{row['ratio']:.2f}" + (f" [{row['low']:.2f}, {row['high']:.2f}]" if "low" in row else "")
+
+
+def facts(body: Row, page: str) -> str:
+    """How much was run, and where all of it is."""
+    runs, seeds = body["source"]["runs"], body["source"]["seeds by method"]
+    told = ", ".join(f"{METHODS.get(method, method)} {number}" for method, number in seeds.items() if method in METHODS)
+    return f"{runs['there']} of {runs['wanted']} runs; seeds per problem: {told}. [All tables]({page})\n"
+
+
+def better() -> str:
+    """The preset beside the published BOHB and others, with one worker."""
+    body = result("better")
+    found = body["continue"]
+    ranked = [{**row, "ratio": row["rank"]} for row in found["ranked"]]
+    families = pivot(found["families"], "family", "point", ratio)
+    goals = [" ".join(line.split()) for line in body["criteria"] if line.endswith("(accounting: continue)")]
+    told = "".join(f"- {line.removesuffix(' (accounting: continue)')}\n" for line in goals)
+    return (
+        "![Regret over full evaluations, by family of problems](results/better.png)\n\n"
+        "How many times higher the regret of others is, with its 95 % interval:\n\n"
+        f"{pivot(found['versus'], 'method', 'point', ratio)}\n"
+        f"The same for BOHB as published, by family of problems:\n\n{families}\n"
+        f"Average rank:\n\n{pivot(ranked, 'method', 'point', ratio)}\n"
+        f"What it was to show:\n\n{told}\n{facts(body, 'results/better.md')}"
+    )
+
+
+def better_parallel() -> str:
+    """The same with many workers."""
+    body = result("better_parallel")
+    return f"{pivot(body['versus'], 'method', 'point', ratio)}\n{facts(body, 'results/better_parallel.md')}"
+
+
+def better_misspecified() -> str:
+    """Wrong budgets beside right ones."""
+    body = result("better_misspecified")
+    return f"{pivot(body['cases'], 'method', 'case', ratio)}\n{facts(body, 'results/better_misspecified.md')}"
+
+
+def better_ablation() -> str:
+    """The preset without one of its ingredients."""
+    body = result("better_ablation")
+    return f"{pivot(body['variants'], 'variant', 'point', ratio)}\n{facts(body, 'results/better_ablation.md')}"
+
+
+def gp_speed() -> str:
+    """What the process costs."""
+    body = result("gp_speed")
+    names = ["proposal ms", "beside 15 ms", "fit ms"]
+    lines = ["| hyperparameters | results | a proposal | … beside 15 running trials | a fit |", "|---" * 5 + "|"]
+    for row in body["results"]:
+        cells = [f"{row['hyperparameters']}", f"{row['results']}", *(f"{row[name]:.1f} ms" for name in names)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + f"\n\nMedian CPU time, {body['source']['cpu']}.\n"
+
+
+TABLES: dict[str, tuple[Callable[[], str], str]] = {
+    "better": (better, "python -m benchmarks.better"),
+    "better_parallel": (better_parallel, "python -m benchmarks.better --part parallel"),
+    "better_misspecified": (better_misspecified, "python -m benchmarks.better --part misspecified"),
+    "better_ablation": (better_ablation, "python -m benchmarks.better --part ablation"),
+    "gp_speed": (gp_speed, "python -m benchmarks.gp_speed"),
+}
+
+
+def block(name: str | None, prefix: str) -> str:
+    """One of the tables; a line that says how to make it, as long as its result file is not there."""
+    if name is None:
+        return table(prefix)
+    make, command = TABLES[name]
+    if not (ROOT / "docs" / "results" / f"{name}.json").exists():
+        return f"*Not measured yet: `{command}` does.*\n"
+    return make()
+
+
 def written(page: str) -> str:
-    """A page with the table as the results have it now."""
+    """A page with its tables as the results have them now."""
     text = (ROOT / page).read_text()
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + table(PAGES[page]) + rest[rest.index(END) :]
+    return BLOCK.sub(lambda found: f"{found[1]}{block(found[2], PAGES[page])}{found[3]}", text)
 
 
 def main(check: bool) -> int:

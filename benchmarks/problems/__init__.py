@@ -8,7 +8,7 @@ import importlib
 from benchmarks.problem import Problem
 from benchmarks.problems.counting_ones import CountingOnes, uniform_fill
 
-__all__ = ["FAMILIES", "CountingOnes", "problem_of", "uniform_fill"]
+__all__ = ["FAMILIES", "CountingOnes", "lowest_budget", "problem_of", "uniform_fill"]
 
 FAMILIES = {
     "counting_ones": "counting_ones-8-8",
@@ -23,6 +23,17 @@ FAMILIES = {
     "networks": "networks-letter",
     "bnn": "bnn-boston",
     "cartpole": "cartpole",
+}
+# The least budget that means anything where less would be rounded up, or lies outside the data: one epoch, one interval
+# of training steps, one seed, one draw, or the share of the data that surrogates were fitted on.
+_LOWEST = {
+    "lcbench": 1.0,
+    "rbv2_ranger": 0.03,
+    "iaml_super": 0.05,
+    "iaml_glmnet": 0.03,
+    "taskset": 1.0,
+    "table": 1.0,
+    "counting_ones": 1.0,
 }
 _TRAINED = {
     "networks": ("benchmarks.networks.surrogate", "networks_problem"),
@@ -55,12 +66,21 @@ def problem_of(name: str) -> Problem:
             from benchmarks.problems.measured import TaskSet
 
             return TaskSet(rest)
+        case "untrained":
+            from benchmarks.problems.misspecified import Untrained
+
+            return Untrained(rest)
         case "table":
             from benchmarks.problems.measured import Table
 
             return Table(rest)
         case _:
             return _trained(family, rest)
+
+
+def lowest_budget(name: str) -> float:
+    """The least budget that a problem can be evaluated on; 0 if there is none."""
+    return _LOWEST.get(name.partition("-")[0], 0.0)
 
 
 def _trained(family: str, rest: str) -> Problem:

@@ -13,7 +13,7 @@ from bohb._version import __version__
 if TYPE_CHECKING:
     from bohb.core.history import History, Result
     from bohb.core.plan import Plan
-    from bohb.core.settings import HPBANDSTER, PAPER, Settings
+    from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
     from bohb.core.situation import Sampler, Situation
     from bohb.core.space import Space
     from bohb.core.trial import Origin, Outcome, Status, Trial
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOHB",
+    "BEST",
     "HPBANDSTER",
     "PAPER",
     "History",
@@ -51,7 +52,7 @@ __all__ = [
 _HOMES = {
     "core.history": ("History", "Result"),
     "core.plan": ("Plan",),
-    "core.settings": ("HPBANDSTER", "PAPER", "Settings"),
+    "core.settings": ("BEST", "HPBANDSTER", "PAPER", "Settings"),
     "core.situation": ("Sampler", "Situation"),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),

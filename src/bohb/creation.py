@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,16 +19,21 @@ from bohb.core.space import Space
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
 
+Budgets = Sequence[float] | Literal["adaptive"] | None  # themselves, or between min_budget and max_budget
+
 
 def study_budgets(
     min_budget: float | None,
     max_budget: float | None,
     eta: float,
-    budgets: Sequence[float] | None,
+    budgets: Budgets,
     integer: bool,
 ) -> tuple[float, ...]:
     """The budgets of the study, from whichever way they were given."""
-    if budgets is not None:
+    if isinstance(budgets, str):
+        if budgets != "adaptive":
+            raise InvalidArgument(f"budgets={budgets!r} must be a list of numbers, or 'adaptive'")
+    elif budgets is not None:
         if min_budget is not None or max_budget is not None:
             raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
         checked = check_budgets(budgets)
@@ -48,6 +53,15 @@ def study_seed(seed: int | None) -> int:
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InvalidArgument(f"seed={seed!r} must be a whole number of at least 0, or None for a random one")
     return int(seed)
+
+
+def scheduled(changes: Mapping[str, Any], budgets: Budgets) -> dict[str, Any]:
+    """The changed settings, with what budgets="adaptive" means."""
+    if budgets != "adaptive":
+        return dict(changes)
+    if changes.get("schedule", "adaptive") != "adaptive":
+        raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
+    return {**changes, "schedule": "adaptive"}
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any], sampler: Sampler | None = None) -> Settings:
@@ -130,7 +144,9 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
             + "\nuse the stored values, or another study name or journal for a new study "
             "(warm_start gives it the old one's results)"
         )
-    return [BudgetsRaised(wanted.budgets, len(history.brackets))] if raised else []
+    # A bracket that is planned already keeps its rungs.
+    first = max([len(history.brackets), *(index + 1 for index in history.planned)])
+    return [BudgetsRaised(wanted.budgets, first)] if raised else []
 
 
 def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:

@@ -28,10 +28,12 @@ from bohb.core.space import Space
 from bohb.core.starting import Now, Starter, restart_lost
 from bohb.core.trial import Outcome, Trial, outcome_of
 from bohb.creation import (
+    Budgets,
     changed_settings,
     continue_events,
     given_events,
     observed_events,
+    scheduled,
     space_to_fold,
     study_budgets,
     study_seed,
@@ -60,10 +62,11 @@ class BOHB:
     space: a ConfigSpace, or a dict such as {"lr": (1e-5, 1e-1, "log"), "units": (16, 512), "act": ["relu", "tanh"]}.
     min_budget, max_budget: no evaluation gets less or more; the budgets between are a factor eta apart.
     eta: a rung keeps the best 1/eta of its configurations.
-    budgets: the budgets themselves, increasing, instead of min_budget and max_budget.
+    budgets: the budgets themselves, increasing, instead of min_budget and max_budget; or "adaptive" beside them: then
+        two of three brackets are chosen by how well rungs agree, and may start on as little as min_budget/eta².
     integer_budgets: round the budgets to whole numbers.
     seed: decides everything; the same seed and the same order of results give the same trials.
-    settings: `PAPER` or `HPBANDSTER`; single settings can be changed by name, as in random_fraction=1 for Hyperband.
+    settings: `PAPER`, `BEST` or `HPBANDSTER`; single ones can be changed by name: random_fraction=1 is Hyperband.
     sampler: a function that proposes configurations in the place of the paper's model (see `Situation`).
     max_brackets: open no more brackets than this.
     initial_configs: configurations to evaluate before the sampler is asked.
@@ -79,7 +82,7 @@ class BOHB:
         min_budget: float | None = None,
         max_budget: float | None = None,
         eta: float = 3,
-        budgets: Sequence[float] | None = None,
+        budgets: Budgets = None,
         integer_budgets: bool = False,
         seed: int | None = None,
         settings: Settings = PAPER,
@@ -98,7 +101,7 @@ class BOHB:
             budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
             eta=eta,
             seed=study_seed(seed),
-            settings=changed_settings(settings, changes, sampler).to_json(),
+            settings=changed_settings(settings, scheduled(changes, budgets), sampler).to_json(),
             version=__version__,
             time=clock(),
         )

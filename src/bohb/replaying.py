@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bohb.core.events import Event, RungCut, StudyCreated, TrialFinished, TrialStarted
+from bohb.core.events import BracketPlanned, Event, RungCut, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.history import History
 from bohb.core.settings import TPE, Settings
 from bohb.core.situation import Sampler, sampler_name
@@ -49,7 +49,7 @@ def replay(
     decisions = position = 0
     while position < len(events):
         taken = events[position : position + 1]
-        if isinstance(taken[0], TrialStarted | RungCut):
+        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned):
             decided = starter.next_events(Now())
             taken = events[position : position + len(decided)] if decided else taken
             # Once a limit is reached, only trials that lost their worker are started, whatever else is ready.

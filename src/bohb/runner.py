@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from bohb.checkpoints import Checkpoints
@@ -44,7 +44,7 @@ def minimize(
     min_budget: float | None = None,
     max_budget: float | None = None,
     eta: float = 3,
-    budgets: Sequence[float] | None = None,
+    budgets: Sequence[float] | Literal["adaptive"] | None = None,
     integer_budgets: bool = False,
     seed: int | None = None,
     settings: Settings = PAPER,

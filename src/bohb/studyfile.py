@@ -62,13 +62,15 @@ class StudyFile:
     @property
     def setting_arguments(self) -> dict[str, Any]:
         """The preset and the single settings, as `BOHB` takes them."""
-        from bohb.core.settings import HPBANDSTER, PAPER
+        from bohb.core.settings import BEST, HPBANDSTER, PAPER
 
         changes = dict(self._part("settings"))
         preset = changes.pop("preset", "paper")
-        presets = {"paper": PAPER, "hpbandster": HPBANDSTER}
+        presets = {"paper": PAPER, "hpbandster": HPBANDSTER, "best": BEST}
         if preset not in presets:
             raise self.wrong("settings.preset", preset, f"must be one of {', '.join(presets)}")
+        if self._part("budget").get("adaptive", False):
+            changes["schedule"] = "adaptive"
         return {"settings": presets[preset], **changes}
 
     @property

@@ -93,6 +93,7 @@ BUDGET: dict[str, Check] = {
     "max": _number,
     "eta": _number,
     "integer": _flag,
+    "adaptive": _flag,
     "values": _list,
     "unit": _text,
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from ConfigSpace import ConfigurationSpace
 
-from bohb import BOHB, History, Outcome, Trial
+from bohb import BEST, BOHB, History, Outcome, Trial
 from bohb.core.trial import Status, outcome_of
 from tests.core import spaces
 
@@ -148,6 +148,8 @@ _KINDS: dict[str, Callable[[], BOHB]] = {
     "many parameters": lambda: _timed({f"p{j}": (0.0, 1.0) for j in range(20)}, 60, mostly),
     "finite": lambda: _timed({"a": (1, 4), "b": ["u", "v"]}, 24, mostly),
     "hostile": _hostile,
+    "adaptive": lambda: _timed(XY, 150, mostly, budgets=[3, 9, 27], schedule="adaptive", promote="rung"),
+    "best": lambda: _timed(spaces.conditional(), 80, mostly, settings=BEST),
     "large": _large,
 }
 KINDS = tuple(_KINDS)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from bohb import BOHB
+from bohb import BEST, BOHB
 from bohb.analysis import failures, why
 from bohb.analysis.failures import normalised
 from bohb.core.trial import Origin, Status
@@ -86,6 +87,43 @@ def test_a_trial_the_model_proposed_shows_the_numbers() -> None:
     assert f"log l/g = {ratio:.3g}" in told.sentences[0]
     assert f"the {told.reason['model_points']} results on budget {told.reason['model_budget']:g}" in told.sentences[1]
     assert math.isfinite(told.reason["log_ratio"])
+
+
+def test_a_trial_the_gaussian_process_proposed_shows_what_was_expected() -> None:
+    history = played("best")
+    number = next(n for n, trial in history.trials.items() if trial.reason.get("model") == "gp")
+    told, reason = why(history, number), history.trials[number].reason
+    assert "was proposed by the Gaussian process" in told.sentences[0]
+    assert f"log EI = {reason['log_improvement']:.3g}," in told.sentences[0]
+    assert told.sentences[1] == (
+        f"From {reason['model_points']} configurations it expected a loss of {reason['expected_loss']:.6g} there, "
+        f"give or take {reason['deviation']:.3g}, and of the best of them {reason['best_expected_loss']:.6g}."
+    )
+    by_density = next(n for n, trial in history.trials.items() if "log_ratio" in trial.reason)
+    assert "was proposed by the density, as the best of 64 candidates" in why(history, by_density).sentences[0]
+
+
+def test_a_random_trial_of_the_preset_tells_the_share_of_its_own_bracket() -> None:
+    optimizer = BOHB(XY, budgets=[1, 3, 9], seed=0, settings=BEST, random_fraction=0.9, random_fraction_at_top=0.7)
+    history = play(optimizer, 30, smooth).history
+    shares = {1: "0.9", 3: "0.8", 9: "0.7"}
+    told = set()
+    for number, trial in history.trials.items():
+        if trial.reason.get("why") == "random fraction":
+            expected = f"as a fraction of {shares[int(trial.budget)]} always is in a bracket that starts on budget"
+            assert f"{expected} {trial.budget:g}." in why(history, number).sentences[0]
+            told.add(trial.budget)
+    assert told == {1, 3, 9}
+
+
+def test_a_proposal_on_a_plateau_does_not_pretend_to_a_number() -> None:
+    optimizer = BOHB(XY, budgets=[1.0], seed=0, settings=BEST)
+    trial = optimizer.ask()
+    reason = {"model": "gp", "log_improvement": -1e6 - 3, "expected_loss": 0.5, "deviation": 0.1,
+              "best_expected_loss": 0.4, "model_points": 9}  # fmt: skip
+    optimizer.history.trials[trial.number] = replace(trial, origin=Origin.MODEL, reason=reason)
+    told = why(optimizer.history, trial.number).sentences[0]
+    assert told.endswith("(though the losses around it are all equal).")
 
 
 def test_given_running_lost_and_restarted_trials() -> None:

@@ -258,3 +258,20 @@ def test_what_init_writes_is_a_study_file(tmp_path: Path) -> None:
     before = path.read_text()
     assert "exists already" in complaint("init", path)
     assert path.read_text() == before
+
+
+def test_budgets_that_adapt(tmp_path: Path) -> None:
+    file = written(tmp_path, STUDY.replace("min = 1", "adaptive = true\nmin = 1"))
+    assert load(file).arguments["schedule"] == "adaptive"
+    call("plan", file)
+    call("run", file, "--max-brackets", "2", "--quiet", "--workers", "0")
+    assert "was chosen to start on budget" in call("why", "15", tmp_path / "study.db").stdout
+    refusal = refused(tmp_path, STUDY.replace("min = 1", 'adaptive = "yes"\nmin = 1'))
+    assert refusal == 'budget.adaptive = "yes" must be true or false'
+
+
+def test_budgets_that_adapt_by_an_option(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    call("run", file, "--adaptive", "--max-trials", "1", "--quiet", "--workers", "0")
+    line = complaint("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
+    assert "schedule: stored 'adaptive', given 'hyperband'" in line

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bohb import BOHB, replay
-from bohb.core.events import Event, ResultLate
+from bohb.core.events import BracketPlanned, Event, ResultLate
 from bohb.errors import JournalDamaged, JournalError
 from bohb.journal import SqlJournal, import_jsonl, study_names
 from bohb.testing import example_events, numbered_events
@@ -24,8 +24,8 @@ def stored(tmp_path: Path) -> Path:
 
 
 def first_events() -> list[Event]:
-    """What was stored when format 1 was new: there were no late results yet."""
-    return [event for event in example_events() if not isinstance(event, ResultLate)]
+    """What was stored when format 1 was new: there were no late results and no chosen brackets yet."""
+    return [event for event in example_events() if not isinstance(event, ResultLate | BracketPlanned)]
 
 
 def execute(path: Path, statement: str) -> None:

@@ -19,6 +19,7 @@ KEYS = (
     "budget_trajectory",
     "losses",
     "correlation",
+    "agreement",
     "survival",
     "curves",
     "timeline",

@@ -4,6 +4,7 @@ Nothing here draws, reads a clock or touches a file. Rows are frozen dataclasses
 gives an empty list or None.
 """
 
+from bohb.analysis.agreement import BracketChoice, bracket_choice, bracket_choices, rung_agreement
 from bohb.analysis.axes import Axis, axes
 from bohb.analysis.budgets import Observed, observed, telling_budget
 from bohb.analysis.clock import WorkClock, work_clock
@@ -24,6 +25,7 @@ from bohb.analysis.why import Explanation, why
 
 __all__ = [
     "Axis",
+    "BracketChoice",
     "BudgetCount",
     "Cause",
     "Contour",
@@ -49,6 +51,8 @@ __all__ = [
     "Trajectory",
     "WorkClock",
     "axes",
+    "bracket_choice",
+    "bracket_choices",
     "contour",
     "correlations",
     "curves",
@@ -60,6 +64,7 @@ __all__ = [
     "parallel",
     "paths",
     "picks",
+    "rung_agreement",
     "rung_of",
     "slices",
     "summary",

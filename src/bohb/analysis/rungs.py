@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bohb.core.halving import top_k
 from bohb.core.history import History
 from bohb.core.trial import Status
 
@@ -15,7 +14,8 @@ class Entry:
 
     loss: None if it failed or is still running; `status` is None while it runs.
     rank: its place among the finished trials of the rung, from 1; None for a failed or running one.
-    promoted: None while the rung is incomplete, and on the last rung, from which nothing is promoted.
+    promoted: None while the rung is incomplete, and on the last rung, from which nothing is promoted. With
+        promote="rung" it may have been promoted by another bracket, and one that was not can still be.
     """
 
     number: int
@@ -34,7 +34,9 @@ class RungTable:
     keep: how many go on to the next rung; 0 on the last one.
     next_budget: what they go on to, None on the last rung.
     complete: whether all its trials have finished and the decision is made.
-    cutoff: the worst loss that went on; None while there is none.
+    cutoff: the worst loss that went on, chance aside; None while there is none.
+    shared: whether the next rung took the best of all on this budget, other brackets' included.
+    at_random: the trial that went on by chance, None if none did.
     """
 
     bracket: int
@@ -45,6 +47,8 @@ class RungTable:
     next_budget: float | None
     complete: bool
     cutoff: float | None
+    shared: bool
+    at_random: int | None
     entries: tuple[Entry, ...]
 
     @property
@@ -77,7 +81,9 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
     ranked = sorted((history.outcomes[n].ranking_loss, n) for n in members if n in history.outcomes)
     # A bracket without a survivor ends early; its rung is then the number of its rungs.
     complete = halving.rung > rung
-    survivors = top_k(ranked, keep) if complete else []
+    survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
+    lucky = next((n for n in survivors if n in history.promotions.at_random), None)
+    by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
     rank = {n: place for place, (_, n) in enumerate(ranked, start=1) if history.outcomes[n].ok}
     entries = tuple(
         Entry(
@@ -86,7 +92,7 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
             status=history.outcomes[n].status if n in history.outcomes else None,
             loss=history.outcomes[n].loss if n in history.outcomes else None,
             rank=rank.get(n),
-            promoted=None if last or not complete else n in survivors,
+            promoted=None if last or not complete else n in survivors or _went_on_elsewhere(history, n),
         )
         for n in members
     )
@@ -98,6 +104,13 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
         keep=keep,
         next_budget=None if last else rungs[rung + 1].budget,
         complete=complete,
-        cutoff=history.outcomes[survivors[-1]].loss if survivors else None,
+        cutoff=max(by_merit, default=None),
+        shared=history.settings.promote == "rung",
+        at_random=lucky,
         entries=entries,
     )
+
+
+def _went_on_elsewhere(history: History, number: int) -> bool:
+    """Whether another bracket has promoted this configuration, or the trial whose result it is."""
+    return history.trials[number].reason.get("reuses", number) in history.promotions.taken

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.rungs import RungTable, rung_of
+from bohb.core.brackets import PUBLISHED_EVERY
 from bohb.core.history import History
 from bohb.core.sampler import min_points
+from bohb.core.starting import random_share
 from bohb.core.trial import Origin, Status, Trial
 from bohb.errors import UnknownTrial
+
+_ON_PLATEAU = -1e5  # no other candidate scores so low, see bohb.core.gp_sampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Explanation:
     promoted_to: the trial that runs its configuration on the next rung, None if there is none (yet).
     fate: "running", "waiting", "failed", "stopped", "promoted", "undecided" or "last rung".
     incumbent: whether it is the best result of the study.
+    bracket: its bracket, and of a chosen one the numbers it was chosen by.
     sentences: all of this in words.
     """
 
@@ -49,6 +55,7 @@ class Explanation:
     promoted_to: int | None
     fate: str
     incumbent: bool
+    bracket: BracketChoice
     sentences: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -73,11 +80,13 @@ def why(history: History, number: int) -> Explanation:
     fate = _fate(history, number, rung, entry.promoted)
     best = history.incumbent
     incumbent = best is not None and best.trial.number == number
+    bracket = bracket_choice(history, trial.bracket)
     sentences = [
         *_chosen(history, first, trial),
         *_promoted_from(trial, origin_trial, from_rung),
         *_became(history, trial),
         *_went_on(rung, entry.rank, fate, promoted_to),
+        *_bracket(history, bracket),
         *(["It is the incumbent: the best result on the largest budget so far."] if incumbent else []),
     ]
     return Explanation(
@@ -98,6 +107,7 @@ def why(history: History, number: int) -> Explanation:
         promoted_to=promoted_to,
         fate=fate,
         incumbent=incumbent,
+        bracket=bracket,
         sentences=tuple(sentences),
     )
 
@@ -129,10 +139,13 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
             yield f"{subject} was given by the user."
         case Origin.MODEL if "sampler" in reason:
             yield f"{subject} was proposed by the sampler {reason['sampler']!r}."
+        case Origin.MODEL if reason.get("model") == "gp":
+            yield from _by_process(subject, reason)
         case Origin.MODEL:
             log_ratio = reason.get("log_ratio", 0.0)
+            name = "model" if history.settings.model == "density" else "density"
             yield (
-                f"{subject} was proposed by the model, as the best of {history.settings.num_samples} candidates: "
+                f"{subject} was proposed by the {name}, as the best of {history.settings.num_samples} candidates: "
                 f"log l/g = {log_ratio:.3g}, so it is {_times(log_ratio)} to be among the good as among the bad ones."
             )
             if "model_budget" in reason:
@@ -141,7 +154,22 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
                     f"{reason['model_budget']:g}, the {reason.get('good_points')} best of which count as good."
                 )
         case _:
-            yield f"{subject} was drawn at random{_random_why(history, reason.get('why', ''))}."
+            yield f"{subject} was drawn at random{_random_why(history, first)}."
+
+
+def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
+    """What the Gaussian process expected of a configuration that it proposed."""
+    score = reason["log_improvement"]
+    even = "though the losses around it are all equal"
+    promised = even if score < _ON_PLATEAU else f"log EI = {score:.3g}, in standard deviations of the losses"
+    yield (
+        f"{subject} was proposed by the Gaussian process, as the candidate with the largest expected improvement on "
+        f"the largest budget ({promised})."
+    )
+    yield (
+        f"From {reason['model_points']} configurations it expected a loss of {_loss(reason['expected_loss'])} there, "
+        f"give or take {reason['deviation']:.3g}, and of the best of them {_loss(reason['best_expected_loss'])}."
+    )
 
 
 def _times(log_ratio: float) -> str:
@@ -150,14 +178,19 @@ def _times(log_ratio: float) -> str:
     return f"{math.exp(log_ratio):.3g} times as likely"
 
 
-def _random_why(history: History, why: str) -> str:
-    match why:
+def _random_why(history: History, trial: Trial) -> str:
+    settings = history.settings
+    match trial.reason.get("why", ""):
+        case "random fraction" if settings.model != "density" and settings.random_fraction_at_top is not None:
+            share, start = random_share(history, trial.bracket), history.brackets[trial.bracket].bracket.rungs[0].budget
+            return f", as a fraction of {share:.3g} always is in a bracket that starts on budget {start:g}"
         case "random fraction":
-            return f", as a fraction of {history.settings.random_fraction:.3g} always is"
+            return f", as a fraction of {settings.random_fraction:.3g} always is"
         case "no model yet":
-            needed = min_points(history.space, history.settings)
-            needed = needed + 2 if history.settings.overlap else 2 * needed
-            return f", because there was no model yet: it takes {needed} results on one budget"
+            needed = min_points(history.space, settings)
+            needed = needed + 2 if settings.overlap else 2 * needed
+            missing = "there was no model" if settings.model == "density" else "the density had no model"
+            return f", because {missing} yet: it takes {needed} results on one budget"
         case "no candidate allowed":
             return ", because every candidate of the model was forbidden or had been evaluated before"
         case "sampler declined":
@@ -173,11 +206,13 @@ def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> 
         return
     entry = next(entry for entry in rung.entries if entry.number == number)
     place = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
-    cutoff = "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
-    yield (
-        f"It was promoted from trial {number}: loss {_loss(entry.loss)} on budget {rung.budget:g}{place}; "
-        f"{_best(rung)} went on{cutoff}."
-    )
+    told = f"It was promoted from trial {number}: loss {_loss(entry.loss)} on budget {rung.budget:g}{place}"
+    if trial.reason.get("picked") == "at random":
+        yield f"{told}; it was promoted at random, to see whether rungs agree."
+    elif trial.bracket != rung.bracket:
+        yield f"{told} of bracket {rung.bracket}; here it was among the best that no bracket had promoted yet."
+    else:
+        yield f"{told}; {_best(rung)} went on{_cutoff(rung)}."
     if "reuses" in trial.reason:
         yield (
             f"It did not run: trial {trial.reason['reuses']} had already evaluated this configuration on budget "
@@ -220,15 +255,47 @@ def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | No
                 f"{_best(rung)} will go on to budget {rung.next_budget:g}."
             )
         case "stopped":
-            cutoff = "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
-            yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}{cutoff}, so it was stopped."
+            went_on = f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}{_cutoff(rung)}"
+            yield f"{went_on}; a later bracket may still take it." if rung.shared else f"{went_on}, so it was stopped."
         case "promoted":
             as_trial = "it waits for a worker there" if promoted_to is None else f"there it is trial {promoted_to}"
             yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}: {as_trial}."
 
 
+def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
+    """Why its bracket is as it is, in a study where that was a choice."""
+    if not history.adaptive:
+        return
+    name = f"Bracket {choice.index}"
+    if choice.published:
+        yield f"{name} is as published, as every {PUBLISHED_EVERY}rd is."
+        return
+    smallest = {"kept": "the smallest", "raised": "above the smallest", "lowered": "below the smallest"}
+    gains = ", ".join(f"{gain:.2f} from {b:g}" for b, gain in zip(choice.starts, choice.gains, strict=True))
+    yield (
+        f"{name} was chosen to start on budget {choice.start:g}, {smallest[choice.verdict]}, because that promised "
+        f"most: the best of it was expected to end so many standard deviations below the mean: {gains}."
+    )
+    known = ", ".join(
+        f"{pair['rho']:.2f} between {pair['low']:g} and {pair['high']:g} ({pair['interval'][0]:.2f} to "
+        f"{pair['interval'][1]:.2f}, {pair['shared']} seen on both; drawn: {pair['drawn']:.2f})"
+        for pair in choice.agreement
+    )
+    if known:
+        yield f"That follows from how budgets agreed: {known}."
+    if choice.settled:
+        yield "The last two agree almost perfectly, so that a single configuration goes on to the largest budget."
+
+
 def _best(rung: RungTable) -> str:
-    return "only the best" if rung.keep == 1 else f"the best {rung.keep}"
+    keep = rung.keep - (rung.at_random is not None)
+    best = "only the best" if keep == 1 else f"the best {keep}"
+    chance = "" if rung.at_random is None else ", and one at random,"
+    return f"{best} of all on this budget that waited{chance}" if rung.shared else f"{best}{chance}"
+
+
+def _cutoff(rung: RungTable) -> str:
+    return "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
 
 
 def _loss(loss: float | None) -> str:

@@ -108,7 +108,8 @@ def _planned(
         brackets = brackets or file.values["limits"].get("max_brackets")
     given = {"min": low, "max": high, "eta": eta, "integer": integer}
     budget |= {name: _tidy(value) for name, value in given.items() if value is not None}
-    sizes = sizes or settings.get("bracket_sizes") or settings.get("preset", "paper")
+    preset = "hpbandster" if settings.get("preset") == "hpbandster" else "paper"
+    sizes = sizes or settings.get("bracket_sizes") or preset
     if "values" in budget and low is None and high is None:
         budgets = check_budgets(budget["values"])
     elif "min" in budget and "max" in budget:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bohb.core.brackets import Bracket, hyperband
+from bohb.core.brackets import Bracket, Rung, hyperband, published_before
 from bohb.core.halving import Halving
+from bohb.core.promotion import Promotions
 from bohb.core.settings import Settings
 
 RUNNING, WAITING = "running", "waiting"  # besides the statuses of an outcome
@@ -53,7 +54,7 @@ class Glance:
     """The trials of a study and the state of its brackets, folded from (kind, body) pairs."""
 
     KINDS = frozenset(
-        ("created", "given", "observed", "budgets", "started", "finished", "lost", "late", "cut", "session")
+        "created given observed budgets bracket started finished lost late cut session".split()  # noqa: SIM905
     )
 
     def __init__(self, events: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
@@ -67,6 +68,7 @@ class Glance:
         self.seconds = self.budget_spent = self.cost_reported = 0.0
         self._round: tuple[Bracket, ...] = ()
         self._first = 0
+        self._planned: dict[int, Bracket] = {}
         for kind, body in events:
             getattr(self, f"_{kind}")(body)
 
@@ -93,6 +95,7 @@ class Glance:
     def _created(self, body: Mapping[str, Any]) -> None:
         self.created = body
         self._settings = Settings.from_json(body["settings"])
+        self._promotions = Promotions(self._settings, lambda *_place: 0)  # how many go on counts here, not who
         self._budgets({"budgets": body["budgets"], "first_bracket": 0})
 
     def _budgets(self, body: Mapping[str, Any]) -> None:
@@ -139,9 +142,19 @@ class Glance:
 
     def _open(self, index: int) -> Halving:
         if index == len(self.brackets):
-            plan = self._round[(index - self._first) % len(self._round)]
-            self.brackets.append(Halving(plan, self._settings.refill))
+            self.brackets.append(Halving(self._plan(index), self._settings.refill, self._promotions.chooser(index)))
         return self.brackets[index]
+
+    def _plan(self, index: int) -> Bracket:
+        if index in self._planned:
+            return self._planned[index]
+        place = index - self._first
+        if self._settings.schedule == "adaptive":
+            place = published_before(index) - published_before(self._first)
+        return self._round[place % len(self._round)]
+
+    def _bracket(self, body: Mapping[str, Any]) -> None:
+        self._planned[body["index"]] = Bracket(tuple(Rung(budget, size) for budget, size in body["rungs"]))
 
     def _lost(self, body: Mapping[str, Any]) -> None:
         self.rows[body["number"]].status = WAITING
@@ -163,6 +176,8 @@ class Glance:
         self.n_finished += 1
         loss = float("inf") if row.loss is None else row.loss
         self.n_failed += row.loss is None
+        if "reuses" not in row.reason:
+            self._promotions.finished(row.budget, row.number, loss)
         self.brackets[row.bracket].finish(row.number, loss)
         if row.loss is not None:
             self._compare(row, row.loss)

@@ -34,6 +34,7 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--journal", help="A file or a database URL.")
 @click.option("--study", help="The name of the study in the journal.")
 @click.option("--seed", type=click.IntRange(0), help="Decides everything.")
+@click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
 @click.option("--max-brackets", type=click.IntRange(1), help="Limit: brackets opened.")
 @click.option("--max-trials", type=click.IntRange(1), help="Limit: trials started.")
 @click.option("--max-seconds", type=SECONDS, help="Limit: time at work, such as 90, 30m or 8h.")
@@ -83,6 +84,8 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
 def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
     """What `minimize` is called with: options replace what the file says."""
     given["resources"] = {**file.values.get("resources", {}), **dict(given["resources"])} or None
+    if given.pop("adaptive"):
+        given["schedule"] = "adaptive"
     arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
     if "executor" in arguments:
         arguments["executor"] = file.executor(arguments["executor"])

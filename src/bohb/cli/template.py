@@ -26,6 +26,7 @@ min = 1                            # no evaluation gets less or more
 max = 27
 eta = 3                            # a rung keeps the best 1/eta
 integer = true                     # whole numbers only
+# adaptive = true                  # notice budgets that mislead, and try smaller ones
 unit = "epochs"                    # for people
 
 [space]

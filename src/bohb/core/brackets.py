@@ -17,6 +17,7 @@ from bohb.errors import InvalidArgument
 
 # A float such as 1/243 is already rounded when it reaches us; so much slack keeps its rung.
 _SLACK = Fraction(1, 10**9)
+PUBLISHED_EVERY = 3  # of the brackets of an adaptive study, one in so many is as published
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,16 @@ def halving(n: int, budgets: Sequence[float], eta: float = 3) -> Bracket:
     """
     factor = _eta(eta)
     return Bracket(tuple(Rung(budget, max(1, math.floor(n / factor**i))) for i, budget in enumerate(budgets)))
+
+
+def is_published(index: int) -> bool:
+    """Whether the bracket of this number is as published in an adaptive study, too."""
+    return index % PUBLISHED_EVERY == 0
+
+
+def published_before(index: int) -> int:
+    """How many brackets of smaller number are."""
+    return -(-index // PUBLISHED_EVERY)
 
 
 def _eta(eta: float) -> Fraction:

@@ -35,7 +35,14 @@ class Restart:
     trial: Trial
 
 
-Decision = StartSample | StartPromotion | Restart | Wait | Done
+@dataclass(frozen=True, slots=True)
+class PlanBracket:
+    """Choose the rungs of a new bracket."""
+
+    bracket: int
+
+
+Decision = StartSample | StartPromotion | PlanBracket | Restart | Wait | Done
 
 
 def decide(history: History, max_brackets: int | None = None) -> Decision:
@@ -57,6 +64,8 @@ def decide(history: History, max_brackets: int | None = None) -> Decision:
         return min(ready, key=lambda entry: entry[:3])[3]
     if max_brackets is None or len(history.brackets) < max_brackets:
         index = len(history.brackets)
+        if history.is_to_be_planned(index):
+            return PlanBracket(index)
         return StartSample(index, 0, history.bracket_plan(index).rungs[0].budget)
     return Wait() if history.pending else Done()
 

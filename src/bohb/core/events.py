@@ -79,6 +79,20 @@ class BudgetsRaised:
 
 
 @dataclass(frozen=True, slots=True)
+class BracketPlanned:
+    """An adaptive study has chosen the rungs of a bracket to come; `reason` has the numbers behind it."""
+
+    kind: ClassVar[str] = "bracket"
+    index: int
+    rungs: tuple[tuple[float, int], ...]  # budget and size of each
+    reason: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        return f"bracket/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
 class TrialStarted:
     """A trial was handed out. It holds the whole trial, so that no replay has to fit a model."""
 
@@ -170,6 +184,7 @@ Event = (
     | ConfigGiven
     | ObservationAdded
     | BudgetsRaised
+    | BracketPlanned
     | TrialStarted
     | TrialFinished
     | TrialLost
@@ -184,6 +199,7 @@ _KINDS: dict[str, type[Event]] = {
         ConfigGiven,
         ObservationAdded,
         BudgetsRaised,
+        BracketPlanned,
         TrialStarted,
         TrialFinished,
         TrialLost,
@@ -251,6 +267,8 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
             values["trial"] = _trial(values["trial"])
         elif cls is TrialFinished or cls is ResultLate:
             values["outcome"] = _outcome(values["outcome"])
+        elif cls is BracketPlanned:
+            values["rungs"] = tuple((budget, size) for budget, size in values["rungs"])
         elif "budgets" in values:
             values["budgets"] = tuple(values["budgets"])
         return cls(**values)

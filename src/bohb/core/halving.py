@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from bohb.core.brackets import Bracket
@@ -35,6 +36,8 @@ class Done:
 
 
 Action = Sample | Promote | Wait | Done
+Loss = tuple[float, int]  # a loss, +inf if the trial failed, and the trial's number
+Choose = Callable[[int, float, list[Loss], int], list[int]]  # (rung, its budget, its losses, k) -> who goes on
 
 
 class Halving:
@@ -42,15 +45,20 @@ class Halving:
 
     bracket: its rungs.
     refill: give the place of a failed configuration in the next rung to a new one, as HpBandSter does.
+    choose: who goes on from a complete rung; its best, unless told otherwise.
+
+    survivors: the numbers of the trials that went on, by rung.
     """
 
-    def __init__(self, bracket: Bracket, refill: bool = False) -> None:
+    def __init__(self, bracket: Bracket, refill: bool = False, choose: Choose | None = None) -> None:
         self.bracket = bracket
         self.rung = 0
+        self.survivors: list[list[int]] = []
         self._refill = refill
+        self._choose = choose
         self._queue: deque[int | None] = deque([None] * bracket.rungs[0].size)  # None: a new configuration
         self._running: set[int] = set()
-        self._losses: list[tuple[float, int]] = []  # of the current rung: (loss, trial number)
+        self._losses: list[Loss] = []  # of the current rung
 
     @property
     def budget(self) -> float:
@@ -115,8 +123,11 @@ class Halving:
         self.rung += 1
         if self.done:
             return
-        size = self.bracket.rungs[self.rung].size
-        self._queue.extend(top_k(self._losses, size))
+        below, size = self.bracket.rungs[self.rung - 1].budget, self.bracket.rungs[self.rung].size
+        choose = self._choose
+        chosen = top_k(self._losses, size) if choose is None else choose(self.rung - 1, below, self._losses, size)
+        self.survivors.append(chosen)
+        self._queue.extend(chosen)
         if self._refill:
             self._queue.extend([None] * (size - len(self._queue)))
         if self._queue:
@@ -125,6 +136,6 @@ class Halving:
             self.rung = len(self.bracket.rungs)
 
 
-def top_k(losses: list[tuple[float, int]], k: int) -> list[int]:
+def top_k(losses: list[Loss], k: int) -> list[int]:
     """The numbers of the k lowest losses, best first (Alg. 3, line 4); a failed trial is never among them."""
     return [number for loss, number in sorted(losses)[:k] if math.isfinite(loss)]

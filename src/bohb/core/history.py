@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from bohb.core.brackets import Bracket, hyperband
+import numpy as np
+
+from bohb.core.brackets import Bracket, Rung, hyperband, is_published, published_before
 from bohb.core.events import (
+    BracketPlanned,
     BudgetsRaised,
     ConfigGiven,
     Event,
@@ -24,6 +29,7 @@ from bohb.core.events import (
 )
 from bohb.core.halving import Halving
 from bohb.core.observations import Observations
+from bohb.core.promotion import Promotions
 from bohb.core.settings import Settings
 from bohb.core.space import Array, Space
 from bohb.core.trial import Outcome, Trial
@@ -71,6 +77,9 @@ class History:
     observations: D_b by budget, earlier studies' included.
     brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
         `ready_brackets` of those that have a trial to start.
+    planned: the brackets that an adaptive study chose, by index, opened or not.
+    seen: in an adaptive study, the losses on each budget by configuration, earlier studies' included.
+    promotions: who was promoted, where brackets do not decide on it alone.
     trajectory: every incumbent in turn; the last one is current.
     best: the best result per budget.
     """
@@ -95,6 +104,9 @@ class History:
         self.brackets: list[Halving] = []
         self.open_brackets: dict[int, None] = {}
         self.ready_brackets: dict[int, None] = {}
+        self.planned: dict[int, BracketPlanned] = {}
+        self.seen: dict[float, dict[bytes, float]] = {}
+        self.promotions = Promotions(Settings(), partial(_draw, 0))  # until the study is created
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
         self.sessions: list[SessionStarted] = []
@@ -139,7 +151,22 @@ class History:
 
     def bracket_plan(self, index: int) -> Bracket:
         """The rungs of the bracket that opens as number `index`."""
-        return self._round[(index - self._first_bracket_of_round) % len(self._round)]
+        chosen = self.planned.get(index)
+        if chosen is not None:
+            return Bracket(tuple(Rung(budget, size) for budget, size in chosen.rungs))
+        place = index - self._first_bracket_of_round
+        if self.adaptive:  # in Hyperband's order, those left out that are chosen
+            place = published_before(index) - published_before(self._first_bracket_of_round)
+        return self._round[place % len(self._round)]
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether some brackets are chosen."""
+        return self._settings.schedule == "adaptive"
+
+    def is_to_be_planned(self, index: int) -> bool:
+        """Whether the bracket of this number is chosen, but was not yet."""
+        return self.adaptive and not is_published(index) and index not in self.planned
 
     @property
     def round(self) -> tuple[Bracket, ...]:
@@ -153,8 +180,18 @@ class History:
 
     def alive(self) -> set[int]:
         """The config_ids that can still be promoted, and the incumbent's."""
-        alive = {self.trials[n].config_id for index in self.open_brackets for n in self.brackets[index].alive()}
+        numbers = self.promotions.waiting(self._next_sizes())
+        numbers.update(n for index in self.open_brackets for n in self.brackets[index].alive())
+        alive = {self.trials[n].config_id for n in numbers}
         return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
+
+    def _next_sizes(self) -> dict[float, int]:
+        """How many a bracket can at most take from each budget at once."""
+        sizes: dict[float, int] = {}
+        for bracket in (*self._round, *(self.brackets[index].bracket for index in self.open_brackets)):
+            for lower, upper in itertools.pairwise(bracket.rungs):
+                sizes[lower.budget] = max(sizes.get(lower.budget, 0), upper.size)
+        return sizes
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """What tells two configurations apart."""
@@ -182,6 +219,8 @@ class History:
                 self.observed.append(event)
             case BudgetsRaised():
                 self._apply_budgets(event.budgets, event.first_bracket)
+            case BracketPlanned():
+                self._apply_planned(event)
             case TrialStarted():
                 self._apply_started(event)
             case TrialFinished():
@@ -204,12 +243,18 @@ class History:
         if self._space is None:
             self._space = Space.from_json(event.space)
         self._settings = Settings.from_json(event.settings)
+        self.promotions = Promotions(self._settings, partial(_draw, event.seed))
         self._apply_budgets(event.budgets, 0)
 
     def _apply_budgets(self, budgets: tuple[float, ...], first_bracket: int) -> None:
         assert self.created is not None
         self._round = hyperband(budgets, self.created.eta, self._settings.bracket_sizes)
         self._first_bracket_of_round = first_bracket
+
+    def _apply_planned(self, event: BracketPlanned) -> None:
+        if event.index != len(self.brackets) or event.index in self.planned:
+            raise JournalError(f"bracket {event.index} is planned, but the next one is {len(self.brackets)}")
+        self.planned[event.index] = event
 
     def _apply_started(self, event: TrialStarted) -> None:
         trial = event.trial
@@ -239,7 +284,8 @@ class History:
     def _open(self, index: int) -> Halving:
         """The bracket with this index, opened if it is the next one."""
         if index == len(self.brackets):
-            self.brackets.append(Halving(self.bracket_plan(index), self._settings.refill))
+            choose = self.promotions.chooser(index)
+            self.brackets.append(Halving(self.bracket_plan(index), self._settings.refill, choose))
             self.open_brackets[index] = None
         return self.brackets[index]
 
@@ -275,6 +321,7 @@ class History:
         self.cost_reported += outcome.cost or 0.0
         if "reuses" not in trial.reason:
             self._observe(trial.budget, self.space.encode(trial.config), outcome.ranking_loss)
+            self.promotions.finished(trial.budget, number, outcome.ranking_loss)
         self.brackets[trial.bracket].finish(number, outcome.ranking_loss)
         self._refresh(trial.bracket)
         if outcome.ok:
@@ -284,6 +331,8 @@ class History:
         if budget not in self.observations:
             self.observations[budget] = Observations(self.space.d)
         self.observations[budget].add(vector, loss)
+        if self._settings.schedule == "adaptive":
+            self.seen.setdefault(budget, {})[vector.tobytes()] = loss
         failed = math.isinf(loss)
         self.n_failures_known += failed
         (self.recent_failed if failed else self.recent_ok).append(vector)
@@ -296,3 +345,8 @@ class History:
         if current is None or (-result.budget, result.loss) < (-current.budget, current.loss):
             self.trajectory.append(result)
             self.spent_at_improvement = self.budget_spent
+
+
+def _draw(seed: int, bracket: int, rung: int, n: int) -> int:
+    """A number below n, from a generator that depends on the study's seed and the place alone."""
+    return int(np.random.default_rng([seed, bracket, rung, 7]).integers(n))

@@ -111,6 +111,18 @@ def propose(
     """
     if rng.random() < settings.random_fraction:
         return propose_random(rng, space, allowed, failures(), "random fraction")
+    return propose_by_density(rng, space, settings, model, allowed, failures)
+
+
+def propose_by_density(
+    rng: np.random.Generator,
+    space: Space,
+    settings: Settings,
+    model: Callable[[], Model | None],
+    allowed: Allowed,
+    failures: Callable[[], Failures | None],
+) -> Proposal | None:
+    """The best of N_s candidates by l/g (Alg. 2, lines 2 to 6); a random configuration while there is no model."""
     current = model()
     if current is None:
         return propose_random(rng, space, allowed, failures(), "no model yet")

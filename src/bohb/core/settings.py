@@ -44,6 +44,20 @@ class Settings:
     duplicates: whether a configuration of a finite space may be evaluated twice on one budget.
     avoid_failures: whether random configurations are drawn less often where evaluations fail.
     sampler: who proposes what is not random: "tpe" (Algorithm 2), or the name of the function given as `sampler`.
+
+    Beyond the paper (see `BEST`); the defaults are the published BOHB:
+
+    model: what the built-in sampler proposes by: "density" (Algorithm 2), "gp", a Gaussian process over configurations
+        and rungs, or "mixture", which asks either.
+    gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
+    random_fraction_at_top: ρ in a bracket that starts on the largest budget; in between it grows evenly to
+        `random_fraction` in the bracket that starts on the smallest. None means `random_fraction` everywhere.
+    pending: how the Gaussian process knows of running trials: "fantasy" (as if they had ended as it expects),
+        "penalty" (less is expected near them) or "ignore".
+    inactive: where its kernel sees an inactive hyperparameter: "arc" (as far from every value), "middle" of its range.
+    promote: from where a bracket fills its next rung: the best of its own "bracket" (Algorithm 3), or of all of the
+        "rung" that were not promoted yet.
+    schedule: "hyperband" (Algorithm 1), or "adaptive": some brackets are chosen by how well rungs agree.
     """
 
     random_fraction: float = 1 / 3
@@ -61,6 +75,13 @@ class Settings:
     duplicates: bool = False
     avoid_failures: bool = True
     sampler: str = TPE
+    model: Literal["density", "gp", "mixture"] = "density"
+    gp_share: float = 0.8
+    random_fraction_at_top: float | None = None
+    pending: Literal["fantasy", "penalty", "ignore"] = "fantasy"
+    inactive: Literal["arc", "middle"] = "arc"
+    promote: Literal["bracket", "rung"] = "bracket"
+    schedule: Literal["hyperband", "adaptive"] = "hyperband"
 
     def __post_init__(self) -> None:
         """Refuse what breaks a rule, with the rule."""
@@ -73,6 +94,14 @@ class Settings:
             _whole("min_points", self.min_points, 1)
         _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
+        _one_of("model", self.model, "density", "gp", "mixture")
+        _one_of("pending", self.pending, "fantasy", "penalty", "ignore")
+        _one_of("inactive", self.inactive, "arc", "middle")
+        _one_of("promote", self.promote, "bracket", "rung")
+        _one_of("schedule", self.schedule, "hyperband", "adaptive")
+        _in_range("gp_share", self.gp_share, 0, 1)
+        if self.random_fraction_at_top is not None:
+            _in_range("random_fraction_at_top", self.random_fraction_at_top, 0, 1)
         for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
@@ -123,3 +152,5 @@ HPBANDSTER = Settings(
     duplicates=True,
     avoid_failures=False,
 )
+# What the study in docs/results/better.md supports: see docs/better.md.
+BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1)

@@ -175,6 +175,19 @@ class Space:
             f"{_DRAWS} random configurations were all forbidden; loosen the forbidden clauses: {list(self._forbidden)}"
         )
 
+    def draw(self, rng: np.random.Generator, n: int, snapped: bool = True) -> Array:
+        """n vectors from the prior, (n, d), forbidden ones among them.
+
+        snapped: move integers to the centre of their bin, and inactive coordinates to NaN.
+        """
+        U = rng.random((n, self.d))
+        for j, scale in enumerate(self.dimensions):
+            if isinstance(scale, Categorical):
+                U[:, j] = np.minimum(np.searchsorted(scale.cumulative, U[:, j], side="right"), len(scale.values) - 1)
+            elif isinstance(scale, Numeric) and scale.quantile is not None:
+                U[:, j] = [scale.draw(u) for u in U[:, j].tolist()]
+        return self.snap(U) if snapped else U
+
     def enumerate(self, most: int) -> Iterator[dict[str, Any]]:
         """All configurations of a finite space, or none if there are more than `most` combinations."""
         if self.size > most:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bohb.core.decide import Restart, StartPromotion, StartSample, decide, twin
-from bohb.core.events import Event, RungCut, TrialFinished, TrialStarted
+from bohb.core.adaptation import choose_bracket
+from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide, twin
+from bohb.core.events import BracketPlanned, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.failures import Failures, fit_failures
 from bohb.core.halving import Done, Wait
 from bohb.core.history import History
-from bohb.core.sampler import Model, Proposal, fit_model, min_points, model_budget, propose
+from bohb.core.sampler import (
+    Allowed,
+    Model,
+    Proposal,
+    fit_model,
+    min_points,
+    model_budget,
+    propose,
+    propose_by_density,
+    propose_random,
+)
 from bohb.core.settings import TPE
 from bohb.core.situation import Sampler, Situation, propose_with
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from bohb.core.gp_sampler import GaussianSampler
 
 
 class Now(NamedTuple):
@@ -39,6 +53,7 @@ class Starter:
         self._sampler = sampler
         self._model: Model | None = None
         self._failures: Failures | None = None
+        self._gaussian: GaussianSampler | None = None
 
     @property
     def history(self) -> History:
@@ -54,6 +69,8 @@ class Starter:
                 return self._sample(start, now)
             case StartPromotion() as start:
                 return self._promote(start, now)
+            case PlanBracket(index):
+                return [self._plan(index)]
             case Wait() | Done():
                 return []
 
@@ -85,12 +102,21 @@ class Starter:
             )
         return self._failures
 
+    def _plan(self, index: int) -> Event:
+        """The rungs of a bracket that is chosen. Its generator depends on the seed and the bracket's number alone."""
+        history = self._history
+        assert history.created is not None
+        rng = np.random.default_rng([history.created.seed, index, 8])
+        sizes = history.settings.bracket_sizes
+        choice = choose_bracket(rng, history.budgets, history.created.eta, history.seen, sizes)
+        return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
+
     def _sample(self, start: StartSample, now: Now) -> list[Event]:
         """A new configuration. Its generator depends on the seed and the trial's number alone."""
         number = len(self._history.trials)
         assert self._history.created is not None
         seed = self._history.created.seed
-        proposal = self._propose(np.random.default_rng([seed, number]), start.budget)
+        proposal = self._propose(np.random.default_rng([seed, number]), start)
         if proposal is None:
             return self._cut(start)
         trial = Trial(
@@ -106,24 +132,48 @@ class Starter:
         )
         return [TrialStarted(trial, *now)]
 
-    def _propose(self, rng: np.random.Generator, budget: float) -> Proposal | None:
+    def _propose(self, rng: np.random.Generator, start: StartSample) -> Proposal | None:
         """The user's next configuration, or Algorithm 2's; in a finite space one that is new on this budget."""
         history = self._history
         space, settings = history.space, history.settings
         if history.given:
             return Proposal(history.given[0], Origin.GIVEN)
-        may_repeat = not space.finite or settings.duplicates
+        may_repeat, budget = not space.finite or settings.duplicates, start.budget
 
         def new(config: Mapping[str, Any]) -> bool:
             return may_repeat or (history.key(config), budget) not in history.evaluated
 
-        if settings.sampler == TPE:
+        if settings.sampler == TPE and settings.model == "density":
             return propose(rng, space, settings, self.model, new, self.failures)
+        if settings.sampler == TPE:
+            return self._propose_beyond(rng, random_share(history, start.bracket), new)
         if self._sampler is None:
             raise InvalidArgument(
                 f"the sampler of this study is {settings.sampler!r}; to go on, open it with that function, sampler=…"
             )
         return propose_with(rng, self._sampler, Situation(history, budget, new, self.failures()))
+
+    def _propose_beyond(self, rng: np.random.Generator, share: float, new: Allowed) -> Proposal | None:
+        """The share ρ at random; of the rest the process has its part, and the density the others.
+
+        The process's part grows with the rungs that were seen: what the lowest alone says may mislead. Where it has
+        nothing to say the density answers, and where that has not, the prior.
+        """
+        history = self._history
+        space, settings = history.space, history.settings
+        if rng.random() < share:
+            return propose_random(rng, space, new, self.failures(), "random fraction")
+        if self._gaussian is None:
+            from bohb.core.gp_sampler import GaussianSampler  # slow to import, and most studies do without
+
+            self._gaussian = GaussianSampler(space, settings)
+        gp_share = 1.0 if settings.model == "gp" else settings.gp_share
+        its_own = rng.spawn(1)[0]  # so that the density and the prior draw as they would without a process
+        if its_own.random() < gp_share * self._gaussian.reach(history):
+            proposal = self._gaussian.propose(its_own, history, new, self.failures())
+            if proposal is not None:
+                return proposal
+        return propose_by_density(rng, space, settings, self.model, new, self.failures)
 
     def _cut(self, start: StartSample) -> list[Event]:
         """Nothing new is left on this budget: end the rung, unless a whole round of brackets has come to nothing."""
@@ -139,6 +189,8 @@ class Starter:
         history = self._history
         before = history.trials[start.number]
         reason: dict[str, Any] = {"from_trial": start.number, "loss": history.outcomes[start.number].loss}
+        if start.number in history.promotions.at_random:
+            reason["picked"] = "at random"  # to see whether rungs agree
         known = twin(history, start.number, start.budget)
         if known is not None:
             reason["reuses"] = known
@@ -155,6 +207,18 @@ class Starter:
         )
         started = TrialStarted(trial, *now)
         return [started] if known is None else [started, TrialFinished(trial.number, history.outcomes[known])]
+
+
+def random_share(history: History, bracket: int) -> float:
+    """ρ in a bracket: from `random_fraction_at_top`, if it starts on the largest budget, up to `random_fraction`."""
+    settings, steps = history.settings, len(history.budgets) - 1
+    at_top = settings.random_fraction_at_top
+    if at_top is None:
+        return settings.random_fraction
+    opened = bracket < len(history.brackets)  # perhaps before the budgets were raised
+    plan = history.brackets[bracket].bracket if opened else history.bracket_plan(bracket)
+    below = min(len(plan.rungs) - 1, steps)
+    return at_top + (settings.random_fraction - at_top) * below / max(1, steps)
 
 
 def restart_lost(history: History, now: Now) -> list[Event]:

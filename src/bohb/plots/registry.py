@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.core.history import History
-from bohb.plots import budgets, contours, model, parallel, progress, slices, workers
+from bohb.plots import agreement, budgets, contours, model, parallel, progress, slices, workers
 from bohb.plots.drawing import Figure
 
 
@@ -59,6 +59,13 @@ _ALL = (
         "Near 1, cheap evaluations rank configurations as expensive ones do; near 0, the smaller budget says little, "
         "though mostly promoted configurations are seen on both, which alone makes the number smaller.",
         budgets.draw_correlation,
+    ),
+    Plot(
+        "agreement",
+        "Agreement of neighbouring budgets",
+        "The correlation of neighbouring budgets as it would be among all configurations, with the interval that holds "
+        "it nine times in ten; below, where brackets start, if the study is adaptive and chose them by it.",
+        agreement.draw_agreement,
     ),
     Plot(
         "survival",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from bohb.core.events import (
+    BracketPlanned,
     BudgetsRaised,
     ConfigGiven,
     Event,
@@ -59,6 +60,7 @@ def example_events() -> list[Event]:
         ResultLate(0, 2, ok, elapsed=1.75),
         RungCut(0, 0),
         BudgetsRaised((1.0, 3.0, 9.0, 27.0), 5),
+        BracketPlanned(7, ((1, 9), (3.0, 3)), {"gains": [0.5, 1e-300], _AWKWARD: None}),
         TrialStarted(promoted),
         TrialFinished(1, crashed),
     ]

@@ -1,0 +1,211 @@
+"""What the Gaussian process learns from: every configuration once, with its loss as it would be on the largest budget.
+
+Losses of different budgets do not compare: training for longer lowers them all. So each rung is mapped to the next one
+by the line through the configurations that were evaluated on both, and on to the largest budget.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.core.history import History
+from bohb.core.space import Array
+
+MOST_BELOW = 15  # rungs below the largest budget that are told apart
+SLOPES = (0.3, 1.5)  # of the line from one rung to the next
+FEWEST_SHARED = 3  # configurations that a slope needs; with fewer the rungs are only shifted
+
+
+class Results:
+    """The vectors of all configurations, and every result in the order in which it came.
+
+    Two evaluations of one configuration share a row, whichever study they come from.
+    """
+
+    def __init__(self, d: int) -> None:
+        self._row_of: dict[bytes, int] = {}
+        self._vectors = np.empty((16, d))
+        self._entries = np.empty((16, 3))  # row, budget, loss
+        self._n = 0
+        self._n_observed = 0
+        self._n_outcomes = 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __contains__(self, vector: Array) -> bool:
+        return vector.tobytes() in self._row_of
+
+    def vectors(self, rows: NDArray[np.intp]) -> Array:
+        """The vectors of configurations."""
+        return self._vectors[rows]
+
+    def catch_up(self, history: History) -> None:
+        """Take in what has ended since the last time."""
+        encode, restore = history.space.encode, history.space.restore
+        for event in history.observed[self._n_observed :]:
+            self._add(encode(restore(event.config)), event.budget, math.inf if event.loss is None else event.loss)
+        self._n_observed = len(history.observed)
+        for number, outcome in itertools.islice(history.outcomes.items(), self._n_outcomes, None):
+            trial = history.trials[number]
+            if "reuses" not in trial.reason:  # that one is the result of another trial
+                self._add(encode(trial.config), trial.budget, outcome.ranking_loss)
+        self._n_outcomes = len(history.outcomes)
+
+    def _add(self, vector: Array, budget: float, loss: float) -> None:
+        row = self._row_of.setdefault(vector.tobytes(), len(self._row_of))
+        if row == len(self._vectors):
+            self._vectors = np.concatenate([self._vectors, np.empty_like(self._vectors)])
+        if self._n == len(self._entries):
+            self._entries = np.concatenate([self._entries, np.empty_like(self._entries)])
+        self._vectors[row] = vector
+        self._entries[self._n] = row, budget, loss
+        self._n += 1
+
+    def table(self, n: int, top: float, eta: float) -> tuple[NDArray[np.intp], Array]:
+        """The configurations among the first n results, and their losses by rung, (m, rungs).
+
+        The first column is the rung of the largest budget, each next one a factor `eta` below; NaN where nothing is
+        known, +inf where an evaluation failed. Of several results on one rung the latest counts. Results of an earlier
+        study on larger budgets than `top` are left out.
+        """
+        entries = self._entries[:n]
+        entries = entries[entries[:, 1] <= top * (1 + 1e-9)]
+        rows = entries[:, 0].astype(np.intp)
+        below = rungs_below(entries[:, 1], top, eta)
+        losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
+        losses[rows, below] = entries[:, 2]
+        known = np.flatnonzero(~np.isnan(losses).all(axis=1))
+        return known, losses[known]
+
+
+def rungs_below(budgets: Array, top: float, eta: float) -> NDArray[np.intp]:
+    """How many rungs each budget lies below the largest one."""
+    below = np.rint(np.log(top / budgets) / math.log(eta)).astype(np.intp)
+    return np.clip(below, 0, MOST_BELOW)
+
+
+def winsorised(losses: Array) -> Array:
+    """Losses with those cut that lie further above the median than twice as far as the best lies below it.
+
+    What is bad is bad: a diverged network must not decide the scale of all others. NaN and +inf stay.
+    """
+    finite = losses[np.isfinite(losses)]
+    if not len(finite):
+        return losses
+    median = float(np.median(finite))
+    cut = median + 2 * (median - float(finite.min()))
+    return np.where(np.isfinite(losses), np.minimum(losses, cut), losses)
+
+
+def line(x: Array, y: Array) -> tuple[float, float]:
+    """Slope and intercept from one rung's losses to the next one's, of all configurations; NaN or inf where unknown."""
+    shared = np.isfinite(x) & np.isfinite(y)
+    n = int(shared.sum())
+    if n == 0:
+        return 1.0, float(np.median(y[np.isfinite(y)]) - np.median(x[np.isfinite(x)]))
+    u, v = x[shared], y[shared]
+    spread = float(u.var())
+    slope = 1.0
+    if n >= FEWEST_SHARED and spread > 0:
+        slope = float(np.clip(((u - u.mean()) * (v - v.mean())).mean() / spread, *SLOPES))
+    return slope, float(v.mean() - slope * u.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What the process is fitted to: one row per configuration.
+
+    rows: which configurations, as `Results` numbers them.
+    below: how many rungs below the largest budget each was seen last.
+    y: its loss there, mapped to the largest budget and standardised: less `centre`, divided by `spread`.
+    finite: how many of them have a loss at all.
+    """
+
+    rows: NDArray[np.intp]
+    below: NDArray[np.intp]
+    y: Array
+    centre: float
+    spread: float
+    finite: int
+
+
+def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
+    """The targets of a table of losses by rung, as `Results.table` gives it.
+
+    Lines are fitted to winsorised losses, but map all of them: only when they are on one scale are they cut, all at the
+    same value. Cut rung by rung, a bad configuration that was seen among the good ones of a high rung would look good.
+    A failed evaluation counts as the worst that did not fail.
+    """
+    unit = float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0)) or 1.0
+    losses = losses / unit  # so that no square overflows
+    columns = np.flatnonzero(np.isfinite(losses).any(axis=0))
+    mapped = losses.copy()
+    slope, intercept = 1.0, 0.0
+    for above, column in itertools.pairwise(columns.tolist()):
+        step, shift = line(winsorised(losses[:, column]), winsorised(losses[:, above]))
+        slope, intercept = slope * step, intercept + slope * shift
+        mapped[:, column] = slope * losses[:, column] + intercept  # +inf stays
+    below = np.argmax(~np.isnan(losses), axis=1)
+    y = mapped[np.arange(len(mapped)), below]
+    finite = np.isfinite(y)
+    y[~finite] = y[finite].max(initial=-math.inf)
+    y, centre, spread = standardised(winsorised(y))
+    return Targets(rows, below, y, centre * unit, spread * unit, int(finite.sum()))
+
+
+def standardised(y: Array) -> tuple[Array, float, float]:
+    """Losses with mean 0 and deviation 1, their mean and deviation; all 0 if nothing tells them apart."""
+    if not len(y) or not np.isfinite(y).all():
+        return np.zeros(len(y)), 0.0, 1.0
+    centre, spread = float(y.mean()), float(y.std())
+    if spread <= 1e-12 * max(abs(centre), float(np.abs(y).max())):
+        return np.zeros(len(y)), centre, 1.0
+    return (y - centre) / spread, centre, spread
+
+
+def same_losses(losses: Array) -> Array:
+    """1 for two configurations with equal losses on every rung that both were seen on, −1 if some differ, else 0."""
+    equal, different = (np.zeros((len(losses), len(losses)), dtype=bool) for _ in range(2))
+    for column in losses.T:
+        finite = np.isfinite(column)
+        both = finite[:, None] & finite
+        alike = column[:, None] == column
+        equal |= both & alike
+        different |= both & ~alike
+    return np.where(different, -1.0, equal)
+
+
+def plateaus(alike: Array, same: Array) -> Array:
+    """How alike an observed configuration a point must be to lie on the same plateau; 1 where there is none.
+
+    An objective that rounds, or ignores a hyperparameter, has the same loss all around a configuration: as far as every
+    comparable neighbour has exactly the same loss, nothing new is to be learnt. The plateau is taken to end half way
+    between the last such neighbour and the first with another loss. Noise knows no plateaus.
+    """
+    other = np.max(np.where(same < 0, alike, 0.0), axis=1)  # the nearest neighbour with another loss
+    within = (same > 0) & (alike > other[:, None]) & ~np.eye(len(same), dtype=bool)
+    last = np.min(np.where(within, alike, 1.0), axis=1)  # the farthest neighbour before it with the same loss
+    return np.where(last < 1, (last + other) / 2, 1.0)
+
+
+def best_first(found: Targets, most: int) -> Targets:
+    """At most so many configurations: the highest rungs first, then the lowest losses."""
+    order = np.lexsort((found.y, found.below))[:most]
+    return replace(found, rows=found.rows[order], below=found.below[order], y=found.y[order])
+
+
+def prefixes(n: int, growth: float = 1.15, first: int = 8) -> Sequence[int]:
+    """The numbers of results up to n at which hyperparameters are fitted: each `growth` times the one before."""
+    sizes: list[int] = []
+    size = float(first)
+    while size <= n:
+        sizes.append(math.ceil(size))
+        size *= growth
+    return sizes

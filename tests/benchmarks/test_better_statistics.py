@@ -1,0 +1,130 @@
+"""The study's statistics on made-up regrets with known answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks.better_analysis import View, against, by_family, criteria, ranks
+from benchmarks.better_protocol import FLOOR, scale
+from benchmarks.better_statistics import Estimate, average_ranks, balanced, floored, means, ratio, wins
+from benchmarks.harness import Point
+from benchmarks.runs import Result, Run
+
+RNG = np.random.default_rng
+
+
+def constant(**by_method: list[float]) -> dict[str, dict[str, np.ndarray]]:
+    """Four seeds that agree: a list gives a method's regret on problems p0, p1, …"""
+    count = len(next(iter(by_method.values())))
+    return {f"p{i}": {name: np.full(4, values[i]) for name, values in by_method.items()} for i in range(count)}
+
+
+def result(problem: str, method: str, seed: int, regret: float, length: float = 60.0) -> tuple[Run, Result]:
+    points = [Point(0.5, 0.5, regret * scale(problem), regret, 81.0)]
+    run = Run(problem, method, seed, length, 1, "continue")
+    return run, Result({"largest": points}, 1, 0, length, length, 0.0, whole={"largest": points})
+
+
+def test_a_ratio_is_the_geometric_mean_over_problems() -> None:
+    known = means(RNG(0), constant(ours=[1.0, 1.0], other=[2.0, 8.0]), ("ours", "other"))
+    assert known is not None
+    assert ratio(known, "other", "ours").value == pytest.approx(4.0)
+    assert ratio(known, "ours", "other").value == pytest.approx(0.25)
+
+
+def test_the_interval_covers_the_problems_that_might_have_been() -> None:
+    known = means(RNG(0), constant(ours=[1.0, 1.0], other=[2.0, 8.0]), ("ours", "other"))
+    assert known is not None
+    found = ratio(known, "other", "ours")
+    assert (found.low, found.high) == pytest.approx((2.0, 8.0))  # either problem drawn twice
+
+
+def test_equal_ratios_on_all_problems_leave_no_uncertainty() -> None:
+    known = means(RNG(0), constant(ours=[1.0, 10.0, 0.1], other=[3.0, 30.0, 0.3]), ("ours", "other"))
+    assert known is not None
+    found = ratio(known, "other", "ours")
+    assert (found.value, found.low, found.high) == pytest.approx((3.0, 3.0, 3.0))
+
+
+def test_seeds_that_differ_widen_the_interval_of_a_single_problem() -> None:
+    regrets = {"p": {"ours": np.ones(20), "other": np.repeat([1.0, 3.0], 10)}}
+    known = means(RNG(0), regrets, ("ours", "other"))
+    assert known is not None
+    found = ratio(known, "other", "ours")
+    assert found.value == pytest.approx(2.0)
+    # A mean of 20 draws from {1, 3} has a standard error of 1/√20 = 0.22.
+    assert found.low == pytest.approx(2 - 1.96 / np.sqrt(20), abs=0.1)
+    assert found.high == pytest.approx(2 + 1.96 / np.sqrt(20), abs=0.1)
+
+
+def test_only_problems_that_all_methods_have_are_compared() -> None:
+    regrets = constant(ours=[1.0, 1.0], other=[2.0, 8.0])
+    del regrets["p1"]["other"]
+    known = means(RNG(0), regrets, ("ours", "other"))
+    assert known is not None
+    assert known.problems == ("p0",)
+    assert means(RNG(0), regrets, ("ours", "absent")) is None
+
+
+def test_ranks_are_averaged_over_problems_and_ties_are_shared() -> None:
+    known = means(RNG(0), constant(a=[1.0, 1.0], b=[2.0, 1.0], c=[3.0, 3.0]), ("a", "b", "c"))
+    assert known is not None
+    found = average_ranks(known)
+    assert [found[m].value for m in "abc"] == pytest.approx([1.25, 1.75, 3.0])
+    assert (found["c"].low, found["c"].high) == (3.0, 3.0)
+
+
+def test_a_tie_is_half_a_win() -> None:
+    known = means(RNG(0), constant(a=[1.0, 1.0, 5.0, 1.0], b=[2.0, 1.0, 1.0, 2.0]), ("a", "b"))
+    assert known is not None
+    assert wins(known, "a", "b") == pytest.approx(2.5 / 4)
+
+
+def test_regrets_below_the_best_known_value_count_as_the_floor() -> None:
+    assert floored(np.array([-1.0, 0.0, 5.0]), 1e-4, 10.0).tolist() == [1e-4, 1e-4, 0.5]
+
+
+def test_families_of_equal_weight() -> None:
+    assert balanced([Estimate(2, 1, 3), Estimate(8, 4, 16)]) == pytest.approx(4.0)
+
+
+def made_up(best: float, bohb: float, other: float, seeds: int) -> dict[Run, Result]:
+    return dict(
+        result(problem, method, seed, regret)
+        for problem in ("hartmann-3", "hartmann-6", "counting_ones-4-4")
+        for method, regret in (("best", best), ("bohb", bohb), ("smac", other))
+        for seed in range(seeds)
+    )
+
+
+def lines(results: dict[Run, Result], wanted: tuple[str, ...] = ("best", "bohb", "smac")) -> list[str]:
+    points, view = (6.0, 18.0, 60.0), View()
+    versus, families = against(results, view, points), by_family(results, view, points)
+    return criteria(versus, families, ranks(results, view, points, wanted), wanted, points)
+
+
+def test_the_criteria_are_met_if_they_are() -> None:
+    assert [line.split()[0] for line in lines(made_up(0.1, 0.3, 0.2, seeds=20))] == ["met"] * 3
+
+
+def test_the_criteria_are_not_met_if_they_are_not() -> None:
+    found = lines(made_up(0.2, 0.15, 0.1, seeds=20))
+    assert all(line.startswith("NOT MET") for line in found)
+    assert "1.33 times BOHB's regret" in found[1]
+
+
+def test_the_criteria_stay_untold_with_few_seeds_or_a_missing_rival() -> None:
+    assert all(line.startswith("untold") for line in lines(made_up(0.1, 0.3, 0.2, seeds=5)))
+    assert lines(made_up(0.1, 0.3, 0.2, seeds=20), ("best", "bohb", "smac", "dehb"))[2].startswith("untold")
+
+
+def test_a_run_counts_only_where_it_reaches() -> None:
+    results = dict([result("hartmann-3", "best", 0, 0.5, 60.0), result("hartmann-3", "best", 1, 0.7, 200.0)])
+    assert View().regrets(results, 60.0)["hartmann-3"]["best"].tolist() == pytest.approx([0.5, 0.7])
+    assert View().regrets(results, 200.0)["hartmann-3"]["best"].tolist() == pytest.approx([0.7])
+
+
+def test_without_an_incumbent_a_run_is_as_good_as_a_random_configuration() -> None:
+    results = dict([result("hartmann-3", "best", 0, FLOOR / 10)])
+    assert View().regrets(results, 0.1)["hartmann-3"]["best"].tolist() == [1.0]
+    assert View().regrets(results, 6.0)["hartmann-3"]["best"].tolist() == [FLOOR]
