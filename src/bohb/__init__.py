@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from bohb.study import Study
 
 __all__ = [
-    "BOHB",
     "BEST",
+    "BOHB",
     "HPBANDSTER",
     "PAPER",
     "History",

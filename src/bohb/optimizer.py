@@ -48,6 +48,7 @@ from bohb.errors import (
 from bohb.journal import Journal, MemoryJournal, SqlJournal
 from bohb.ledger import Ledger
 from bohb.sharing import Heartbeat, any_gone, orphans, turn_at
+from bohb.threads import one_thread
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -333,7 +334,8 @@ class BOHB:
 
     def next_events(self) -> list[Event]:
         """The events that `ask` would store next; none if nothing can start."""
-        return self._starter.next_events(self._now(), self.max_brackets)
+        with one_thread(self.settings):
+            return self._starter.next_events(self._now(), self.max_brackets)
 
     def _known(self, trial: Trial | int) -> int:
         number = trial.number if isinstance(trial, Trial) else trial

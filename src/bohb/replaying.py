@@ -13,6 +13,7 @@ from bohb.core.situation import Sampler, sampler_name
 from bohb.core.starting import Now, Starter, restart_lost
 from bohb.errors import InvalidArgument
 from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.threads import one_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ def replay(
     while position < len(events):
         taken = events[position : position + 1]
         if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned):
-            decided = starter.next_events(Now())
+            with one_thread(history.settings):
+                decided = starter.next_events(Now())
             taken = events[position : position + len(decided)] if decided else taken
             # Once a limit is reached, only trials that lost their worker are started, whatever else is ready.
             if not _same(decided, taken) and not _same(restart_lost(history, Now()), taken):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bohb import Space
+from bohb.core.settings import BEST
 from bohb.errors import InvalidSpace
 from bohb.studyclauses import parse
 from bohb.studyfile import load
@@ -275,3 +276,9 @@ def test_budgets_that_adapt_by_an_option(tmp_path: Path) -> None:
     call("run", file, "--adaptive", "--max-trials", "1", "--quiet", "--workers", "0")
     line = complaint("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
     assert "schedule: stored 'adaptive', given 'hyperband'" in line
+
+
+def test_a_file_may_name_the_preset_best(tmp_path: Path) -> None:
+    file = written(tmp_path, STUDY.replace("seed = 1", 'settings = {preset = "best", gp_share = 0.5}'))
+    found = load(file).arguments
+    assert (found["settings"], found["gp_share"]) == (BEST, 0.5)

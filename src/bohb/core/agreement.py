@@ -7,7 +7,7 @@ covariance of an unselected population is put together from these regressions an
 one pair of rungs this is Thorndike's second case; for more it is how monotone missing data are treated (Anderson 1957).
 
 Losses are taken as normal scores of their ranks, since their scale means nothing. The regressions are Bayesian, with a
-prior that is worth a few observations: neighbours correlate by 0.8 and their neighbours by 0.7, which lies between rungs
+prior worth a few observations: neighbours correlate by 0.8 and their neighbours by 0.7, which lies between rungs
 that are steps of one walk (0.64) and rungs that measure the same thing, each with its own noise (0.8).
 """
 

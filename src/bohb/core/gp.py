@@ -21,7 +21,6 @@ from bohb.core.targets import MOST_BELOW
 
 _ARC = math.pi / 3  # the angle of a range, so that its ends are as far apart as a value and none
 _ROWS = 32  # that are worked on at a time, so that they stay in the cache
-_TOP = np.zeros(1, dtype=np.intp)  # the rung of the largest budget
 _JITTERS = (1e-8, 1e-6, 1e-4, 1e-2)  # added to the diagonal, one after the other, until it can be factorised
 
 
@@ -101,20 +100,20 @@ def prior(d: int) -> tuple[Kernel, Array]:
 def matern(A: Array, B: Array) -> Array:
     """Matérn-5/2 of the distance of every pair, (1 + √5 r + 5/3 r²) e^(−√5 r), a few rows at a time."""
     out = np.empty((len(A), len(B)))
-    B_squared = (B**2).sum(1)
+    buffer = np.empty((_ROWS, len(B)))
+    A_squared, B_squared, transposed = (A**2).sum(1)[:, None], (B**2).sum(1), -2 * B.T
     for start in range(0, len(A), _ROWS):
-        rows = A[start : start + _ROWS]
-        k = out[start : start + _ROWS]
-        np.matmul(rows, B.T, out=k)
-        k *= -2
-        k += (rows**2).sum(1)[:, None]
+        rows = slice(start, start + _ROWS)
+        k = np.matmul(A[rows], transposed, out=out[rows])
+        k += A_squared[rows]
         k += B_squared
         np.maximum(k, 0, out=k)  # |a − b|²
-        r = np.sqrt(5 * k)
+        r = np.multiply(k, 5, out=buffer[: len(k)])
+        np.sqrt(r, out=r)  # √5 |a − b|
         k *= 5 / 3
         k += r
         k += 1
-        k *= np.exp(-r)
+        k *= np.exp(np.negative(r, out=r), out=r)
     return out
 
 
@@ -142,20 +141,23 @@ class Process:
         self._variance, self._decay = math.exp(kernel.variance), math.exp(kernel.decay)
         self._points, self._below = points * self._scale, below
         self.observed_alike = matern(self._points, self._points)
+        rungs = np.arange(MOST_BELOW + 1)
+        self._rungs = self._variance * np.exp(-self._decay * np.abs(rungs[:, None] - rungs))
         covariance = self.observed_alike * self._by_rung(below)
         covariance[np.diag_indices_from(covariance)] += np.exp(kernel.noises)[below]
-        self._factor = cholesky(covariance)
-        self._weights = cho_solve((self._factor, True), y, check_finite=False)
+        factor = cholesky(covariance)
+        self._weights = cho_solve((factor, True), y, check_finite=False)
+        # Nearly all questions are about the largest budget: its share of the kernel goes into both, once and for all.
+        self._on_top = self._rungs[0, below]
+        self._factor = factor / self._on_top[:, None]
 
     def _by_rung(self, below: NDArray[np.intp]) -> Array:
         """s² e^(−λ |r − r′|) between rungs and those of the observations, (n, observations)."""
-        rungs = np.arange(MOST_BELOW + 1)
-        table = self._variance * np.exp(-self._decay * np.abs(rungs[:, None] - rungs))
-        return np.asarray(table[below[:, None], self._below])
+        return self._rungs[below].take(self._below, axis=1)
 
     def observed_on_top(self) -> Array:
         """The expected loss of the observed configurations on the largest budget."""
-        return np.asarray((self.observed_alike * self._by_rung(_TOP)) @ self._weights)
+        return np.asarray(self.observed_alike @ (self._on_top * self._weights))
 
     def mean(self, points: Array, below: NDArray[np.intp]) -> Array:
         """The expected loss of points on rungs."""
@@ -167,17 +169,17 @@ class Process:
 
     def predict(self, alike: Array) -> tuple[Array, Array]:
         """Mean and standard deviation of the loss on the largest budget, without noise, of points that are so alike."""
-        cross = alike * self._by_rung(_TOP)
-        explained = solve_triangular(self._factor, cross.T, lower=True, check_finite=False)
+        explained = solve_triangular(self._factor, alike.T, lower=True, check_finite=False)
         variance = self._variance - np.einsum("ij,ij->j", explained, explained)
-        return cross @ self._weights, np.sqrt(np.maximum(variance, 1e-10))
+        return alike @ (self._on_top * self._weights), np.sqrt(np.maximum(variance, 1e-10))
 
 
 def cholesky(K: Array) -> Array:
-    """The lower factor of a covariance matrix, with as little added to its diagonal as makes it one."""
-    scale = float(np.mean(np.diag(K)))
+    """The lower factor of a covariance matrix, with as little added to its diagonal, in place, as makes it one."""
+    diagonal = np.diag(K).copy()
     for jitter in _JITTERS:
-        factor, failed = dpotrf(K + jitter * scale * np.eye(len(K)), lower=1, clean=1)
+        np.fill_diagonal(K, diagonal + jitter * diagonal.mean())
+        factor, failed = dpotrf(K, lower=1, clean=1)
         if not failed:
             return np.asarray(factor)
     raise LinAlgError("the covariance matrix is not positive definite")

@@ -137,11 +137,10 @@ class GaussianSampler:
             return None
         kernel = self._kernel(n, top, eta)
         found = targets.best_first(found, POINTS)
-        same = targets.same_losses(losses[np.searchsorted(rows, found.rows)])
-        return self._given(kernel, found, same, history.pending.values(), top, eta)
+        return self._given(kernel, found, losses[np.searchsorted(rows, found.rows)], history.pending.values(), top, eta)
 
     def _given(
-        self, kernel: Kernel, found: Targets, same: Array, pending: Iterable[Trial], top: float, eta: float
+        self, kernel: Kernel, found: Targets, losses: Array, pending: Iterable[Trial], top: float, eta: float
     ) -> Surrogate:
         """The process given the targets, and what is running."""
         X = self._results.vectors(found.rows)
@@ -150,7 +149,7 @@ class GaussianSampler:
         mean = process.observed_on_top()
         order = np.argsort(np.round(mean, SCORE_DIGITS), kind="stable")
         parents, best = X[order[:PARENTS]], float(mean.min())
-        plateaus = targets.plateaus(process.observed_alike, same)
+        plateaus = targets.plateaus(process.observed_alike, losses)
         running = list(pending) if self._settings.pending != "ignore" else []
         penalised = np.empty((0, len(owner)))
         if running:

@@ -148,8 +148,9 @@ def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
     columns = np.flatnonzero(np.isfinite(losses).any(axis=0))
     mapped = losses.copy()
     slope, intercept = 1.0, 0.0
-    for above, column in itertools.pairwise(columns.tolist()):
-        step, shift = line(winsorised(losses[:, column]), winsorised(losses[:, above]))
+    cut = {column: winsorised(losses[:, column]) for column in columns.tolist()}
+    for above, column in itertools.pairwise(cut):
+        step, shift = line(cut[column], cut[above])
         slope, intercept = slope * step, intercept + slope * shift
         mapped[:, column] = slope * losses[:, column] + intercept  # +inf stays
     below = np.argmax(~np.isnan(losses), axis=1)
@@ -182,13 +183,16 @@ def same_losses(losses: Array) -> Array:
     return np.where(different, -1.0, equal)
 
 
-def plateaus(alike: Array, same: Array) -> Array:
+def plateaus(alike: Array, losses: Array) -> Array:
     """How alike an observed configuration a point must be to lie on the same plateau; 1 where there is none.
 
     An objective that rounds, or ignores a hyperparameter, has the same loss all around a configuration: as far as every
     comparable neighbour has exactly the same loss, nothing new is to be learnt. The plateau is taken to end half way
     between the last such neighbour and the first with another loss. Noise knows no plateaus.
     """
+    if all(len(set(column)) == len(column) for column in losses.T.tolist()):  # quick, and nearly always so
+        return np.ones(len(losses))
+    same = same_losses(losses)
     other = np.max(np.where(same < 0, alike, 0.0), axis=1)  # the nearest neighbour with another loss
     within = (same > 0) & (alike > other[:, None]) & ~np.eye(len(same), dtype=bool)
     last = np.min(np.where(within, alike, 1.0), axis=1)  # the farthest neighbour before it with the same loss
