@@ -114,7 +114,7 @@
 
   function go(url, push) {
     if (push) history.pushState(null, "", url);
-    load(url, "asked").then(() => say(""), () => location.assign(url));
+    return load(url, "asked").then(() => say(""), () => location.assign(url));
   }
 
   // What the form says, in the order of the table as it is; empty fields are left out.
@@ -179,11 +179,10 @@
     const form = event.target.closest("form[data-soft]");
     if (!form) return;
     clearTimeout(typing);
-    typing = setTimeout(() => {
-      typing = 0;
+    const mine = typing = setTimeout(() => {
       const url = addressOf(form);
       history.replaceState(null, "", url);
-      go(url, false);
+      go(url, false).then(() => { if (typing === mine) typing = 0; }); // until then links have the old form
     }, 250);
   });
   window.addEventListener("popstate", () => { showInForm(); go(location.href, false); });
