@@ -92,7 +92,7 @@ def prior(d: int) -> tuple[Kernel, Array]:
     Lengths grow with the dimension, since distances do. Noise doubles with every rung below the top.
     """
     lengths = np.full(d, math.log(0.5 * math.sqrt(max(1.0, d / 4))))
-    noises = math.log(0.02) + math.log(2) * np.arange(MOST_BELOW + 1)
+    noises = math.log(0.02) + math.log(2) * np.arange(MOST_BELOW + 1, dtype=np.float64)
     widths = np.concatenate([np.full(d, 0.8), [0.7, 1.0], np.full(MOST_BELOW + 1, 1.2)])
     return Kernel(lengths, 0.0, math.log(0.15), noises), widths
 
@@ -153,7 +153,7 @@ class Process:
 
     def _by_rung(self, below: NDArray[np.intp]) -> Array:
         """s² e^(−λ |r − r′|) between rungs and those of the observations, (n, observations)."""
-        return self._rungs[below].take(self._below, axis=1)
+        return np.asarray(self._rungs[below].take(self._below, axis=1))
 
     def observed_on_top(self) -> Array:
         """The expected loss of the observed configurations on the largest budget."""
@@ -197,13 +197,13 @@ def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np
         z = (theta - middle) / widths
         return value + 0.5 * float(z @ z), gradient + z / widths
 
-    bounds = np.column_stack([middle - 4 * widths, middle + 4 * widths])
+    low, high = middle - 4 * widths, middle + 4 * widths
     found = minimize(
         negative,
-        np.clip(start.vector(), bounds[:, 0], bounds[:, 1]),
+        np.clip(start.vector(), low, high),
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
         options={"maxiter": steps, "maxcor": 10},
     )
     return Kernel.of(np.round(found.x, 6))

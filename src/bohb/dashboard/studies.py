@@ -259,7 +259,7 @@ def snapshot(history: History) -> History:
     """A copy that later events do not change; trials, outcomes and finished brackets are shared."""
     still = _loose(history)
     still.brackets = [bracket if bracket.done else _loose(bracket) for bracket in history.brackets]
-    still.promotions = _loose(history.promotions)
+    still.promotions = copy.deepcopy(history.promotions)
     still.observations = {budget: copy.deepcopy(d_b) for budget, d_b in history.observations.items()}
     return still
 
