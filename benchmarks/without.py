@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,16 +27,16 @@ PARTS = {
 }
 
 
-class Without:
-    """A part taken away until `restore` is called; nothing, if none is named."""
-
-    def __init__(self, name: str | None) -> None:
-        self._part = None if name is None else PARTS[name]
-        if self._part is not None:
-            self._original = getattr(self._part.owner, self._part.name)
-            setattr(self._part.owner, self._part.name, self._part.instead)
-
-    def restore(self) -> None:
-        """Put it back."""
-        if self._part is not None:
-            setattr(self._part.owner, self._part.name, self._original)
+@contextmanager
+def without(name: str | None) -> Iterator[None]:
+    """A part is taken away; nothing, if none is named."""
+    if name is None:
+        yield
+        return
+    part = PARTS[name]
+    original = getattr(part.owner, part.name)
+    setattr(part.owner, part.name, part.instead)
+    try:
+        yield
+    finally:
+        setattr(part.owner, part.name, original)

@@ -25,7 +25,7 @@ INTERNAL = (
     "bohb.core.configspace", "bohb.core.normal", "bohb.core.scales", "bohb.core.starting", "bohb.creation",
     "bohb.dashboard.", "bohb.executors.", "bohb.integrations.", "bohb.interchange", "bohb.journal.", "bohb.ledger",
     "bohb.optimizer", "bohb.plots.", "bohb.preflight", "bohb.progress", "bohb.replaying", "bohb.runner",
-    "bohb.session", "bohb.sharing", "bohb.shell", "bohb.stopping", "bohb.study", "bohb.testing.",
+    "bohb.session", "bohb.sharing", "bohb.shell", "bohb.stopping", "bohb.study", "bohb.testing.", "bohb.threads",
 )  # fmt: skip
 PACKAGES = ("bohb.core", "bohb.executors", "bohb.integrations")  # they hold modules and no names of their own
 FULFILS = {"append", "read", "key"}  # explained by the protocol, or by the module, that they fulfil

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.harness import simulate
 from benchmarks.methods import connect
 from benchmarks.problems import problem_of
-from benchmarks.without import PARTS
+from benchmarks.without import PARTS, without
 
 
 @pytest.mark.parametrize("name", sorted(PARTS))
-def test_a_part_is_taken_away_while_a_method_runs_and_then_put_back(name: str) -> None:
+def test_a_part_is_taken_away_and_put_back(name: str) -> None:
     part = PARTS[name]
     original = getattr(part.owner, part.name)
-    method = connect(f"best:without={name!r}", problem_of("hartmann-3"), seed=0, full_evaluations=4)
-    assert getattr(part.owner, part.name) is part.instead
-    method.close()
+    with without(name):
+        assert getattr(part.owner, part.name) is part.instead
     assert getattr(part.owner, part.name) is original
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_a_method_decides_without_a_part(name: str) -> None:
+    problem = problem_of("hartmann-3")
+    method = connect(f"best:without={name!r}", problem, seed=0, full_evaluations=8)
+    assert len(simulate(method, problem, seed=0, full_evaluations=8)) > 20

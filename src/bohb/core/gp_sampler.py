@@ -42,7 +42,7 @@ SCORE_DIGITS = 6  # candidates that differ by less count as equal, so that anoth
 class Surrogate:
     """A fitted process, and what a proposal needs of the data behind it.
 
-    best: the lowest expected loss on the largest budget among the configurations seen so far.
+    best: the lowest expected loss on the largest budget among the configurations seen so far, or imagined.
     parents: their vectors, the most promising first.
     plateaus: per configuration, how alike it a candidate must be to share its loss; 1 for those on no plateau.
     """
@@ -167,6 +167,8 @@ class GaussianSampler:
                     np.concatenate([found.below, their_below]),
                     np.concatenate([found.y, expected]),
                 )
+                on_top = np.zeros(len(running), dtype=np.intp)
+                best = min(best, float(process.mean(their_points, on_top).min()))  # what they promise is no improvement
         return Surrogate(process, self._embedding, found, best, parents, plateaus, penalised)
 
     def _kernel(self, n: int, top: float, eta: float) -> Kernel:
