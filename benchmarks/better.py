@@ -36,8 +36,8 @@ from benchmarks.better_protocol import (
     rival_runs,
 )
 from benchmarks.data import VARIABLE, Missing
-from benchmarks.experiment import RESULTS, guarded, words
-from benchmarks.runs import CACHE, Run, kept, require, run_all
+from benchmarks.experiment import RESULTS, available, guarded, words
+from benchmarks.runs import CACHE, Run, kept, run_all
 
 PARTS = ("main", "parallel", "misspecified", "ablation", "rivals")
 SMOKE_PROBLEMS, SMOKE_LENGTH = ("hartmann-3", "hartmann-6"), 2.0
@@ -77,16 +77,7 @@ class Study:
 
     def methods(self, usual: Sequence[str]) -> tuple[str, ...]:
         """The methods that can run here."""
-        wanted = self.args.methods or (("best", "bohb") if self.args.smoke else usual)
-        there = []
-        for method in wanted:
-            try:
-                require([method])
-            except Missing as error:
-                print(f"# {method} left out: {error}", file=sys.stderr)
-            else:
-                there.append(method)
-        return tuple(there)
+        return available(self.args.methods or (("best", "bohb") if self.args.smoke else usual))
 
     def results(self, runs: Sequence[Run]) -> Results:
         """Do the runs, or look them up; say what is missing."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,15 +68,20 @@ def chosen(experiment: Experiment, args: argparse.Namespace) -> Experiment:
     if args.methods is not None:
         require(args.methods)
         return experiment
-    kept = []
-    for method in experiment.methods:
+    return replace(experiment, methods=available(experiment.methods))
+
+
+def available(methods: Iterable[str]) -> tuple[str, ...]:
+    """The methods that can run here; of the others it is said what they lack."""
+    there = []
+    for method in methods:
         try:
             require([method])
         except Missing as error:
             print(f"# {method} left out: {error}", file=sys.stderr)
         else:
-            kept.append(method)
-    return replace(experiment, methods=tuple(kept))
+            there.append(method)
+    return tuple(there)
 
 
 def guarded(act: Callable[[], None]) -> None:

@@ -51,7 +51,8 @@ class Settings:
         and rungs, or "mixture", which asks either.
     gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
     random_fraction_at_top: ρ in a bracket that starts on the largest budget; in between it grows evenly to
-        `random_fraction` in the bracket that starts on the smallest. None means `random_fraction` everywhere.
+        `random_fraction` in the bracket that starts on the smallest. None means `random_fraction` everywhere, and so
+        does model="density".
     pending: how the Gaussian process knows of running trials: "fantasy" (as if they had ended as it expects),
         "penalty" (less is expected near them) or "ignore".
     inactive: where its kernel sees an inactive hyperparameter: "arc" (as far from every value), "middle" of its range.
