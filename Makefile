@@ -43,40 +43,40 @@ hpbandster-env: .venvs/hpbandster/.done ## the reference implementation in an en
 	touch $@
 
 bench-overhead: .venv/.done hpbandster-env ## CPU time of ask and tell beside HpBandSter and Optuna
-	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.speed.overhead
 
 bench-counting-ones: .venv/.done ## §5.1: regret over budget, 20 seeds
-	$(BIN)/python -m benchmarks.counting_ones --jobs 2
+	$(BIN)/python -m benchmarks.paper.counting_ones --jobs 2
 
 bench-throughput: .venv/.done hpbandster-env ## evaluations per second beside HpBandSter and Optuna
-	$(BIN)/python -m benchmarks.throughput
+	$(BIN)/python -m benchmarks.speed.throughput
 
 bench-resume: .venv/.done ## opening and resuming large studies
-	$(BIN)/python -m benchmarks.resume
+	$(BIN)/python -m benchmarks.speed.resume
 
 bench-command-line: .venv/.done ## how long the commands take on a journal of 10 000 trials
-	$(BIN)/python -m benchmarks.command_line
+	$(BIN)/python -m benchmarks.speed.command_line
 
 bench-dashboard: .venv/.done ## how quickly the dashboard answers on a study of 10 000 trials
-	$(BIN)/python -m benchmarks.dashboard
+	$(BIN)/python -m benchmarks.speed.dashboard
 
 bench-parallel: .venv/.done ## Fig. 3: speed-up with 1 to 256 workers on the simulated clock
-	$(BIN)/python -m benchmarks.parallel --jobs 2
+	$(BIN)/python -m benchmarks.paper.parallel --jobs 2
 
 bench-engines: .venv/.done ## what local workers, Dask and Ray cost beside their own bare tasks
-	$(BIN)/python -m benchmarks.engines
+	$(BIN)/python -m benchmarks.speed.engines
 
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
-	$(BIN)/python -m benchmarks.gp_speed
+	$(BIN)/python -m benchmarks.speed.gp_speed
 
 bench-better: .venv/.done rivals ## the study of the preset BEST: about three hours on 2 cores, can be interrupted
-	for part in main parallel misspecified ablation; do $(BIN)/python -m benchmarks.better --part $$part --jobs 2 || exit 1; done
+	for part in main parallel misspecified ablation; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done
 
 bench-long-history: .venv/.done ## what the runner costs with 10 000 observations in the history
-	$(BIN)/python -m benchmarks.long_history
+	$(BIN)/python -m benchmarks.speed.long_history
 
 bench-runners: .venv/.done ## eight runners on one PostgreSQL journal
-	$(BIN)/python -m benchmarks.runners
+	$(BIN)/python -m benchmarks.speed.runners
 
 docs: .venv/.done ## the documentation as a site in site/; fails on a broken link or snippet
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d .cache/docs docs site
@@ -89,7 +89,7 @@ docs-figures: .venv/.done ## draw docs/images anew
 include benchmarks/rivals/environments.mk
 
 figures: .venv/.done rivals ## the paper's experiments beside its rivals: an evening on 2 cores, can be interrupted
-	$(BIN)/python -m benchmarks.figures --jobs 2
+	$(BIN)/python -m benchmarks.paper.figures --jobs 2
 
 clean: ## remove what make made
 	rm -rf .venv .venvs dist demo site .cache .mypy_cache .ruff_cache .pytest_cache

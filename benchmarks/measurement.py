@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.curves import Axis, Trajectory, final
 from benchmarks.harness import Accounting, Protocol
 from benchmarks.methods import OURS
+from benchmarks.paper.curves import Axis, Trajectory, final
 from benchmarks.runs import CACHE, Result, Run, run_all
 
 

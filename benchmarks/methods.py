@@ -15,13 +15,13 @@ import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
 
 import bohb
+from benchmarks.better.without import without
 from benchmarks.problem import Evaluation, Method, Parameter, Problem, Suggestion, geometric
 from benchmarks.problems import lowest_budget
-from benchmarks.without import without
+from bohb.core.custom_sampler import Situation
 from bohb.core.decide import StartSample, decide
-from bohb.core.observations import Observations
-from bohb.core.sampler import fit_model, min_points, model_budget
-from bohb.core.situation import Situation
+from bohb.core.density.observations import Observations
+from bohb.core.density.sampler import fit_model, min_points, model_budget
 from bohb.core.space import Array
 from bohb.errors import NoTrialReady, StudyDone
 from bohb.journal import MemoryJournal
@@ -62,8 +62,8 @@ OURS: dict[str, dict[str, Any]] = {
 }
 # Our own code as well, but it needs more than the package: the module and what to call in it.
 ABLATIONS = {
-    "gp-budget": ("benchmarks.ablations", "GaussianProcessOverBudgets"),
-    "hb-lcnet": ("benchmarks.networks.lcnet", "HyperbandLCNet"),
+    "gp-budget": ("benchmarks.paper.ablations", "GaussianProcessOverBudgets"),
+    "hb-lcnet": ("benchmarks.paper.networks.lcnet", "HyperbandLCNet"),
 }
 
 

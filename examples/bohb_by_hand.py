@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core import kde
-from bohb.core.brackets import Bracket, geometric_budgets, hyperband
-from bohb.core.halving import top_k
-from bohb.core.kde import Array, Density
-from bohb.core.observations import Observations
+from bohb.core.density import kde
+from bohb.core.density.kde import Array, Density
+from bohb.core.density.observations import Observations
+from bohb.core.schedule.brackets import Bracket, geometric_budgets, hyperband
+from bohb.core.schedule.halving import top_k
 from bohb.core.space import Space
 
 SPACE = Space({"x": (-5.0, 10.0), "y": (0.0, 15.0)})

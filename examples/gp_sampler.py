@@ -7,7 +7,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import norm
 
 import bohb
-from bohb.core.situation import Situation
+from bohb.core.custom_sampler import Situation
 
 Array = np.ndarray
 

@@ -1,4 +1,4 @@
-"""§5.1 in small: a statistical claim that benchmarks/counting_ones.py makes in full."""
+"""§5.1 in small: a statistical claim that benchmarks/paper/counting_ones.py makes in full."""
 
 from __future__ import annotations
 

@@ -19,9 +19,12 @@ from pathlib import Path
 import pytest
 
 from bohb import BEST, PAPER
-from bohb.core import adaptation, agreement, brackets, gp_sampler, promotion, targets
+from bohb.core.adaptive import adaptation, agreement
+from bohb.core.gp import sampler as gp_sampler
+from bohb.core.gp import targets
+from bohb.core.schedule import brackets, promotion
 from bohb.plots import PLOTS
-from bohb.studyspace import build_space
+from bohb.studyfile.space import build_space
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -144,7 +147,10 @@ def test_the_tables_of_measurements_say_what_the_result_files_say() -> None:
 def test_the_tables_of_the_study_come_from_its_files_and_say_so_while_there_are_none(tmp_path: Path) -> None:
     block = runpy.run_path(str(ROOT / "tools" / "measured.py"))["block"]
     block.__globals__["ROOT"] = tmp_path
-    assert block("better_parallel", "") == "*Not measured yet: `python -m benchmarks.better --part parallel` does.*\n"
+    assert (
+        block("better_parallel", "")
+        == "*Not measured yet: `python -m benchmarks.better.study --part parallel` does.*\n"
+    )
     row = {"method": "bohb", "ratio": 2.345, "low": 1.5, "high": 3.25}
     source = {"runs": {"there": 4, "wanted": 5}, "seeds by method": {"best": "2", "bohb": "1 to 2"}}
     body = {"source": source, "versus": [{**row, "point": point} for point in (6.0, 60.0)]}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bohb.core.brackets import geometric_budgets, hyperband
+from bohb.core.schedule.brackets import geometric_budgets, hyperband
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -11,13 +11,13 @@ import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
 
 from bohb import BOHB, HPBANDSTER, Origin, Settings, Status, minimize
-from bohb.core import kde
-from bohb.core.brackets import geometric_budgets, hyperband
-from bohb.core.observations import Observations
-from bohb.core.sampler import fit_model, min_points, model_budget, propose, split
+from bohb.core.density import kde
+from bohb.core.density.observations import Observations
+from bohb.core.density.sampler import fit_model, min_points, model_budget, propose, split
+from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.core.settings import PAPER
 from bohb.core.space import Space
-from tests.test_optimizer import SPACE, fingerprint, loss_of, new, run
+from tests.optimizer.test_ask_tell import SPACE, fingerprint, loss_of, new, run
 
 CONT6 = {f"x{i}": (0.0, 1.0) for i in range(6)}
 

@@ -24,13 +24,14 @@ from matplotlib.axes import Axes
 
 import bohb
 from bohb.analysis import timeline
-from bohb.core import gp, targets
-from bohb.core.adaptation import expected_gain
-from bohb.core.agreement import agreements, correlations
-from bohb.core.brackets import geometric_budgets, hyperband
-from bohb.core.gp_sampler import GaussianSampler
-from bohb.core.observations import Observations
-from bohb.core.sampler import fit_model
+from bohb.core.adaptive.adaptation import expected_gain
+from bohb.core.adaptive.agreement import agreements, correlations
+from bohb.core.density.observations import Observations
+from bohb.core.density.sampler import fit_model
+from bohb.core.gp import process as gp
+from bohb.core.gp import targets
+from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.executors.simulated import SimulatedExecutor
 from bohb.plots import PLOTS
 

@@ -223,11 +223,11 @@ def gp_speed() -> str:
 
 
 TABLES: dict[str, tuple[Callable[[], str], str]] = {
-    "better": (better, "python -m benchmarks.better"),
-    "better_parallel": (better_parallel, "python -m benchmarks.better --part parallel"),
-    "better_misspecified": (better_misspecified, "python -m benchmarks.better --part misspecified"),
-    "better_ablation": (better_ablation, "python -m benchmarks.better --part ablation"),
-    "gp_speed": (gp_speed, "python -m benchmarks.gp_speed"),
+    "better": (better, "python -m benchmarks.better.study"),
+    "better_parallel": (better_parallel, "python -m benchmarks.better.study --part parallel"),
+    "better_misspecified": (better_misspecified, "python -m benchmarks.better.study --part misspecified"),
+    "better_ablation": (better_ablation, "python -m benchmarks.better.study --part ablation"),
+    "gp_speed": (gp_speed, "python -m benchmarks.speed.gp_speed"),
 }
 
 

@@ -36,9 +36,9 @@ _LOWEST = {
     "counting_ones": 1.0,
 }
 _TRAINED = {
-    "networks": ("benchmarks.networks.surrogate", "networks_problem"),
-    "bnn": ("benchmarks.bnn", "bnn_problem"),
-    "cartpole": ("benchmarks.cartpole", "cartpole_problem"),
+    "networks": ("benchmarks.paper.networks.surrogate", "networks_problem"),
+    "bnn": ("benchmarks.paper.bnn", "bnn_problem"),
+    "cartpole": ("benchmarks.paper.cartpole", "cartpole_problem"),
 }
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import perceptron, sghmc
 from benchmarks.data import find
 from benchmarks.evaluations import Evaluations, Row
-from benchmarks.perceptron import Array
+from benchmarks.paper import perceptron, sghmc
+from benchmarks.paper.perceptron import Array
 from benchmarks.problem import Config, Evaluation, Parameter, geometric
 
 DATASETS = ("boston", "protein")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import perceptron, ppo
 from benchmarks.evaluations import Evaluations, Row
+from benchmarks.paper import perceptron, ppo
 from benchmarks.problem import Config, Evaluation, Parameter
 
 

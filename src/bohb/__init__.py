@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from bohb._version import __version__
 
 if TYPE_CHECKING:
+    from bohb.core.custom_sampler import Sampler, Situation
     from bohb.core.history import History, Result
-    from bohb.core.plan import Plan
+    from bohb.core.schedule.plan import Plan
     from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
-    from bohb.core.situation import Sampler, Situation
     from bohb.core.space import Space
     from bohb.core.trial import Origin, Outcome, Status, Trial
-    from bohb.optimizer import BOHB
-    from bohb.replaying import Replay, replay
-    from bohb.runner import minimize
-    from bohb.session import run
-    from bohb.stopping import Limits
-    from bohb.study import Study
+    from bohb.optimizer.ask_tell import BOHB
+    from bohb.running.limits import Limits
+    from bohb.running.minimize import minimize
+    from bohb.running.replay import Replay, replay
+    from bohb.running.runner import run
+    from bohb.running.study import Study
 
 __all__ = [
     "BEST",
@@ -51,17 +51,17 @@ __all__ = [
 
 _HOMES = {
     "core.history": ("History", "Result"),
-    "core.plan": ("Plan",),
+    "core.schedule.plan": ("Plan",),
     "core.settings": ("BEST", "HPBANDSTER", "PAPER", "Settings"),
-    "core.situation": ("Sampler", "Situation"),
+    "core.custom_sampler": ("Sampler", "Situation"),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
-    "optimizer": ("BOHB",),
-    "replaying": ("Replay", "replay"),
-    "runner": ("minimize",),
-    "session": ("run",),
-    "stopping": ("Limits",),
-    "study": ("Study",),
+    "optimizer.ask_tell": ("BOHB",),
+    "running.replay": ("Replay", "replay"),
+    "running.minimize": ("minimize",),
+    "running.runner": ("run",),
+    "running.limits": ("Limits",),
+    "running.study": ("Study",),
 }
 _HOME = {name: f"bohb.{home}" for home, names in _HOMES.items() for name in names}
 

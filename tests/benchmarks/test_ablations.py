@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.ablations import (
+from benchmarks.harness import simulate
+from benchmarks.paper.ablations import (
     Array,
     GaussianProcessOverBudgets,
     Kernel,
@@ -16,7 +17,6 @@ from benchmarks.ablations import (
     one_hot,
     standardised,
 )
-from benchmarks.harness import simulate
 from scipy.optimize import approx_fprime
 
 from bohb.core.space import Space

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import better
-from benchmarks.better_protocol import CHOOSING, CONFIRMING, FAMILIES, LENGTH, LONG, RIVALS, Plan, main_runs, rival_runs
-from benchmarks.better_variants import ABLATION, Variant, misspecified
+from benchmarks.better import study as better
+from benchmarks.better.protocol import CHOOSING, CONFIRMING, FAMILIES, LENGTH, LONG, RIVALS, Plan, main_runs, rival_runs
+from benchmarks.better.variants import ABLATION, Variant, misspecified
 from benchmarks.data import directory
 from benchmarks.harness import simulate
 from benchmarks.methods import connect, misspecified_budgets

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.better_analysis import View, against, by_family, criteria, ranks
-from benchmarks.better_protocol import FLOOR, scale
-from benchmarks.better_statistics import Estimate, average_ranks, balanced, floored, means, ratio, wins
+from benchmarks.better.analysis import View, against, by_family, criteria, ranks
+from benchmarks.better.protocol import FLOOR, scale
+from benchmarks.better.statistics import Estimate, average_ranks, balanced, floored, means, ratio, wins
 from benchmarks.harness import Point
 from benchmarks.runs import Result, Run
 

@@ -5,9 +5,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import ppo
-from benchmarks.perceptron import Perceptron
-from benchmarks.ppo import CART, GRAVITY, HALF_LENGTH, MAX_STEPS, POLE, Settings, accelerations, advance, fallen, play
+from benchmarks.paper import ppo
+from benchmarks.paper.perceptron import Perceptron
+from benchmarks.paper.ppo import (
+    CART,
+    GRAVITY,
+    HALF_LENGTH,
+    MAX_STEPS,
+    POLE,
+    Settings,
+    accelerations,
+    advance,
+    fallen,
+    play,
+)
 from benchmarks.problems.cartpole import CartPole
 
 SANE = Settings(units=(32, 32), batch_size=16, learning_rate=2e-3, discount=0.99, clipping=0.2, entropy=0.01)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import gp_speed
+from benchmarks.speed import gp_speed
 
 
 def test_it_measures_every_size_and_says_what_was_promised(

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import experiment, lcbench, rivals, runs
+from benchmarks import experiment, rivals, runs
 from benchmarks.data import Missing
 from benchmarks.harness import Accounting, Record, incumbents, simulate, trajectory
 from benchmarks.methods import OURS, connect
+from benchmarks.paper import lcbench
 from benchmarks.problem import Config, Evaluation, Parameter, Suggestion, geometric, parents_first
 from benchmarks.problems import problem_of
 from benchmarks.runs import Run, code_digest, require, run_all

@@ -16,11 +16,11 @@ import torch
 from benchmarks.harness import Point, incumbents, simulate, trajectory
 from benchmarks.measurement import Measured
 from benchmarks.methods import connect
-from benchmarks.networks import experiment, forest, lcnet
-from benchmarks.networks.data import FILES
-from benchmarks.networks.forest import Forest, grow
-from benchmarks.networks.space import EPOCHS, RANGES, sample
-from benchmarks.networks.surrogate import FAILED, TASKS, Networks, Surrogate, curves, features
+from benchmarks.paper.networks import experiment, forest, lcnet
+from benchmarks.paper.networks.data import FILES
+from benchmarks.paper.networks.forest import Forest, grow
+from benchmarks.paper.networks.space import EPOCHS, RANGES, sample
+from benchmarks.paper.networks.surrogate import FAILED, TASKS, Networks, Surrogate, curves, features
 from benchmarks.problem import Config, uniform
 from benchmarks.problems import problem_of
 from benchmarks.runs import Result

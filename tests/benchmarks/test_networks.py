@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from benchmarks.networks import timing
-from benchmarks.networks.adam import step_plain
-from benchmarks.networks.data import Data, load
-from benchmarks.networks.space import RANGES, Configs, sample
-from benchmarks.networks.stack import Stack, groups, to_device
-from benchmarks.networks.train import main
+from benchmarks.paper.networks import timing
+from benchmarks.paper.networks.adam import step_plain
+from benchmarks.paper.networks.data import Data, load
+from benchmarks.paper.networks.space import RANGES, Configs, sample
+from benchmarks.paper.networks.stack import Stack, groups, to_device
+from benchmarks.paper.networks.train import main
 
 CPU = torch.device("cpu")
 WIDTH = 24

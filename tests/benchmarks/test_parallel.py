@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import engines, long_history, parallel, runners
-from benchmarks.parallel import Case, fingerprint, run_all, simulate
-from benchmarks.speedup import (
+from benchmarks.paper import parallel
+from benchmarks.paper.parallel import Case, fingerprint, run_all, simulate
+from benchmarks.paper.speedup import (
     Simulated,
     claims,
     crossing,
@@ -21,6 +21,7 @@ from benchmarks.speedup import (
     target_after,
     times_to,
 )
+from benchmarks.speed import engines, long_history, runners
 
 SMALL = Case("counting_ones-2-2", "plain", 4, 5, 0)
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.claims import page
 from benchmarks.data import directory
-from benchmarks.evidence import Evidence
-from benchmarks.figures import STEPS, index
+from benchmarks.paper.claims import page
+from benchmarks.paper.evidence import Evidence
+from benchmarks.paper.figures import STEPS, index
 
 needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.better.without import PARTS, without
 from benchmarks.harness import simulate
 from benchmarks.methods import connect
 from benchmarks.problems import problem_of
-from benchmarks.without import PARTS, without
 
 
 @pytest.mark.parametrize("name", sorted(PARTS))

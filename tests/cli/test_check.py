@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bohb import Space, Trial
-from bohb.preflight import Finding, preflight
+from bohb.studyfile.check import Finding, preflight
 from tests import objectives
 from tests.cli import planted
 from tests.cli.running import EXAMPLES, STUDY, answer, call, written

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bohb.cli.estimate import makespan
-from bohb.core.brackets import hyperband
-from bohb.core.plan import plan
+from bohb.core.schedule.brackets import hyperband
+from bohb.core.schedule.plan import plan
 from tests.cli.running import STUDY, answer, call, complaint, written
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from bohb.executors.base import Executor, Objective
 from bohb.executors.choose import choose_executor
-from bohb.executors.engine import TaskOptions
+from bohb.executors.engines.executor import TaskOptions
 from bohb.testing.acts import guard_of, host_of
 
 

@@ -18,10 +18,10 @@ import bohb
 from bohb.cli.run import run as run_command
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra
-from bohb.executors import task
-from bohb.executors.engine import INLINE_BYTES, EngineBroken, EngineExecutor, TaskOptions
-from bohb.executors.futures import PoolEngine
-from bohb.executors.local import LocalExecutor
+from bohb.executors.engines import task
+from bohb.executors.engines.executor import INLINE_BYTES, EngineBroken, EngineExecutor, TaskOptions
+from bohb.executors.engines.pools import PoolEngine
+from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.resources import DEVICES, THREADS, Resources, own_devices, visible_devices
 from bohb.testing.acts import acting, collect, host_of, make_trial, noted, run_all, until
 from tests.executors.places import on

@@ -31,7 +31,7 @@ class TestProcessPool(ExecutorContract):
     @pytest.fixture
     def place(self) -> Iterator[PoolPlace]:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["bohb.executors.task"])
+        context.set_forkserver_preload(["bohb.executors.engines.task"])
         place = PoolPlace(lambda: ProcessPoolExecutor(2, context))
         yield place
         place.pool.shutdown()

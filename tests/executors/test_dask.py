@@ -16,7 +16,7 @@ from distributed import Client
 
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Lost, Objective
-from bohb.executors.engine import EngineBroken
+from bohb.executors.engines.executor import EngineBroken
 from bohb.executors.resources import Resources
 from bohb.testing import ElasticContract
 from bohb.testing.acts import acting, alive, collect, host_of, make_trial, noted, until

@@ -19,9 +19,9 @@ import pytest
 
 from bohb.core.trial import Outcome, Status
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.curve import POINTS
-from bohb.executors.local import LocalExecutor
-from bohb.executors.setup import StartMethod
+from bohb.executors.local.curve import POINTS
+from bohb.executors.local.executor import LocalExecutor
+from bohb.executors.local.setup import StartMethod
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, run_all, run_one, until
 
@@ -291,7 +291,7 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent("""
         from bohb.core.trial import Origin, Trial
-        from bohb.executors.local import LocalExecutor
+        from bohb.executors.local.executor import LocalExecutor
 
         class Shift:
             amount = 2.0

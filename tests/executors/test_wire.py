@@ -9,10 +9,10 @@ import pytest
 
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
-from bohb.executors.curve import POINTS, Point, Reporter, extend
-from bohb.executors.deaths import Death, verdict
-from bohb.executors.setup import Setup
-from bohb.executors.wire import Lines, encode
+from bohb.executors.local.curve import POINTS, Point, Reporter, extend
+from bohb.executors.local.deaths import Death, verdict
+from bohb.executors.local.setup import Setup
+from bohb.executors.local.wire import Lines, encode
 
 SETUP = Setup(4, "spawn", "token", 1, [], [], "/tmp", False, 2**20, None, 2.5, 300 * 2**20, 60.0)
 

@@ -18,8 +18,8 @@ import pytest
 
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.base import Lost
-from bohb.executors.local import LocalExecutor
-from bohb.executors.setup import StartMethod
+from bohb.executors.local.executor import LocalExecutor
+from bohb.executors.local.setup import StartMethod
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, noted, run_one, still_works, until
 
@@ -230,7 +230,7 @@ def test_all_processes_are_gone_within_a_second_of_the_coordinators_death(tmp_pa
         sys.path.insert(0, {os.getcwd()!r})
         from tests.executors import objectives
         from tests.executors.running import make_trial
-        from bohb.executors.local import LocalExecutor
+        from bohb.executors.local.executor import LocalExecutor
         for method in {METHODS!r}:
             executor = LocalExecutor(objectives.anything, 2, start_method=method)
             executor.submit(make_trial(0, act="hangs", note={str(tmp_path)!r} + "/" + method))

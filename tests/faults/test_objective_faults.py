@@ -15,9 +15,9 @@ from typing import Any, get_args
 import pytest
 
 from bohb.core.trial import Outcome, Status, Trial
-from bohb.executors import logs
-from bohb.executors.local import LocalExecutor
-from bohb.executors.setup import StartMethod
+from bohb.executors.local import logs
+from bohb.executors.local.executor import LocalExecutor
+from bohb.executors.local.setup import StartMethod
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, noted, run_all, run_one, still_works, until
 

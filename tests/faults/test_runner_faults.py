@@ -20,7 +20,7 @@ import bohb
 from bohb import BOHB, Limits, Status, minimize, replay
 from bohb.core.events import Event, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import JournalUnavailable
-from bohb.executors.serial import SerialExecutor
+from bohb.executors.inline import SerialExecutor
 from bohb.journal import MemoryJournal, SqlJournal
 from tests import objectives
 from tests.objectives import SPACE
@@ -203,7 +203,7 @@ def test_while_the_journal_is_full_nothing_starts_and_nothing_is_lost(
         pauses.append(len(ran))
         journal.full = len(pauses) < 3
 
-    monkeypatch.setattr("bohb.session.time.sleep", pause)
+    monkeypatch.setattr("bohb.running.runner.time.sleep", pause)
     optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal)
     with caplog.at_level(logging.ERROR, "bohb"):
         study = bohb.run(optimizer, SerialExecutor(objective), Limits(max_trials=10))

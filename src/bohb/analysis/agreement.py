@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.adaptation import ladder
-from bohb.core.agreement import Agreement, Losses, agreements, correlations
-from bohb.core.brackets import Bracket
+from bohb.core.adaptive.adaptation import ladder
+from bohb.core.adaptive.agreement import Agreement, Losses, agreements, correlations
 from bohb.core.history import History
+from bohb.core.schedule.brackets import Bracket
 
 
 @dataclass(frozen=True, slots=True)

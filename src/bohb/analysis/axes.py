@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.scales import Categorical, Numeric, Ordinal, Scale
 from bohb.core.space import Space
+from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale
 
 Array = NDArray[np.float64]
 _TICKS = 6  # about so many on a numeric axis

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bohb.analysis.axes import Array, Axis, axes
-from bohb.core import kde
+from bohb.core.density import kde
+from bohb.core.density.kde import Density, Kernels
 from bohb.core.history import History
-from bohb.core.kde import Density, Kernels
-from bohb.core.starting import Starter
+from bohb.core.policy import Starter
 
 _POINTS, _MANY = 201, 1001  # along a numeric axis; the second where kernels may be as narrow as `min_bandwidth`
 

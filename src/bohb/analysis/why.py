@@ -9,14 +9,14 @@ from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.rungs import RungTable, rung_of
-from bohb.core.brackets import PUBLISHED_EVERY
+from bohb.core.density.sampler import min_points
 from bohb.core.history import History
-from bohb.core.sampler import min_points
-from bohb.core.starting import random_share
+from bohb.core.policy import random_share
+from bohb.core.schedule.brackets import PUBLISHED_EVERY
 from bohb.core.trial import Origin, Status, Trial
 from bohb.errors import UnknownTrial
 
-_ON_PLATEAU = -1e5  # no other candidate scores so low, see bohb.core.gp_sampler
+_ON_PLATEAU = -1e5  # no other candidate scores so low, see bohb.core.gp.sampler
 
 
 @dataclass(frozen=True, slots=True)

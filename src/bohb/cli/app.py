@@ -15,7 +15,13 @@ from typing import Any, NoReturn
 import click
 
 from bohb._version import __version__
-from bohb.cli import choose, keep, look, move, run, show, tables, track
+from bohb.cli import inspect as look
+from bohb.cli import maintain as keep
+from bohb.cli import plan as choose
+from bohb.cli import plots as show
+from bohb.cli import run, track
+from bohb.cli import transfer as move
+from bohb.cli import trials as tables
 from bohb.cli.text import clean
 from bohb.errors import BohbError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from bohb.core.brackets import Bracket
-from bohb.core.halving import Halving, Promote
+from bohb.core.schedule.brackets import Bracket
+from bohb.core.schedule.halving import Halving, Promote
 
 
 def makespan(plan: Sequence[Bracket], workers: int, seconds: float, continued: bool) -> float:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bohb.core.brackets import Bracket, Rung, hyperband, published_before
-from bohb.core.halving import Halving
-from bohb.core.promotion import Promotions
+from bohb.core.schedule.brackets import Bracket, Rung, hyperband, published_before
+from bohb.core.schedule.halving import Halving
+from bohb.core.schedule.promotion import Promotions
 from bohb.core.settings import Settings
 
 RUNNING, WAITING = "running", "waiting"  # besides the statuses of an outcome

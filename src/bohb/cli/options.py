@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.studykeys import memory, seconds
+from bohb.units import memory, seconds
 
 if TYPE_CHECKING:
     _Type = click.ParamType[float]

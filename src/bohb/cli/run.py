@@ -16,9 +16,9 @@ from bohb.cli.target import Target
 from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
 
 if TYPE_CHECKING:
-    from bohb.preflight import Finding
-    from bohb.study import Study
-    from bohb.studyfile import StudyFile
+    from bohb.running.study import Study
+    from bohb.studyfile.check import Finding
+    from bohb.studyfile.load import StudyFile
 
 INTERRUPTED = 130
 _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
@@ -61,8 +61,8 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
       bohb run study.toml --executor dask://127.0.0.1:8786 --resource cpu=2
       bohb run study.toml --json --quiet > result.json
     """
-    from bohb.runner import minimize
-    from bohb.studyfile import load
+    from bohb.running.minimize import minimize
+    from bohb.studyfile.load import load
 
     file = load(studyfile)
     arguments = _arguments(file, given)
@@ -174,9 +174,9 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
-    from bohb.creation import study_budgets
-    from bohb.preflight import preflight
-    from bohb.studyfile import load
+    from bohb.optimizer.creation import study_budgets
+    from bohb.studyfile.check import preflight
+    from bohb.studyfile.load import load
 
     file = load(studyfile)
     space = file.space()

@@ -62,7 +62,7 @@ def find(target: str | None, study: str | None) -> Target:
         raise InvalidArgument(f"there is no {DEFAULT} here; name a journal such as study.db, or a study file")
     target = target or DEFAULT
     if target.endswith(".toml"):
-        from bohb.studyfile import load
+        from bohb.studyfile.load import load
 
         file = load(target)
         target, study = file.journal, study or file.study

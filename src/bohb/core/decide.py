@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bohb.core.halving import Done, Promote, Sample, Wait
 from bohb.core.history import History
+from bohb.core.schedule.halving import Done, Promote, Sample, Wait
 from bohb.core.trial import Trial
 
 

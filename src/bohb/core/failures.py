@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bohb.core import kde
-from bohb.core.kde import Array, Density, Kernels
+from bohb.core.density import kde
+from bohb.core.density.kde import Array, Density, Kernels
 
 FLOOR = 0.1  # the least probability with which a random configuration is accepted
 

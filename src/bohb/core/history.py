@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.brackets import Bracket, Rung, hyperband, is_published, published_before
+from bohb.core.density.observations import Observations
 from bohb.core.events import (
     BracketPlanned,
     BudgetsRaised,
@@ -27,9 +27,9 @@ from bohb.core.events import (
     TrialLost,
     TrialStarted,
 )
-from bohb.core.halving import Halving
-from bohb.core.observations import Observations
-from bohb.core.promotion import Promotions
+from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
+from bohb.core.schedule.halving import Halving
+from bohb.core.schedule.promotion import Promotions
 from bohb.core.settings import Settings
 from bohb.core.space import Array, Space
 from bohb.core.trial import Outcome, Trial

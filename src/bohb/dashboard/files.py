@@ -40,7 +40,7 @@ class StoredFile:
 
 
 def study_files(journal: Path, study: str, directory: Path | None = None) -> Path:
-    """Where the runner puts a study's files (`bohb.runner._files`): any name is one plain component."""
+    """Where the runner puts a study's files (`bohb.running.minimize._files`): any name is one plain component."""
     root = Path(f"{journal}.files") if directory is None else directory
     return root / quote(study, safe="").replace(".", "%2E")
 

@@ -16,7 +16,7 @@ import click
 import uvicorn
 from starlette.applications import Starlette
 
-import bohb.core.configspace  # noqa: F401 - it takes a second to import, which the first page should not wait for
+import bohb.core.space.configspace  # noqa: F401 - it takes a second to import, which the first page should not wait for
 from bohb.dashboard.app import LOOPBACK, create_app
 from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal.sql import study_names

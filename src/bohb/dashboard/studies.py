@@ -16,8 +16,8 @@ from sqlalchemy import select
 
 from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
-from bohb.core.halving import Halving
 from bohb.core.history import History
+from bohb.core.schedule.halving import Halving
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.markup import short
 from bohb.errors import BohbError, JournalError

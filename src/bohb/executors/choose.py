@@ -8,10 +8,10 @@ from typing import Any
 
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
-from bohb.executors.engine import Engine, EngineExecutor, TaskOptions
-from bohb.executors.local import LocalExecutor
+from bohb.executors.engines.executor import Engine, EngineExecutor, TaskOptions
+from bohb.executors.inline import SerialExecutor
+from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.resources import slot_environment
-from bohb.executors.serial import SerialExecutor
 
 _PROTOCOL = ("slots", "submit", "wait", "shutdown")
 
@@ -76,17 +76,17 @@ def _engine(executor: Any, options: TaskOptions) -> Engine:
     if isinstance(executor, str):
         return _engine_at(executor, options)
     if isinstance(executor, futures.Executor):
-        from bohb.executors.futures import PoolEngine
+        from bohb.executors.engines.pools import PoolEngine
 
         resources.only(f"a {type(executor).__name__}", "cpu", "memory")
         return PoolEngine(executor)
     # whoever made one of these has imported its library
     if "distributed" in sys.modules and isinstance(executor, sys.modules["distributed"].Client):
-        from bohb.executors.dask import DaskEngine
+        from bohb.executors.engines.dask import DaskEngine
 
         return DaskEngine(executor, resources)
     if "submitit" in sys.modules and isinstance(executor, sys.modules["submitit"].Executor):
-        from bohb.executors.slurm import SubmititEngine
+        from bohb.executors.engines.slurm import SubmititEngine
 
         return SubmititEngine(executor, resources)
     raise InvalidArgument(
@@ -98,11 +98,11 @@ def _engine(executor: Any, options: TaskOptions) -> Engine:
 def _engine_at(address: str, options: TaskOptions) -> Engine:
     match address.partition("://")[0]:
         case "dask":
-            from bohb.executors.dask import DaskEngine, connect
+            from bohb.executors.engines.dask import DaskEngine, connect
 
             return DaskEngine(connect(address), options.resources, owned=True)
         case "ray":
-            from bohb.executors.ray import RayEngine
+            from bohb.executors.engines.ray import RayEngine
 
             return RayEngine(address, options.resources)
     raise InvalidArgument(

@@ -85,7 +85,7 @@ def read_logs(directory: str | Path, space: Space) -> History:
     space: the new study's; every configuration must belong to it.
     """
     from bohb.integrations.earlier import earlier
-    from bohb.interchange import observations, read_hpbandster
+    from bohb.integrations.hpbandster_logs import observations, read_hpbandster
 
     runs = read_hpbandster(directory)
     return earlier(space, observations(runs, space, sorted({run.budget for run in runs})))

@@ -30,9 +30,9 @@ from bohb.integrations.sklearn_rows import (
     outcome_of_fits,
 )
 from bohb.journal import Journal, SqlJournal, open_journal
-from bohb.optimizer import BOHB
-from bohb.stopping import Limits, reason_to_stop
-from bohb.study import Study
+from bohb.optimizer.ask_tell import BOHB
+from bohb.running.limits import Limits, reason_to_stop
+from bohb.running.study import Study
 
 try:
     from sklearn.base import is_classifier

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choices, rung_agreement
-from bohb.core.agreement import Agreement
+from bohb.core.adaptive.agreement import Agreement
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.progress import NO_LOSS, NOTHING

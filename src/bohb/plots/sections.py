@@ -17,9 +17,9 @@ from bohb.analysis.failures import Cause, failures
 from bohb.analysis.summary import Summary, summary
 from bohb.analysis.why import why
 from bohb.core.history import History
-from bohb.core.plan import plan
-from bohb.core.scales import Numeric
+from bohb.core.schedule.plan import plan
 from bohb.core.settings import PAPER
+from bohb.core.space.scales import Numeric
 from bohb.plots.markup import Markup, code, details, element, joined, table
 
 _LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")

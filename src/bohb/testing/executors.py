@@ -20,7 +20,7 @@ import pytest
 from bohb.core.trial import Outcome, Status
 from bohb.errors import BohbError
 from bohb.executors.base import Executor, Lost, Objective
-from bohb.executors.engine import INLINE_BYTES, EngineBroken
+from bohb.executors.engines.executor import INLINE_BYTES, EngineBroken
 from bohb.testing.acts import acting, alive, collect, make_trial, noted, run_all, until
 
 # what an objective does, and what is said of it

@@ -1,0 +1,149 @@
+"""The protocol of the study in `better.py`: problems, their split, lengths, points, methods and seeds.
+
+It was fixed before any result of the preset `BEST` was seen; only the numbers of seeds followed from measured times.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.paper.lcbench import INSTANCES
+from benchmarks.problem import uniform
+from benchmarks.problems import problem_of
+from benchmarks.runs import Run
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "lcbench": tuple(f"lcbench-{instance}" for instance in INSTANCES),
+    "rbv2_ranger": tuple(f"rbv2_ranger-{instance}" for instance in ("3", "6", "11", "12")),
+    "iaml_super": tuple(f"iaml_super-{instance}" for instance in ("40981", "41146", "1489", "1067")),
+    "taskset": tuple(
+        f"taskset-imdb_{task}"
+        for task in (
+            "patch128_LSTM128_avg_bs64",
+            "patch32_GRU128_bs128",
+            "patch32_GRU64_avg_bs128",
+            "patch32_LSTM128_E128_bs128",
+            "patch32_VRNN128_tanh_bs128",
+            "patch32_VRNN64_relu_avg_bs128",
+        )
+    ),
+    "table": ("table-segment", "table-protein", "table-nasbench201"),
+    "counting_ones": ("counting_ones-4-4", "counting_ones-8-8"),
+    "hartmann": ("hartmann-3", "hartmann-6"),
+}
+LENGTH, LONG = 60.0, 200.0  # full evaluations
+SHARES = (0.1, 0.3, 1.0)  # of LENGTH: the points of the criteria
+PARALLEL = 16  # workers
+
+OURS = ("best", "bohb", "hyperband", "random")
+FAST, SLOW = ("optuna-tpe", "optuna-tpe-hyperband", "dehb"), ("hpbandster", "smac")
+RIVALS = (*FAST, *SLOW)
+
+FLOOR = 1e-4  # regrets count as at least this share of a problem's scale
+OTHER_FLOORS = (1e-3, 1e-2)  # how much hangs on that choice
+SCALE_SAMPLE = 200  # random configurations whose median regret is the scale
+
+
+def choosing(problems: Sequence[str]) -> tuple[str, ...]:
+    """Of one family, the problems by which settings may be chosen: every third by name, from the first on."""
+    return tuple(sorted(problems)[::3])
+
+
+def confirming(problems: Sequence[str]) -> tuple[str, ...]:
+    """Of one family, the problems on which claims are confirmed: the others."""
+    return tuple(name for name in sorted(problems) if name not in choosing(problems))
+
+
+CHOOSING = tuple(name for problems in FAMILIES.values() for name in choosing(problems))
+CONFIRMING = tuple(name for problems in FAMILIES.values() for name in confirming(problems))
+
+
+def family(problem: str) -> str:
+    """The family of a problem."""
+    return problem.partition("-")[0]
+
+
+@functools.cache
+def scale(problem: str) -> float:
+    """The median regret of random configurations, by which regrets of different problems are put side by side."""
+    rng, known = np.random.default_rng(0), problem_of(problem)
+    configs = [uniform(rng, known.parameters) for _ in range(SCALE_SAMPLE)]
+    return float(np.median([known.regret(config, float("nan")) for config in configs]))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many seeds, from 0 on, and how long.
+
+    runs: seeds of our methods and the fast rivals.
+    long: those of our runs that go on to LONG; our methods do not plan by the length, so each serves all points.
+    dehb, slow: seeds of DEHB, and of the rivals that take half a minute per run.
+    end: the usual length in full evaluations.
+    """
+
+    runs: int = 20
+    long: int = 10
+    dehb: int = 10
+    slow: int = 3
+    end: float = LENGTH
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """Where the criteria are."""
+        return tuple(round(share * self.end, 9) for share in SHARES)
+
+    @property
+    def all_points(self) -> tuple[float, ...]:
+        """Those, and the end of the long runs."""
+        return (*self.points, LONG) if self.long else self.points
+
+    def of(self, method: str) -> int:
+        """The seeds of a method."""
+        at_most = self.slow if method in SLOW else self.dehb if method == "dehb" else self.runs
+        return min(self.runs, at_most)
+
+    def length(self, method: str, seed: int) -> float:
+        """The length of a run of one worker."""
+        return LONG if method not in RIVALS and seed < self.long else self.end
+
+
+def main_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> list[Run]:
+    """One worker; one seed of all before the next. Each run keeps both accountings."""
+    return [
+        Run(problem, method, seed, plan.length(method, seed), 1, "continue")
+        for seed in range(plan.runs)
+        for problem in problems
+        for method in methods
+        if seed < plan.of(method)
+    ]
+
+
+def parallel_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> list[Run]:
+    """Many workers on the simulated clock."""
+    return [
+        Run(problem, method, seed, plan.end, PARALLEL, "continue")
+        for seed in range(plan.runs)
+        for problem in problems
+        for method in methods
+        if seed < plan.of(method)
+    ]
+
+
+def rival_runs() -> list[Run]:
+    """The rivals' runs in the order of their worth, so that this list may be cut off anywhere."""
+    optuna, problems = FAST[:2], CONFIRMING
+    stages = [
+        main_runs(RIVALS, problems, Plan(1)),
+        main_runs(FAST, problems, Plan(10, dehb=5)),
+        main_runs(SLOW, problems, Plan(2)),
+        main_runs(FAST, problems, Plan(20, dehb=5)),
+        parallel_runs(optuna, problems, Plan(5)),
+        main_runs(RIVALS, problems, Plan(20, dehb=10, slow=3)),
+        parallel_runs(FAST, problems, Plan(5)),
+        main_runs(RIVALS, problems, Plan(20, dehb=20, slow=5)),
+    ]
+    return list(dict.fromkeys(run for stage in stages for run in stage))

@@ -1,0 +1,202 @@
+"""The files of the study: JSON with everything, a page of tables, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import drawing
+from benchmarks.better.analysis import SEED, Results, Rows, View, of_family
+from benchmarks.better.protocol import (
+    CHOOSING,
+    CONFIRMING,
+    FLOOR,
+    LENGTH,
+    LONG,
+    PARALLEL,
+    SCALE_SAMPLE,
+    SHARES,
+    Plan,
+    family,
+)
+from benchmarks.better.statistics import REPLICATES, average_ranks, means
+from benchmarks.paper.curves import grid
+from benchmarks.report import finite, provenance
+from benchmarks.results import PACKAGES, numbers, rival_versions, write_json
+from benchmarks.runs import Run
+
+AXIS = "full evaluations (cumulative budget / b_max)"
+TITLES = {
+    "main": "The BEST preset beside the published BOHB and others",
+    "parallel": f"The BEST preset with {PARALLEL} workers",
+    "misspecified": "Budgets that are wrong",
+    "ablation": "The BEST preset without one of its ingredients",
+}
+PROTOCOL = f"""\
+- Problems are split before any run: within each family by name every third, from the first on, is for choosing
+  ({len(CHOOSING)} problems), the others are for confirming ({len(CONFIRMING)}). The ablation uses the former, all else
+  the latter.
+- Runs are {LENGTH:g} full evaluations long, of our own methods some are {LONG:g}. The points are 10, 30 and 100 % of
+  {LENGTH:g}, and {LONG:g}. Incumbent: largest budget first. Accounting: a promotion is charged what it adds
+  ("continue") unless "whole" is said.
+- A regret is divided by the problem's scale, the median regret of {SCALE_SAMPLE} random configurations, and counts as
+  at least {FLOOR:g}. A ratio is the geometric mean over problems of the quotient of mean regrets over seeds.
+- Intervals hold 95 % of {REPLICATES} bootstrap replicates, over problems and over seeds within them; where there is one
+  problem, over seeds alone. Ranks are of mean regrets, averaged over problems.
+"""
+
+
+def source_of(results: Results, plan: Plan, wanted: Sequence[Run]) -> dict[str, Any]:
+    """Where the numbers come from, and how many of the wanted runs are there."""
+    methods = list(dict.fromkeys(run.method for run in results))
+    return {
+        **provenance(sorted({run.seed for run in results}), PACKAGES),
+        "rivals": rival_versions(methods),
+        "runs": {"wanted": len(wanted), "there": len(results)},
+        "seeds by method": {method: _seeds(results, method) for method in methods},
+        "plan": asdict(plan),
+    }
+
+
+def _seeds(results: Results, method: str) -> str:
+    """The fewest and the most seeds on a problem."""
+    counts: dict[str, int] = {}
+    for run in results:
+        if run.method == method:
+            counts[run.problem] = counts.get(run.problem, 0) + 1
+    low, high = min(counts.values()), max(counts.values())
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def protocol() -> dict[str, Any]:
+    """The protocol as the JSON file has it."""
+    return {
+        "choosing": list(CHOOSING),
+        "confirming": list(CONFIRMING),
+        "length": LENGTH,
+        "long": LONG,
+        "points": [share * LENGTH for share in SHARES],
+        "floor": FLOOR,
+        "scale": f"median regret of {SCALE_SAMPLE} random configurations",
+        "bootstrap": {"replicates": REPLICATES, "seed": SEED},
+    }
+
+
+def pivot(rows: Rows, key: str, columns: Sequence[Any], cell: Callable[[Mapping[str, Any]], str], by: str) -> list[str]:
+    """A table in Markdown: a line per value of `key`, a column per value of `by`."""
+    lines = ["| " + " | ".join([key, *(f"{c:g}" if isinstance(c, float) else str(c) for c in columns)]) + " |"]
+    lines.append("|" + "---|" * (len(columns) + 1))
+    for name in dict.fromkeys(row[key] for row in rows):
+        found = {row[by]: cell(row) for row in rows if row[key] == name}
+        lines.append(
+            "| "
+            + " | ".join([label(name) if key == "method" else str(name), *(found.get(c, "–") for c in columns)])
+            + " |"
+        )
+    return lines
+
+
+def label(name: str) -> str:
+    """What a method is called in tables."""
+    base, colon, rest = name.partition(":")
+    known = drawing.LABELS.get(base, base)
+    return f"{known}, {rest}" if colon else known
+
+
+def with_interval(row: Mapping[str, Any]) -> str:
+    """A ratio with its interval."""
+    if "low" not in row:
+        return f"{row['ratio']:.2f}"
+    return f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+
+
+def with_wins(row: Mapping[str, Any]) -> str:
+    """A ratio with its interval and the share of problems won."""
+    return f"{with_interval(row)}, {row['wins']:.0%}"
+
+
+def rank_cell(row: Mapping[str, Any]) -> str:
+    """A rank with its interval."""
+    return f"{row['rank']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+
+
+def footer(source: Mapping[str, Any]) -> list[str]:
+    """What made a page."""
+    versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
+    rivals = ", ".join(f"{name}: {text}" for name, text in source["rivals"].items())
+    seeds = ", ".join(f"{label(method)} {number}" for method, number in source["seeds by method"].items())
+    runs = source["runs"]
+    return [
+        "## Source",
+        "",
+        f"- command: `{source['command']}`",
+        f"- runs: {runs['there']} of {runs['wanted']}; seeds per problem: {seeds}",
+        f"- versions: {versions}",
+        *([f"- rivals: {rivals}"] if rivals else []),
+        f"- {source['cpu']}, {source['date']}",
+    ]
+
+
+def write_page(out: Path, name: str, part: str, body: Mapping[str, Any], sections: Sequence[Sequence[str]]) -> None:
+    """Write `name`.json and `name`.md."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / f"{name}.json", finite(body))
+    lines = [f"# {TITLES[part]}", ""]
+    lines += [f"- {line}" for line in (" ".join(line.split()) for line in body["criteria"])]
+    for section in sections:
+        lines += ["", *section]
+    lines += ["", "## Protocol", "", PROTOCOL, *footer(body["source"])]
+    (out / f"{name}.md").write_text("\n".join(lines) + "\n")
+
+
+def draw_regrets(results: Results, methods: Sequence[str], path: Path) -> None:
+    """Normalised regret over budget, the geometric mean over the problems of a family; one panel for each."""
+    x = grid(1.0, max(run.full_evaluations for run in results), 40)
+    tables = [View().regrets(results, float(point)) for point in x]
+    panels = []
+    for name in dict.fromkeys(family(run.problem) for run in results):
+        curves = {}
+        for method in methods:
+            y = numbers(_geometric_mean(of_family(table, name), method) for table in tables)
+            nothing: list[float | None] = [None] * len(y)
+            curves[method] = (list(map(float, x)), y, nothing)
+        panels.append(drawing.Panel(name, curves))
+    drawing.draw(panels, path, AXIS, "normalised regret", FLOOR)
+
+
+def _geometric_mean(regrets: Mapping[str, Mapping[str, Any]], method: str) -> float:
+    """Of the mean regrets on all problems of a family; NaN if a problem has no run."""
+    found = [known[method].mean() for known in regrets.values() if method in known]
+    return float(np.exp(np.mean(np.log(found)))) if found and len(found) == len(regrets) else float("nan")
+
+
+def draw_ranks(results: Results, methods: Sequence[str], path: Path) -> None:
+    """The average rank of each method over budget, up to where all of them have runs."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    present = [method for method in methods if any(run.method == method for run in results)]
+    end = min(max(run.full_evaluations for run in results if run.method == method) for method in present)
+    x = grid(1.0, end, 40)
+    curves: dict[str, list[float]] = {method: [] for method in present}
+    for point in x:
+        known = means(np.random.default_rng(SEED), View().regrets(results, float(point)), present, replicates=1)
+        if known is None:
+            return
+        for method, estimate in average_ranks(known).items():
+            curves[method].append(estimate.value)
+    figure, axis = plt.subplots(figsize=(8.4, 4.4), layout="constrained")
+    for i, (method, y) in enumerate(curves.items()):
+        axis.plot(x, y, color=drawing.COLOURS.get(method, f"C{i}"), label=label(method), linewidth=1.5)
+    axis.set(xscale="log", xlabel=AXIS, ylabel=f"average rank of {len(present)}")
+    axis.invert_yaxis()
+    axis.grid(alpha=0.25)
+    figure.legend(loc="outside right upper", fontsize=8)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

@@ -1,0 +1,277 @@
+"""Is the preset `BEST` better than the published BOHB, and than others? A study in four parts.
+
+    python -m benchmarks.better.study --part main --jobs 2           # against all others, one worker
+    python -m benchmarks.better.study --part parallel --jobs 2       # with 16 workers on the simulated clock
+    python -m benchmarks.better.study --part misspecified --jobs 2   # with budgets that are wrong
+    python -m benchmarks.better.study --part ablation --jobs 2       # without one of its ingredients
+    python -m benchmarks.better.study --part rivals                  # only their runs, in the order of their worth
+
+The protocol is in `better_protocol.py`; it was fixed before any result was seen. Finished runs are kept, so that every
+part can be interrupted and goes on where it was; `--kept` makes the tables from what there is and runs nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.better import analysis, report, variants
+from benchmarks.better.analysis import Results, View
+from benchmarks.better.protocol import (
+    FAST,
+    LENGTH,
+    OTHER_FLOORS,
+    OURS,
+    RIVALS,
+    Plan,
+    main_runs,
+    parallel_runs,
+    rival_runs,
+)
+from benchmarks.data import VARIABLE, Missing
+from benchmarks.experiment import RESULTS, available, guarded, words
+from benchmarks.runs import CACHE, Run, kept, run_all
+
+PARTS = ("main", "parallel", "misspecified", "ablation", "rivals")
+SMOKE_PROBLEMS, SMOKE_LENGTH = ("hartmann-3", "hartmann-6"), 2.0
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--part", choices=PARTS, default="main")
+    found.add_argument("--runs", type=int, help="seeds from 0 on: 20, but 5 in the ablation and 10 with many workers")
+    found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that go on to 200: 10")
+    found.add_argument("--dehb-runs", type=int, default=10, help="at most so many of DEHB: 10")
+    found.add_argument("--slow-runs", type=int, default=3, help="at most so many of HpBandSter and SMAC: 3")
+    found.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    found.add_argument("--methods", type=words, help="instead of the part's own")
+    found.add_argument("--problems", type=words, help="instead of the part's own")
+    found.add_argument("--kept", action="store_true", help="run nothing: tables from the runs there are")
+    found.add_argument("--smoke", action="store_true", help="a version that takes seconds")
+    found.add_argument("--data", type=Path, help=f"the data directory; {VARIABLE} or ../shared/data by default")
+    found.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are kept")
+    found.add_argument("--out", type=Path, default=RESULTS)
+    return found
+
+
+class Study:
+    """What the command line asks for: the problems, methods and seeds of one part."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.part: str = args.part
+        usual = {"ablation": 5, "parallel": 10}.get(self.part, 20)
+        runs = 2 if args.smoke else args.runs or usual
+        long, end = (0, SMOKE_LENGTH) if args.smoke else (args.long_runs, LENGTH)
+        self.plan = Plan(runs, long, args.dehb_runs, args.slow_runs, end)
+        own = SMOKE_PROBLEMS if args.smoke else variants.default_problems(self.part)
+        self.problems: tuple[str, ...] = args.problems or own
+        self.name = "better" if self.part == "main" else f"better_{self.part}"
+
+    def methods(self, usual: Sequence[str]) -> tuple[str, ...]:
+        """The methods that can run here."""
+        return available(self.args.methods or (("best", "bohb") if self.args.smoke else usual))
+
+    def results(self, runs: Sequence[Run]) -> Results:
+        """Do the runs, or look them up; say what is missing."""
+        found = kept(runs, self.args.cache) if self.args.kept else run_all(runs, self.args.jobs, self.args.cache)
+        missing: dict[str, int] = {}
+        for run in runs:
+            if run not in found:
+                missing[run.method] = missing.get(run.method, 0) + 1
+        print(f"# {len(found)} of {len(set(runs))} runs; missing: {missing or 'none'}", file=sys.stderr)
+        if not found:
+            raise Missing("none of the runs is kept: run this part without --kept first")
+        return found
+
+    def body(self, results: Results, runs: Sequence[Run]) -> dict[str, Any]:
+        """What every file begins with."""
+        return {"source": report.source_of(results, self.plan, runs), "protocol": report.protocol()}
+
+
+def main_part(study: Study) -> list[str]:
+    """The preset against all others, one worker."""
+    methods, end = study.methods((*OURS, *RIVALS)), study.plan.end
+    runs = main_runs(methods, study.problems, study.plan)
+    results = study.results(runs)
+    views = {"continue": View(), "whole": View("whole")}
+    tables = {name: _tables(results, view, study.plan.all_points, methods) for name, view in views.items()}
+    floors = [
+        {**row, "floor": floor}
+        for floor in OTHER_FLOORS
+        for row in analysis.against(results, View(floor=floor), (end,))
+    ]
+    lines = [
+        f"{line} (accounting: {name})"
+        for name, found in tables.items()
+        for line in analysis.criteria(**found, wanted=(*OURS, *RIVALS), points=study.plan.points)
+    ]
+    problems = analysis.problem_rows(results, end, methods)
+    body = study.body(results, runs) | {"criteria": lines, **tables, "floors": floors, "problems": problems}
+    sections = [
+        [f"![regret]({study.name}.png)", "", f"![average rank]({study.name}_ranks.png)"],
+        *(_sections(name, tables[name], study.plan.all_points) for name in tables),
+        [
+            f"## The ratios at {end:g} with higher floors of the regret",
+            "",
+            *report.pivot(floors, "method", OTHER_FLOORS, report.with_interval, "floor"),
+        ],
+        _problems(problems, methods, end),
+    ]
+    report.write_page(study.args.out, study.name, "main", body, sections)
+    report.draw_regrets(results, methods, study.args.out / f"{study.name}.png")
+    report.draw_ranks(results, methods, study.args.out / f"{study.name}_ranks.png")
+    return lines
+
+
+def _tables(results: Results, view: View, points: Sequence[float], methods: Sequence[str]) -> dict[str, analysis.Rows]:
+    return {
+        "versus": analysis.against(results, view, points),
+        "families": analysis.by_family(results, view, points),
+        "ranked": analysis.ranks(results, view, points, methods),
+    }
+
+
+def _sections(accounting: str, tables: dict[str, analysis.Rows], points: Sequence[float]) -> list[str]:
+    return [
+        f"## Regret of others divided by the preset's, share of problems won (accounting: {accounting})",
+        "",
+        *report.pivot(tables["versus"], "method", points, report.with_wins, "point"),
+        "",
+        f"## BOHB's regret divided by the preset's, by family (accounting: {accounting})",
+        "",
+        *report.pivot(tables["families"], "family", points, report.with_interval, "point"),
+        "",
+        f"## Average rank (accounting: {accounting})",
+        "",
+        *report.pivot(tables["ranked"], "method", points, report.rank_cell, "point"),
+    ]
+
+
+def _problems(rows: analysis.Rows, methods: Sequence[str], end: float) -> list[str]:
+    cells = [{"problem": r["problem"], "method": m, "mean": r[m]} for r in rows for m in methods if r[m] is not None]
+    title = f"## Mean regret at {end:g} by problem"
+    return [title, "", *report.pivot(cells, "problem", methods, lambda row: f"{row['mean']:.3g}", "method")]
+
+
+def parallel_part(study: Study) -> list[str]:
+    """Many workers on the simulated clock: at equal budget, and at equal simulated time."""
+    methods, points = study.methods((*OURS, *FAST)), study.plan.points
+    runs = parallel_runs(methods, study.problems, study.plan)
+    results = study.results(runs)
+    tables = _tables(results, View(), points, methods)
+    timed = _at_equal_time(results)
+    lines = analysis.criteria(**tables, wanted=methods, points=points)
+    problems = analysis.problem_rows(results, points[-1], methods)
+    body = study.body(results, runs) | {"criteria": lines, **tables, "at equal time": timed, "problems": problems}
+    title = "## Regret of others divided by the preset's, when BOHB ends on the simulated clock"
+    sections = [
+        [f"![regret]({study.name}.png)"],
+        _sections("continue", tables, points),
+        [title, "", *report.pivot(timed, "method", ("end",), report.with_wins, "point")],
+        _problems(problems, methods, points[-1]),
+    ]
+    report.write_page(study.args.out, study.name, "parallel", body, sections)
+    report.draw_regrets(results, methods, study.args.out / f"{study.name}.png")
+    return lines
+
+
+def _at_equal_time(results: Results) -> analysis.Rows:
+    """The preset beside the others at the mean time at which BOHB's runs end."""
+    ends: dict[str, list[float]] = {}
+    for run, result in results.items():
+        if run.method == "bohb":
+            ends.setdefault(run.problem, []).append(result.time)
+    there = {run: result for run, result in results.items() if run.problem in ends}
+    regrets = View(axis="time").regrets(there, lambda problem: statistics.fmean(ends[problem]))
+    others = dict.fromkeys(m for known in regrets.values() for m in known if m != "best")
+    found = {other: analysis.compare(regrets, "best", other) for other in others}
+    return [{"method": other, "point": "end", **row} for other, row in found.items() if row is not None]
+
+
+def misspecified_part(study: Study) -> list[str]:
+    """Budgets that are wrong beside the right ones."""
+    methods = study.methods(variants.MISSPECIFIED_METHODS)
+    pairs = variants.misspecified(methods, study.problems, study.plan)
+    runs = list(dict.fromkeys(run for pair in pairs for run in (pair.right, pair.wrong)))
+    results = study.results(runs)
+    rows = variants.misspecified_rows(pairs, results, study.plan.end)
+    lines = variants.misspecified_criteria(rows)
+    cases = [{**row, "case": variants.WORDS[row["case"]]} for row in rows]
+    titles = list(variants.WORDS.values())
+    beside = [row for row in cases if row["bohb"] is not None]
+    sections = [
+        [
+            f"## Regret at {study.plan.end:g} divided by the same method's with right budgets",
+            "",
+            *report.pivot(cases, "method", titles, report.with_interval, "case"),
+        ],
+        [
+            "## BOHB's regret divided by the method's, both with the same wrong budgets",
+            "",
+            *report.pivot(beside, "method", titles, lambda row: f"{row['bohb']:.2f}", "case"),
+        ],
+        ["## By family", "", *_case_families(cases)],
+    ]
+    body = study.body(results, runs) | {"criteria": lines, "cases": rows}
+    report.write_page(study.args.out, study.name, "misspecified", body, sections)
+    return lines
+
+
+def _case_families(cases: analysis.Rows) -> list[str]:
+    cells = [
+        {"case": f"{report.label(row['method'])}: {row['case']}", "family": name, "ratio": value}
+        for row in cases
+        for name, value in row["families"].items()
+    ]
+    names = list(dict.fromkeys(cell["family"] for cell in cells))
+    return report.pivot(cells, "case", names, report.with_interval, "family")
+
+
+def ablation_part(study: Study) -> list[str]:
+    """The preset without one of its ingredients, on the problems for choosing."""
+    chosen = variants.ABLATION[1:2] if study.args.smoke else variants.ABLATION
+    runs = variants.ablation_runs(chosen, study.problems, study.plan)
+    results = study.results(runs)
+    rows = variants.ablation_rows(chosen, results, study.plan.points)
+    lines = [
+        f"{row['variant']}: {report.with_interval(row)} times the preset's regret at {study.plan.end:g}"
+        for row in rows
+        if row["point"] == study.plan.end
+    ]
+    body = study.body(results, runs) | {"criteria": lines, "variants": rows}
+    title = "## Regret divided by that of the whole preset, share of problems on which the preset wins"
+    section = [title, "", *report.pivot(rows, "variant", study.plan.points, report.with_wins, "point")]
+    report.write_page(study.args.out, study.name, "ablation", body, [section])
+    return lines
+
+
+def rivals_part(study: Study) -> list[str]:
+    """The rivals' runs, and nothing else."""
+    runs = rival_runs()
+    return [f"{len(study.results(runs))} of {len(runs)} runs are there"]
+
+
+PART: dict[str, Callable[[Study], list[str]]] = {
+    "main": main_part,
+    "parallel": parallel_part,
+    "misspecified": misspecified_part,
+    "ablation": ablation_part,
+    "rivals": rivals_part,
+}
+
+
+def main() -> None:
+    args = parser().parse_args()
+    if args.data is not None:
+        os.environ[VARIABLE] = str(args.data)
+    guarded(lambda: print(*PART[args.part](Study(args)), sep="\n"))
+
+
+if __name__ == "__main__":
+    main()

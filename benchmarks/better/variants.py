@@ -1,0 +1,183 @@
+"""The variants of the study: budgets that are wrong, and the preset without one of its ingredients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.better.analysis import ENOUGH, SEED, WORST, Results, Rows, View, compare
+from benchmarks.better.protocol import CHOOSING, CONFIRMING, PARALLEL, Plan, family
+from benchmarks.better.statistics import Regrets, means, ratio
+from benchmarks.report import verdict
+from benchmarks.runs import Run
+
+CASES: dict[str, tuple[str, ...]] = {
+    # Where budgets below the usual ones mean something.
+    "low": ("counting_ones", "hartmann", "taskset"),
+    "high": ("counting_ones", "hartmann", "taskset", "lcbench", "rbv2_ranger"),
+    "short": ("counting_ones", "hartmann", "taskset", "lcbench", "rbv2_ranger"),
+}
+WORDS = {
+    "low": "min_budget 10× too small",
+    "high": "min_budget 10× too large",
+    "short": "max_budget 3× too small, then raised",
+}
+ADAPTIVE = "best:schedule='adaptive'"
+MISSPECIFIED_METHODS = ("bohb", "best", ADAPTIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """One run with wrong budgets, and the one with right ones that it is measured by."""
+
+    case: str
+    method: str
+    wrong: Run
+    right: Run
+
+
+def misspecified(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> list[Wrong]:
+    """All pairs, one seed of all before the next."""
+    return [
+        Wrong(
+            case,
+            method,
+            Run(_problem(problem, case), f"{method}:misspecified={case!r}", seed, plan.end, 1, "continue"),
+            Run(problem, method, seed, plan.length(method, seed), 1, "continue"),
+        )
+        for seed in range(plan.runs)
+        for problem in problems
+        for case, families in CASES.items()
+        if family(problem) in families
+        for method in methods
+    ]
+
+
+def _problem(problem: str, case: str) -> str:
+    """The problem with budgets below its first measurement, if they are wanted."""
+    return f"untrained-{problem}" if case == "low" and family(problem) == "taskset" else problem
+
+
+def misspecified_rows(pairs: Sequence[Wrong], results: Results, point: float) -> Rows:
+    """By method and case how many times higher the regret is than with the right budgets, and than BOHB's."""
+    rows: Rows = []
+    for method in dict.fromkeys(pair.method for pair in pairs):
+        for case in CASES:
+            regrets = _side_by_side([p for p in pairs if p.case == case], results, point)
+            found = compare(regrets, f"{method} right", f"{method} wrong")
+            if found is None:
+                continue
+            beside = compare(regrets, f"{method} wrong", "bohb wrong")
+            rows.append(
+                {
+                    "method": method,
+                    "case": case,
+                    **{key: found[key] for key in ("ratio", "low", "high", "problems")},
+                    "seeds": min(found["seeds"]),
+                    "bohb": None if beside is None else beside["ratio"],
+                    "families": _families(regrets, method),
+                }
+            )
+    return rows
+
+
+def _side_by_side(pairs: Sequence[Wrong], results: Results, point: float) -> Regrets:
+    """By problem the regrets with wrong and with right budgets; only of seeds that have both."""
+    both = [pair for pair in pairs if pair.wrong in results and pair.right in results]
+    named: dict[Run, Any] = {}
+    for pair in both:
+        named[replace(pair.wrong, problem=pair.right.problem, method=f"{pair.method} wrong")] = results[pair.wrong]
+        named[replace(pair.right, method=f"{pair.method} right")] = results[pair.right]
+    return View().regrets(named, point)
+
+
+def _families(regrets: Regrets, method: str) -> dict[str, float]:
+    """The ratio of each family."""
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(map(family, regrets)):
+        part = {problem: known for problem, known in regrets.items() if family(problem) == name}
+        known = means(np.random.default_rng(SEED), part, (f"{method} right", f"{method} wrong"), replicates=1)
+        if known is not None:
+            found[name] = ratio(known, f"{method} wrong", f"{method} right").value
+    return found
+
+
+def misspecified_criteria(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Whether wrong budgets do little harm."""
+    lines = []
+    for row in rows:
+        if row["method"] == "bohb":
+            continue
+        published = next((r for r in rows if r["method"] == "bohb" and r["case"] == row["case"]), None)
+        claim = f"{row['method']}, {WORDS[row['case']]}: at most {WORST:g} times the regret with right budgets"
+        text = f"{row['ratio']:.2f}, interval {row['low']:.2f} to {row['high']:.2f}"
+        text += f"; BOHB {published['ratio']:.2f}" if published else ""
+        lines.append(verdict(row["ratio"] <= WORST if row["seeds"] >= ENOUGH else None, claim, text))
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The preset with something changed, by settings in a method's name."""
+
+    name: str
+    settings: str
+    workers: int = 1
+    families: tuple[str, ...] = ()  # all, if none are named
+
+    @property
+    def method(self) -> str:
+        return f"best:{self.settings}"
+
+    def problems(self, among: Sequence[str]) -> list[str]:
+        """Those of its families."""
+        return [problem for problem in among if not self.families or family(problem) in self.families]
+
+
+CONDITIONAL = ("rbv2_ranger", "iaml_super")
+ABLATION = (
+    Variant("no Gaussian process: the density alone", "model='density'"),
+    Variant("no density: the Gaussian process alone", "model='gp'"),
+    Variant("promotions from the whole rung", "promote='rung'"),
+    Variant("one third random everywhere, as published", f"random_fraction={1 / 3!r}:random_fraction_at_top=None"),
+    Variant("the process asked as often before the larger budgets were seen", "without='reach'"),
+    Variant("copies of known configurations not held back", "without='novelty'"),
+    Variant("plateaus not noticed", "without='plateaus'"),
+    Variant("inactive hyperparameters in the middle", "inactive='middle'", families=CONDITIONAL),
+    Variant("the adaptive schedule", "schedule='adaptive'"),
+    Variant("running trials penalised instead of imagined", "pending='penalty'", workers=PARALLEL),
+    Variant("running trials ignored", "pending='ignore'", workers=PARALLEL),
+)
+
+
+def ablation_runs(variants: Sequence[Variant], problems: Sequence[str], plan: Plan) -> list[Run]:
+    """The preset and all variants, one seed of all before the next."""
+    return list(
+        dict.fromkeys(
+            Run(problem, method, seed, plan.end, variant.workers, "continue")
+            for seed in range(plan.runs)
+            for variant in variants
+            for problem in variant.problems(problems)
+            for method in ("best", variant.method)
+        )
+    )
+
+
+def ablation_rows(variants: Sequence[Variant], results: Results, points: Sequence[float]) -> Rows:
+    """By variant how many times higher its regret is than the preset's."""
+    rows: Rows = []
+    for variant in variants:
+        matching = {run: result for run, result in results.items() if run.workers == variant.workers}
+        for point in points:
+            found = compare(View().regrets(matching, point), "best", variant.method)
+            if found is not None:
+                rows.append({"variant": variant.name, "settings": variant.settings, "point": point, **found})
+    return rows
+
+
+def default_problems(part: str) -> tuple[str, ...]:
+    """Choosing ones for the ablation, confirming ones for all else."""
+    return CHOOSING if part == "ablation" else CONFIRMING

@@ -1,0 +1,42 @@
+"""The Gaussian process without one of its parts that no setting turns off, for the ablation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bohb.core.gp import targets
+from bohb.core.gp.sampler import GaussianSampler, Surrogate
+
+
+class Part(NamedTuple):
+    """Where a part lies, and what stands there without it."""
+
+    owner: Any
+    name: str
+    instead: Any
+
+
+PARTS = {
+    "novelty": Part(Surrogate, "_deviation_of_a_neighbour", lambda _, alike: np.full(len(alike), np.inf)),
+    "plateaus": Part(targets, "plateaus", lambda alike, _: np.ones(len(alike))),
+    "reach": Part(GaussianSampler, "reach", lambda *_: 1.0),
+}
+
+
+@contextmanager
+def without(name: str | None) -> Iterator[None]:
+    """A part is taken away; nothing, if none is named."""
+    if name is None:
+        yield
+        return
+    part = PARTS[name]
+    original = getattr(part.owner, part.name)
+    setattr(part.owner, part.name, part.instead)
+    try:
+        yield
+    finally:
+        setattr(part.owner, part.name, original)

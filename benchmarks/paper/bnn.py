@@ -1,0 +1,79 @@
+"""A Bayesian neural network sampled by SGHMC (§5.3 and Appendix J): Boston housing and protein structure.
+
+    python -m benchmarks.paper.bnn --runs 5 --jobs 2
+    python -m benchmarks.paper.bnn --problems bnn-boston --methods bohb,hyperband --evaluations 16
+
+Every evaluation runs a chain. Finished ones are kept under .cache/benchmarks/evaluations, with the negative
+log-likelihood of the test data and the CPU seconds. The optimum is unknown, so what the tables call regret is the
+negative log-likelihood of the validation data that the incumbent was seen to have, lower is better. As it is noisy,
+the incumbent is the best on the largest budget so far. Writes bnn.json, .csv, .md and .png.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks import drawing, evaluations
+from benchmarks.experiment import chosen, guarded, parser_of
+from benchmarks.measurement import Experiment, Measured, measure
+from benchmarks.problems import problem_of
+from benchmarks.problems.bnn import BayesianNetwork
+from benchmarks.results import AXES, final_table, panel, publish, shown
+
+EXPERIMENT = Experiment(
+    name="bnn",
+    title="Bayesian neural network: negative log-likelihood of validation data",
+    problems=("bnn-boston", "bnn-protein"),
+    methods=("bohb", "hyperband", "random", "tpe"),
+    full_evaluations=40,
+    runs=10,
+    protocol="largest",
+    quantity="negative log-likelihood",
+    smoke=(("bnn-boston",), ("hyperband",)),
+    smoke_evaluations=0.35,
+)
+
+
+def bnn_problem(dataset: str) -> BayesianNetwork:
+    """The problem of a data set, as `problem_of` asks for it."""
+    return BayesianNetwork(dataset, evaluations.KEPT)
+
+
+def held_out_losses(measured: Measured) -> dict[str, Any]:
+    """By problem and method, mean ± standard error of the final incumbents' negative log-likelihood of test data."""
+    told: dict[str, dict[str, str]] = {}
+    for name, methods in measured.results.items():
+        problem = problem_of(name)
+        assert isinstance(problem, BayesianNetwork)
+        tests = {row["loss"]: row["test"] for row in problem.evaluations.rows.values()}
+        told[name] = {}
+        for method, finals in ((method, measured.finals(name, method).values()) for method in methods):
+            found = [tests[loss] for loss in finals if tests.get(loss) is not None]
+            told[name][method] = f"{shown(found)} ({len(found)} runs)" if found else "not kept"
+    return told
+
+
+def draw(body: Mapping[str, Any], path: Any) -> None:
+    """The figure, with its axis called what it is."""
+    panels = [panel(problem, entry) for problem, entry in body["problems"].items()]
+    if panels:
+        drawing.draw(panels, path, AXES["spent"], "validation negative log-likelihood")
+
+
+def main() -> None:
+    args = parser_of(EXPERIMENT, __doc__).parse_args()
+
+    def act() -> None:
+        measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
+        body = publish(measured, args.out, lambda _: {"test": held_out_losses(measured)})
+        draw(body, args.out / "bnn.png")
+        print(final_table(body))
+        for problem, methods in body["test"].items():
+            print(f"{problem}, test data:", *(f"{method} {text};" for method, text in methods.items()))
+
+    guarded(act)
+
+
+if __name__ == "__main__":
+    main()

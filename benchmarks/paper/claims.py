@@ -1,0 +1,66 @@
+"""Every claim of the paper's experiments in one row: what it says, what we measured, and whether it holds.
+
+    python -m benchmarks.paper.claims                    # reads docs/results/*.json, writes docs/results/claims.md
+
+Nothing is typed in: verdicts and numbers come from the result files that the named commands wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.experiment import RESULTS
+from benchmarks.paper.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence
+from benchmarks.paper.more_claims import all_claims
+from benchmarks.paper.paper_claims import Claim
+
+VERDICTS = (HOLDS, PARTLY, FAILS, UNDECIDED, NOT_MEASURED)
+MODULES = {"networks": "benchmarks.paper.networks.experiment"}
+RULES = """\
+Written by `python -m benchmarks.paper.claims` from the result files beside it; nothing is typed in.
+
+- A mean is lower than another if it is by more than two standard errors of the difference. If neither is, a claim that
+  one is lower is *undecided*, and a claim that one is no worse holds.
+- "In the beginning" is after one full evaluation, when a method without smaller budgets has its first result.
+- A claim about several problems or methods holds if it does for all of them; if some were not measured it holds
+  *where measured*.
+- Numbers are mean regrets unless they say otherwise; the standard errors are in the result files.
+"""
+
+
+def command_of(claim: Claim, evidence: Evidence) -> str:
+    """The command that made the results, as they tell it; else the one that would."""
+    if claim.experiment is None:
+        return "–"
+    stored = evidence.bodies.get(claim.experiment, {}).get("source", {}).get("command")
+    return f"`{stored or 'python -m ' + MODULES.get(claim.experiment, 'benchmarks.' + claim.experiment)}`"
+
+
+def page(evidence: Evidence) -> str:
+    """The whole page."""
+    lines = []
+    verdicts: Counter[str] = Counter()
+    for claim in all_claims():
+        finding = claim.test(evidence)
+        verdicts[finding.verdict] += 1
+        cells = (claim.where, claim.says, finding.numbers or "–", f"**{finding.verdict}**", command_of(claim, evidence))
+        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+    counts = ", ".join(f"{verdict}: {verdicts[verdict]}" for verdict in VERDICTS)
+    head = ["# The paper's claims, one by one", "", RULES, f"{len(lines)} claims; {counts}.", ""]
+    columns = ["| where | the paper says | we measured | verdict | command |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *columns, *lines]) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results are, and the page goes")
+    args = parser.parse_args()
+    text = page(Evidence(args.out))
+    (args.out / "claims.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

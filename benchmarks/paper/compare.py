@@ -1,0 +1,161 @@
+"""Is our BOHB worse than HpBandSter's? Final regrets of both over many seeds, and a two-sided test per problem.
+
+    python -m benchmarks.paper.compare --runs 20 --jobs 2
+
+The 17 LCBench surrogates, counting ones in 16 dimensions and the SVM, each with its own length (LENGTHS). The SVM is
+solved within a few full evaluations, so what is compared there is the mean of log regret over the logarithm of the
+budget. The test is Mann and Whitney's, since the two programs' seeds have nothing to do with each other; p is corrected
+by Holm over all problems. An effect is the share of pairs of runs in which ours is better, ties counting one half. "Not
+worse" means that no corrected p below 0.05 goes with an effect below one half.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiment import chosen, guarded, parser_of
+from benchmarks.measurement import Experiment, Measured, measure
+from benchmarks.paper.curves import Axis, Trajectory, final, regret_at
+from benchmarks.paper.lcbench import INSTANCES
+from benchmarks.report import table, verdict
+from benchmarks.results import publish
+
+LENGTHS = {"counting_ones-8-8": 32.0, "svm_mnist": 4.0}  # full evaluations; all others as the experiment says
+EXPERIMENT = Experiment(
+    name="compare",
+    title="Our BOHB beside HpBandSter's",
+    problems=(*(f"lcbench-{instance}" for instance in INSTANCES), "counting_ones-8-8", "svm_mnist"),
+    methods=("bohb", "hpbandster"),
+    full_evaluations=30,
+    runs=20,
+    floor=1e-5,
+    smoke=(("counting_ones-4-4", "hartmann-3"), ("bohb", "hpbandster-preset")),
+)
+LEVEL = 0.05
+
+
+def score(problem: str, points: Trajectory) -> float:
+    """What is compared of one run, the lower the better."""
+    return _area(points) if problem == "svm_mnist" else final(points)
+
+
+def _area(points: Trajectory, axis: Axis = "spent") -> float:
+    """The mean of log10 regret over the logarithm of the budget, from 1/100 of a full evaluation to 4 of them."""
+    x = np.geomspace(0.01, 4, 200)
+    regret = np.nan_to_num(regret_at(points, x, axis), nan=0.9)  # as the authors do before there is an incumbent
+    return float(np.log10(np.maximum(regret, 1e-5)).mean())
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Holm's correction: as many tests as there are, the smallest p first."""
+    order = np.argsort(p)
+    corrected = np.maximum.accumulate([min(1.0, (len(p) - i) * p[j]) for i, j in enumerate(order)])
+    back = np.empty(len(p))
+    back[order] = corrected
+    return [float(value) for value in back]
+
+
+def effect(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The share of pairs in which ours is lower, ties counting one half."""
+    difference = np.subtract.outer(np.asarray(theirs), np.asarray(ours))
+    return float((difference > 0).mean() + 0.5 * (difference == 0).mean())
+
+
+def rows_of(measured: Measured) -> list[dict[str, Any]]:
+    """One row per problem."""
+    from scipy.stats import mannwhitneyu
+
+    first, second = measured.experiment.methods[:2]
+    rows: list[dict[str, Any]] = []
+    for problem, methods in measured.results.items():
+        if first not in methods or second not in methods:
+            continue
+        ours, theirs = ([score(problem, t) for t in measured.trajectories(problem, m)] for m in (first, second))
+        same = len(set(ours + theirs)) == 1
+        p = 1.0 if same else float(mannwhitneyu(ours, theirs, alternative="two-sided").pvalue)
+        rows.append(
+            {
+                "problem": problem,
+                "runs": min(len(ours), len(theirs)),
+                "ours": statistics.fmean(ours),
+                "theirs": statistics.fmean(theirs),
+                "effect": effect(ours, theirs),
+                "p": p,
+            }
+        )
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
+        worse = corrected < LEVEL and row["effect"] < 0.5
+        better = corrected < LEVEL and row["effect"] > 0.5
+        row |= {"p (Holm)": corrected, "verdict": "worse" if worse else "better" if better else "no difference"}
+    return rows
+
+
+def overall(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The one line that sums it up."""
+    worse = [row["problem"] for row in rows if row["verdict"] == "worse"]
+    better = [row["problem"] for row in rows if row["verdict"] == "better"]
+    detail = f"worse on {worse or 'none'}, better on {better or 'none'} of {len(rows)}"
+    enough = bool(rows) and min(row["runs"] for row in rows) >= 20
+    return verdict(not worse if enough else None, "not worse than HpBandSter, 20 seeds or more", detail)
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]], line: str) -> None:
+    """Add the comparison to the experiment's page."""
+    text = path.read_text()
+    columns = list(rows[0])
+    lines = [
+        "",
+        "## Test",
+        "",
+        line.replace("  ", " "),
+        "",
+        "| " + " | ".join(columns) + " |",
+        "|---" * len(columns) + "|",
+    ]
+    for row in rows:
+        cells = [f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c]) for c in columns]
+        lines.append("| " + " | ".join(cells) + " |")
+    lengths = ", ".join(f"{length:g} on {problem}" for problem, length in LENGTHS.items())
+    lines += [
+        "",
+        f"Runs have other lengths on two problems: {lengths} full evaluations. Of the SVM `ours` and `theirs`",
+    ]
+    lines += ["are mean log10 regrets over the run, of all others final regrets."]
+    path.write_text(text + "\n".join(lines) + "\n")
+
+
+def measure_all(experiment: Experiment, jobs: int, folder: Path) -> Measured:
+    """Each problem with its own length."""
+    results: dict[str, Any] = {}
+    groups = {length: tuple(p for p in experiment.problems if LENGTHS.get(p) == length) for length in LENGTHS.values()}
+    groups[experiment.full_evaluations] = tuple(p for p in experiment.problems if p not in LENGTHS)
+    for length, problems in groups.items():
+        results |= measure(replace(experiment, problems=problems, full_evaluations=length), jobs, folder).results
+    return Measured(experiment, {problem: results[problem] for problem in experiment.problems})
+
+
+def main() -> None:
+    args = parser_of(EXPERIMENT, __doc__).parse_args()
+
+    def act() -> None:
+        measured = measure_all(chosen(EXPERIMENT, args), args.jobs, args.cache)
+        rows = rows_of(measured)
+        if not rows:
+            print("nothing to compare: both methods must have run; `make hpbandster-env` makes the other one")
+            return
+        line = overall(rows)
+        publish(measured, args.out, lambda _: {"comparison": rows, "lengths": LENGTHS, "verdict": line})
+        write_table(args.out / "compare.md", rows, line)
+        print(table(rows), "", line, sep="\n")
+
+    guarded(act)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Measured data, no surrogate between: six learning curves of TaskSet, three exhaustive tables.
+
+    python -m benchmarks.paper.measured --runs 20 --jobs 2
+
+TaskSet has 1000 measured configurations per task; a suggestion stands for the nearest of them. In the tables the budget
+is the number of training seeds that are averaged, 1 or 3. Three conditional surrogates of real runs (random forests,
+algorithm selection, elastic nets) are measured beside them.
+"""
+
+from __future__ import annotations
+
+from benchmarks.experiment import main
+from benchmarks.measurement import Experiment
+
+TASKS = (
+    "imdb_patch128_LSTM128_avg_bs64", "imdb_patch32_GRU128_bs128", "imdb_patch32_GRU64_avg_bs128",
+    "imdb_patch32_LSTM128_E128_bs128", "imdb_patch32_VRNN128_tanh_bs128", "imdb_patch32_VRNN64_relu_avg_bs128",
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    name="measured",
+    title="Measured learning curves and tables, and conditional surrogates",
+    problems=(
+        *(f"taskset-{task}" for task in TASKS),
+        "table-segment",
+        "table-protein",
+        "table-nasbench201",
+        "rbv2_ranger-3",
+        "rbv2_ranger-6",
+        "rbv2_ranger-14",
+        "iaml_super-1489",
+        "iaml_super-1067",
+        "iaml_glmnet-1489",
+    ),
+    methods=("bohb", "hyperband", "random", "tpe", "smac", "dehb"),
+    full_evaluations=60,
+    runs=20,
+    floor=1e-5,
+    smoke=(("taskset-imdb_patch32_GRU128_bs128", "table-nasbench201", "iaml_super-1489"), ("bohb", "hyperband")),
+)
+
+if __name__ == "__main__":
+    main(EXPERIMENT, __doc__)

@@ -1,0 +1,77 @@
+"""Feed-forward networks on six data sets (§5.2.2, Appendix E): surrogates of networks that we trained ourselves.
+
+    python -m benchmarks.paper.networks.experiment --runs 20 --jobs 2
+    python -m benchmarks.paper.networks.experiment --problems networks-letter --methods bohb,hyperband --runs 100
+
+The axis counts full evaluations; times the largest budget, they are seconds of training. Beside the usual files the
+speed-ups are written: how much sooner is BOHB's mean regret what Hyperband's, or another method's, is after 1/16, 1/4
+and all of the run? The longer a run is, the larger such a ratio can be; the paper's have 128 brackets, 512 full
+evaluations.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+
+from benchmarks.experiment import chosen, guarded, parser_of
+from benchmarks.measurement import Experiment, Measured, measure
+from benchmarks.paper.curves import first_at_most, regret_at
+from benchmarks.report import table
+from benchmarks.results import final_table, publish
+
+EXPERIMENT = Experiment(
+    name="networks",
+    title="Feed-forward networks on six data sets",
+    problems=tuple(f"networks-{name}" for name in ("adult", "higgs", "letter", "mnist", "optdigits", "poker")),
+    methods=("bohb", "hyperband", "random", "tpe", "gp-bo", "hb-lcnet", "smac"),
+    full_evaluations=512,
+    lengths=(("gp-bo", 32), ("hb-lcnet", 128), ("smac", 64)),
+    slow=("tpe", "gp-bo", "hb-lcnet", "smac"),
+    runs=20,
+    floor=1e-5,
+    smoke=(("networks-letter",), ("bohb", "hyperband")),
+)
+SHARES = (1 / 16, 1 / 4, 1.0)  # of a run
+
+
+def speedups(measured: Measured) -> list[dict[str, Any]]:
+    """How many times sooner BOHB's mean regret is what another method's is after a share of the run."""
+    rows = []
+    for problem, methods in measured.results.items():
+        ours = measured.trajectories(problem, "bohb") if "bohb" in methods else []
+        for method in methods if ours else ():
+            if method == "bohb":
+                continue
+            theirs = measured.trajectories(problem, method)
+            end = min(run.spent for run in methods[method].values())
+            row: dict[str, Any] = {"problem": problem, "than": method}
+            for share in SHARES:
+                x = share * measured.experiment.full_evaluations
+                level = statistics.fmean(float(regret_at(run, np.array([x]), "spent")[0]) for run in theirs)
+                known = math.isfinite(level) and x <= 1.02 * end  # beyond, nothing was measured
+                sooner = first_at_most(ours, level, "spent") if known else None
+                row[f"at {x:g}"] = None if sooner is None else round(x / sooner, 1)
+            rows.append(row)
+    return rows
+
+
+def main() -> None:
+    args = parser_of(EXPERIMENT, __doc__).parse_args()
+
+    def act() -> None:
+        measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
+        body = publish(measured, args.out, lambda _: {"speed-ups of BOHB": speedups(measured)})
+        print(final_table(body))
+        print("\nTimes sooner that BOHB's mean regret is what another method's is after so many full evaluations\n")
+        for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
+            print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
+
+    guarded(act)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""What the Gaussian process costs: one proposal, and one fit of its hyperparameters, by the number of results.
+
+    python -m benchmarks.speed.gp_speed    # a minute or two, on an idle machine
+
+CPU time (not wall time), median of --repeats calls, one BLAS thread. The results are those of a study on budgets 1 to
+27 whose configurations are random. A proposal follows new results, so it includes conditioning the process anew; it is
+timed alone and beside 15 running trials. A fit starts from the prior, which is the longest way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.report import provenance, table, verdict, write
+
+if TYPE_CHECKING:
+    from bohb import BOHB
+
+DIMENSIONS, SIZES, RUNNING = (7, 28), (100, 300, 1000, 3000), 15
+PROMISED, UP_TO = {"proposal ms": 8.0, "fit ms": 100.0}, 1000  # for so many results
+
+
+def cpu(call: Callable[[], object]) -> float:
+    """The milliseconds of CPU time that a call takes; it must return something."""
+    start = time.process_time()
+    if call() is None:
+        raise RuntimeError("the process had nothing to say")
+    return 1e3 * (time.process_time() - start)
+
+
+def loss(config: dict[str, Any], budget: float) -> float:
+    """A bowl in the numbers, a preference among the choices; larger budgets are better."""
+    values = [(v - 0.3) ** 2 if isinstance(v, float) else 0.2 * (v != "b") for v in config.values()]
+    return sum(value / (1 + i) for i, value in enumerate(values)) + 1 / budget
+
+
+def study(d: int, n: int, seed: int) -> BOHB:
+    """A study with n results, random ones; a quarter of its d hyperparameters are choices."""
+    import bohb
+
+    space: dict[str, Any] = {f"x{i}": ["a", "b", "c"] if i % 4 == 3 else (0.0, 1.0) for i in range(d)}
+    shares: dict[str, Any] = {"random_fraction": 1.0, "random_fraction_at_top": 1.0}
+    made = bohb.BOHB(space, min_budget=1, max_budget=27, seed=seed, settings=bohb.BEST, **shares)
+    while len(made.history.outcomes) < n:
+        trial = made.ask()
+        made.tell(trial, loss(trial.config, trial.budget))
+    return made
+
+
+def fit(made: BOHB) -> object:
+    """The hyperparameters given all results, searched from the prior."""
+    from bohb.core.gp import process as gp
+    from bohb.core.gp import targets
+    from bohb.core.gp.sampler import FIT_POINTS, STEPS
+
+    history = made.history
+    results, embedding = targets.Results(history.space.d), gp.Embedding(history.space)
+    results.catch_up(history)
+    every = targets.targets(*results.table(len(results), history.budgets[-1], 3.0))
+    found = targets.best_first(every, FIT_POINTS)
+    points, start = embedding(results.vectors(found.rows)), gp.prior(history.space.d)[0]
+    return gp.fit(start, embedding.owner, points, found.below, found.y, STEPS)
+
+
+def measure(d: int, n: int, repeats: int, seed: int) -> dict[str, Any]:
+    """One row: medians in milliseconds."""
+    import numpy as np
+
+    from bohb.core.gp.sampler import GaussianSampler
+
+    made = study(d, n, seed)
+    sampler = GaussianSampler(made.history.space, made.history.settings)
+
+    def propose() -> object:
+        return sampler.propose(np.random.default_rng(seed), made.history, lambda _: True, None)
+
+    taken: dict[str, list[float]] = {"proposal ms": [], f"beside {RUNNING} ms": [], "fit ms": []}
+    for _ in range(repeats):
+        propose()  # with the fits that have become due
+        taken["proposal ms"].append(cpu(propose))
+        running = made.ask_many(RUNNING)
+        taken[f"beside {RUNNING} ms"].append(cpu(propose))
+        taken["fit ms"].append(cpu(lambda: fit(made)))
+        made.tell_many([(trial, loss(trial.config, trial.budget)) for trial in running])
+    return {"hyperparameters": d, "results": n, **{name: statistics.median(ms) for name, ms in taken.items()}}
+
+
+def goals(rows: list[dict[str, Any]]) -> list[str]:
+    """What was promised, against what was measured."""
+    lines = []
+    for name, limit in PROMISED.items():
+        worst = max(row[name] for row in rows if row["results"] <= UP_TO)
+        lines.append(verdict(worst <= limit, f"{name}: at most {limit:g} with up to {UP_TO} results", f"{worst:.3g}"))
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=lambda text: [int(n) for n in text.split(",")], default=SIZES)
+    parser.add_argument("--repeats", type=int, default=15, help="calls per figure, of which the median is shown")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "docs" / "results")
+    args = parser.parse_args()
+    os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")})  # before numpy
+    rows = [measure(d, n, args.repeats, args.seed) for d in DIMENSIONS for n in args.sizes]
+    told, source = goals(rows), provenance([args.seed], ["bohb", "numpy", "scipy"])
+    print(table(rows), *told, sep="\n")
+    write(args.out, "gp_speed", source, {"results": rows, "goals": told}, rows)
+    facts = f"Median CPU time, {source['cpu']}, {source['date']}: `{source['command']}`"
+    text = f"# What the Gaussian process costs\n\n{facts}\n\n```text\n{table(rows)}\n\n" + "\n".join(told)
+    (args.out / "gp_speed.md").write_text(f"{text}\n```\n")
+
+
+if __name__ == "__main__":
+    main()

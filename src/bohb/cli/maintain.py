@@ -1,0 +1,80 @@
+"""`bohb replay` and `bohb repair`: is a journal what it should be, and if not, what is left of it?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from bohb.cli.target import find, study_names, target_options
+from bohb.cli.text import clean, counted, emit, json_option
+from bohb.errors import InvalidArgument, JournalError
+
+
+@click.command()
+@target_options
+@json_option
+def replay(target: str | None, study: str | None, as_json: bool) -> None:
+    """Make every decision of a study again and compare.
+
+    Each is made from the events before it. Exit code: 1 if one differs.
+
+    \b
+    Examples:
+      bohb replay study.db
+      bohb replay study.toml --json
+    """
+    from bohb.running.replay import replay as again
+
+    place = find(target, study)
+    found = again(place.journal, place.study)
+    text = f"{counted(found.decisions, 'decision')} made again, all of them alike"
+    if not found.exact:
+        text = f"{counted(found.decisions, 'decision')} made again, then one differs: {found.difference}"
+    data = {"decisions": found.decisions, "exact": found.exact, "difference": found.difference}
+    emit(as_json, data, clean(text))
+    if not found.exact:
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("journal", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--study", help="The study to cut back, where a journal holds several.")
+@click.option("--dry-run", is_flag=True, help="Only count the sound events.")
+@json_option
+def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> None:
+    """Cut a damaged journal back to its last sound event.
+
+    The old file is kept beside it as .bak.
+
+    \b
+    Examples:
+      bohb repair study.db --dry-run
+      bohb repair study.db --study mnist
+    """
+    from bohb.journal import last_good
+    from bohb.journal import repair as cut_back
+
+    name = study or _study(journal)
+    kept = last_good(journal, name)
+    if kept == 0:
+        raise InvalidArgument(f"{journal} has no sound event of a study {name!r}; it was left as it is")
+    if not dry_run:
+        kept = cut_back(journal, name)
+    done = "are sound" if dry_run else "kept; the old file is beside it, as .bak"
+    emit(as_json, {"journal": str(journal), "study": name, "events": kept}, f"{counted(kept, 'event')} {done}")
+
+
+def _study(journal: Path) -> str:
+    """The only study of a journal, as far as it can be read."""
+    try:
+        names = study_names(str(journal))
+    except JournalError:
+        return "study"
+    if len(names) > 1:
+        raise InvalidArgument(f"{journal} holds {len(names)} studies; choose one with --study: {', '.join(names)}")
+    return names[0] if names else "study"
+
+
+COMMANDS = (replay, repair)

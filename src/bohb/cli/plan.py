@@ -1,0 +1,140 @@
+"""`bohb init` and `bohb plan`: before a study starts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bohb.cli.estimate import makespan
+from bohb.cli.options import SECONDS
+from bohb.cli.target import DEFAULT
+from bohb.cli.template import TEMPLATE
+from bohb.cli.text import duration, emit, json_option, note
+from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
+from bohb.core.schedule.plan import Plan
+from bohb.core.schedule.plan import plan as plan_of
+from bohb.errors import InvalidArgument
+
+
+@click.command()
+@click.argument("path", type=click.Path(dir_okay=False, path_type=Path), default="study.toml")
+@json_option
+def init(path: Path, as_json: bool) -> None:
+    """Write a commented study file. An existing one is left alone.
+
+    \b
+    Examples:
+      bohb init
+      bohb init experiments/mnist.toml
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+    except FileExistsError as error:
+        raise InvalidArgument(f"{path} exists already and was left as it is; name another file") from error
+    emit(as_json, {"file": str(path)}, f"{path} written; edit it, then: bohb plan {path}")
+
+
+@click.command()
+@click.argument("studyfile", type=click.Path(path_type=Path), required=False)
+@click.option("--min", "low", type=float, help="The smallest budget.")
+@click.option("--max", "high", type=float, help="The largest budget.")
+@click.option("--eta", type=float, help="A rung keeps the best 1/eta of its configurations; 3 unless told otherwise.")
+@click.option("--integer/--fractional", default=None, help="Round budgets to whole numbers.")
+@click.option("--brackets", type=click.IntRange(1), help="How many; one round of Hyperband unless told otherwise.")
+@click.option("--sizes", type=click.Choice(["paper", "hpbandster"]), help="Whose numbers of configurations.")
+@click.option(
+    "--seconds-per-evaluation", "each", type=SECONDS, help="One evaluation on the largest budget: 90, 30m, 2h."
+)
+@click.option("--workers", type=click.IntRange(1), help="Evaluations at once.")
+@json_option
+def plan(studyfile: Path | None, each: float | None, workers: int | None, as_json: bool, **given: Any) -> None:
+    """What would run, and for how long.
+
+    Budgets come from a study file (./study.toml unless told otherwise), from options, or from both; options win. The
+    time is that of the schedule itself with so many workers, if an evaluation takes time in proportion to its budget.
+
+    \b
+    Examples:
+      bohb plan study.toml
+      bohb plan --min 1 --max 81
+      bohb plan study.toml --seconds-per-evaluation 20m --workers 8
+      bohb plan --min 100 --max 60000 --integer --eta 4 --brackets 10
+    """
+    planned, unit, slots = _planned(studyfile, **given)
+    slots = workers or slots
+    data = _data(planned, unit)
+    lines = [str(planned)]
+    if unit:
+        lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
+    if each is not None:
+        data["workers"] = slots
+        for name, continued in (("seconds_continued", True), ("seconds", False)):
+            data[name] = makespan(planned.brackets, slots, each, continued)
+        lines.append(
+            f"with {slots} worker{'s' * (slots > 1)} and {duration(each)} per full evaluation: "
+            f"{duration(data['seconds'])} ({duration(data['seconds_continued'])} when training continues)"
+        )
+    emit(as_json, data, "\n".join(lines))
+    if each is None and not as_json:
+        note("how long will it take? add --seconds-per-evaluation, the time of one evaluation on the largest budget")
+
+
+def _planned(
+    studyfile: Path | None,
+    low: float | None,
+    high: float | None,
+    eta: float | None,
+    integer: bool | None,
+    brackets: int | None,
+    sizes: str | None,
+) -> tuple[Plan, str, int]:
+    """The plan, the unit of its budgets and the number of workers."""
+    budget: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    workers = 1
+    if studyfile is None and low is None and high is None and Path(DEFAULT).exists():
+        studyfile = Path(DEFAULT)
+    if studyfile is not None:
+        from bohb.studyfile.load import load
+
+        file = load(studyfile)
+        budget, settings = dict(file.values["budget"]), file.values.get("settings", {})
+        workers = file.values.get("workers") or 1
+        brackets = brackets or file.values["limits"].get("max_brackets")
+    given = {"min": low, "max": high, "eta": eta, "integer": integer}
+    budget |= {name: _tidy(value) for name, value in given.items() if value is not None}
+    preset = "hpbandster" if settings.get("preset") == "hpbandster" else "paper"
+    sizes = sizes or settings.get("bracket_sizes") or preset
+    if "values" in budget and low is None and high is None:
+        budgets = check_budgets(budget["values"])
+    elif "min" in budget and "max" in budget:
+        budgets = geometric_budgets(budget["min"], budget["max"], budget.get("eta", 3), budget.get("integer", False))
+    else:
+        raise InvalidArgument("name a study file, or give --min and --max")
+    return plan_of(hyperband(budgets, budget.get("eta", 3), sizes), brackets), str(budget.get("unit", "")), workers
+
+
+def _tidy(value: float) -> float:
+    """An option's 81.0 as 81."""
+    return int(value) if not isinstance(value, bool) and math.isfinite(value) and float(value).is_integer() else value
+
+
+def _data(planned: Plan, unit: str) -> dict[str, Any]:
+    return {
+        "unit": unit or None,
+        "max_budget": planned.max_budget,
+        "brackets": len(planned.brackets),
+        "configurations": planned.configurations,
+        "evaluations": planned.trials,
+        "cost": planned.cost,
+        "continued_cost": planned.continued_cost,
+        "rungs": [asdict(row) for row in planned.rows()],
+    }
+
+
+COMMANDS = (init, plan)

@@ -1,0 +1,120 @@
+"""`bohb plot`, `bohb report`, `bohb dashboard`: a study to look at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout, suppress
+from pathlib import Path
+
+import click
+
+from bohb.cli.target import find, history, shown_journal, target_options
+from bohb.cli.text import emit, json_option, pairs
+from bohb.errors import InvalidArgument
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]... [JOURNAL|STUDYFILE]")
+@click.option("--study", help="The study's name, where a journal holds several.")
+@click.option("--out", type=click.Path(path_type=Path), help="A .html or .json file; several plots need a directory.")
+@json_option
+def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: bool) -> None:
+    """Draw plots as HTML files. Without a name, list what there is.
+
+    The files open without a network. A .json file has the figure for plotly.
+
+    \b
+    Examples:
+      bohb plot                                   the names of all plots
+      bohb plot trajectory study.db               writes trajectory.html
+      bohb plot slice study.db --out slice.html
+      bohb plot trajectory importance study.db --out figures/
+    """
+    from bohb.plots import PLOTS
+
+    wanted = [name for name in names if name in PLOTS]
+    rest = [name for name in names if name not in PLOTS]
+    if any("." not in name and "/" not in name for name in rest) or len(rest) > 1:
+        raise InvalidArgument(f"there is no plot {rest[0]!r}; there are {', '.join(PLOTS)}")
+    if not wanted:
+        titles = [(key, each.title) for key, each in PLOTS.items()]
+        emit(as_json, dict(titles), pairs(titles))
+        return
+    if len(wanted) > 1 and out is not None and out.suffix:
+        raise InvalidArgument(f"--out={out} must be a directory for {len(wanted)} plots")
+    told = history(find(rest[0] if rest else None, study))
+    written = []
+    for name in wanted:
+        path = _place(name, out)
+        figure = PLOTS[name](told)
+        if path.suffix == ".json":
+            path.write_text(figure.to_json(), encoding="utf-8")
+        else:
+            figure.write_html(path, include_plotlyjs=True)
+        written.append(str(path))
+    emit(as_json, {"files": written}, "\n".join(f"{path} written" for path in written))
+
+
+def _place(name: str, out: Path | None) -> Path:
+    if out is None:
+        return Path(f"{name}.html")
+    if out.suffix:
+        return out
+    out.mkdir(parents=True, exist_ok=True)
+    return out / f"{name}.html"
+
+
+@click.command()
+@target_options
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default="report.html", show_default=True)
+@json_option
+def report(target: str | None, study: str | None, out: Path, as_json: bool) -> None:
+    """Write a study as one HTML file that opens offline.
+
+    Summary, best configuration, plots, failures by cause, settings and versions.
+
+    \b
+    Examples:
+      bohb report study.db
+      bohb report study.toml --out mnist.html
+    """
+    from bohb.plots.report import write_report
+
+    place = find(target, study)
+    write_report(history(place), out, name=place.study)
+    emit(as_json, {"file": str(out)}, f"{out} written")
+
+
+@click.command()
+@click.argument("target", metavar="JOURNAL|STUDYFILE", default="study.toml")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Another address demands a token.")
+@click.option("--port", type=click.IntRange(0, 65535), help="0 takes any free one.")
+@click.option("--token", envvar="BOHB_TOKEN", help="What a browser must know; also taken from $BOHB_TOKEN.")
+@click.option("--open", "browse", is_flag=True, help="Open the first page in a browser.")
+@json_option
+def dashboard(target: str, host: str, port: int | None, token: str | None, browse: bool, as_json: bool) -> None:
+    """Serve live, read-only pages of a journal, until Ctrl-C.
+
+    \b
+    Examples:
+      bohb dashboard study.db
+      bohb dashboard study.toml --port 9000
+      BOHB_TOKEN=a-long-secret bohb dashboard study.db --host 0.0.0.0
+    """
+    from bohb.dashboard import serve
+    from bohb.dashboard.server import PORT
+
+    journal = target
+    if target.endswith(".toml"):
+        from bohb.studyfile.load import load
+
+        journal = load(target).journal
+    port = PORT if port is None else port
+    if as_json:
+        emit(True, {"journal": shown_journal(journal), "host": host, "port": port}, "")
+    with redirect_stdout(sys.stderr) if as_json else nullcontext(), suppress(KeyboardInterrupt):
+        serve(journal, host=host, port=port, token=token, open_browser=browse)
+
+
+COMMANDS = (plot, report, dashboard)

@@ -1,0 +1,239 @@
+"""A Gaussian process over configurations and rungs.
+
+    k((x, r), (x′, r′)) = s² · Matérn-5/2(|φ(x) − φ(x′)|) · exp(−λ |r − r′|)  +  σ_r² if both are the same
+
+φ lays a configuration out in Euclidean space, every hyperparameter with a length of its own. All of s², the lengths, λ
+and the noises σ_r² have log-normal priors; they are fitted to the maximum of the posterior.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from bohb.core.gp.targets import MOST_BELOW
+from bohb.core.space import Array, Space
+
+_ARC = math.pi / 3  # the angle of a range, so that its ends are as far apart as a value and none
+_ROWS = 32  # that are worked on at a time, so that they stay in the cache
+_JITTERS = (1e-8, 1e-6, 1e-4, 1e-2)  # added to the diagonal, one after the other, until it can be factorised
+
+
+class Embedding:
+    """φ: numbers as they are, choices at the corners of a simplex; two different choices are 1 apart.
+
+    A hyperparameter that can be inactive is drawn on an arc of radius 1 around the place where it is inactive, so that
+    having a value or not is as different as the two ends of the range; or inactive ones count as the middle.
+    """
+
+    def __init__(self, space: Space, inactive: str = "arc") -> None:
+        self._choices = space.choices.tolist()
+        conditional = space.kernels.optional.tolist()
+        self._arc = [inactive == "arc" and c and not k for c, k in zip(conditional, self._choices, strict=True)]
+        widths = [k + c if k else 1 + arc for k, c, arc in zip(self._choices, conditional, self._arc, strict=True)]
+        self._conditional = conditional
+        self.owner: NDArray[np.intp] = np.repeat(np.arange(space.d), widths)  # column -> hyperparameter
+        self._plain = [j for j in range(space.d) if not self._choices[j] and not self._arc[j]]
+        starts = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(int)
+        self._starts = starts.tolist()
+        self._plain_columns = starts[self._plain]
+
+    def __call__(self, X: Array) -> Array:
+        """The points of vectors, (n, columns)."""
+        points = np.zeros((len(X), len(self.owner)))
+        points[:, self._plain_columns] = np.nan_to_num(X[:, self._plain], nan=0.5)
+        for j, start in enumerate(self._starts):
+            column = X[:, j]
+            if self._choices[j]:
+                k = self._choices[j] + self._conditional[j]
+                code = np.nan_to_num(column, nan=k - 1).astype(np.intp)  # inactive is one more choice
+                points[np.arange(len(X)), start + code] = math.sqrt(0.5)
+            elif self._arc[j]:
+                active = np.flatnonzero(~np.isnan(column))
+                points[active, start] = np.cos(_ARC * column[active])
+                points[active, start + 1] = np.sin(_ARC * column[active])
+        return points
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The hyperparameters, in logarithms.
+
+    lengths: one per hyperparameter of the space.
+    variance: s².
+    decay: λ.
+    noises: σ_r² by the number of rungs below the largest budget.
+    """
+
+    lengths: Array
+    variance: float
+    decay: float
+    noises: Array
+
+    def vector(self) -> Array:
+        """All of them in one vector."""
+        return np.concatenate([self.lengths, [self.variance, self.decay], self.noises])
+
+    @classmethod
+    def of(cls, theta: Array) -> Kernel:
+        """The kernel of such a vector."""
+        d = len(theta) - 2 - (MOST_BELOW + 1)
+        return cls(theta[:d], float(theta[d]), float(theta[d + 1]), theta[d + 2 :])
+
+
+def prior(d: int) -> tuple[Kernel, Array]:
+    """The centre of the priors and their widths: log-normal, wider where less is known.
+
+    Lengths grow with the dimension, since distances do. Noise doubles with every rung below the top.
+    """
+    lengths = np.full(d, math.log(0.5 * math.sqrt(max(1.0, d / 4))))
+    noises = math.log(0.02) + math.log(2) * np.arange(MOST_BELOW + 1, dtype=np.float64)
+    widths = np.concatenate([np.full(d, 0.8), [0.7, 1.0], np.full(MOST_BELOW + 1, 1.2)])
+    return Kernel(lengths, 0.0, math.log(0.15), noises), widths
+
+
+def matern(A: Array, B: Array) -> Array:
+    """Matérn-5/2 of the distance of every pair, (1 + √5 r + 5/3 r²) e^(−√5 r), a few rows at a time."""
+    out = np.empty((len(A), len(B)))
+    buffer = np.empty((_ROWS, len(B)))
+    A_squared, B_squared, transposed = (A**2).sum(1)[:, None], (B**2).sum(1), -2 * B.T
+    for start in range(0, len(A), _ROWS):
+        rows = slice(start, start + _ROWS)
+        k = np.matmul(A[rows], transposed, out=out[rows])
+        k += A_squared[rows]
+        k += B_squared
+        np.maximum(k, 0, out=k)  # |a − b|²
+        r = np.multiply(k, 5, out=buffer[: len(k)])
+        np.sqrt(r, out=r)  # √5 |a − b|
+        k *= 5 / 3
+        k += r
+        k += 1
+        k *= np.exp(np.negative(r, out=r), out=r)
+    return out
+
+
+def matern_slope(A: Array) -> Array:
+    """−2 dk/d(r²) of Matérn-5/2 between all rows: 5/3 (1 + √5 r) e^(−√5 r)."""
+    squared = (A**2).sum(1)
+    r = np.sqrt(5 * np.maximum(squared[:, None] + squared - 2 * (A @ A.T), 0))
+    return np.asarray((5 / 3) * (1 + r) * np.exp(-r))
+
+
+class Process:
+    """The process given observations.
+
+    kernel: its hyperparameters.
+    points: φ(x) of the observations, (n, columns), and `owner` of their columns.
+    below: their rungs, counted down from the largest budget.
+    y: their standardised losses.
+    """
+
+    def __init__(
+        self, kernel: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array
+    ) -> None:
+        self.kernel = kernel
+        self._scale = np.exp(-kernel.lengths)[owner]
+        self._variance, self._decay = math.exp(kernel.variance), math.exp(kernel.decay)
+        self._points, self._below = points * self._scale, below
+        self.observed_alike = matern(self._points, self._points)
+        rungs = np.arange(MOST_BELOW + 1)
+        self._rungs = self._variance * np.exp(-self._decay * np.abs(rungs[:, None] - rungs))
+        covariance = self.observed_alike * self._by_rung(below)
+        covariance[np.diag_indices_from(covariance)] += np.exp(kernel.noises)[below]
+        factor = cholesky(covariance)
+        self._weights = cho_solve((factor, True), y, check_finite=False)
+        # Nearly all questions are about the largest budget: its share of the kernel goes into both, once and for all.
+        self._on_top = self._rungs[0, below]
+        self._factor = factor / self._on_top[:, None]
+
+    def _by_rung(self, below: NDArray[np.intp]) -> Array:
+        """s² e^(−λ |r − r′|) between rungs and those of the observations, (n, observations)."""
+        return np.asarray(self._rungs[below].take(self._below, axis=1))
+
+    def observed_on_top(self) -> Array:
+        """The expected loss of the observed configurations on the largest budget."""
+        return np.asarray(self.observed_alike @ (self._on_top * self._weights))
+
+    def mean(self, points: Array, below: NDArray[np.intp]) -> Array:
+        """The expected loss of points on rungs."""
+        return np.asarray((self.alike(points) * self._by_rung(below)) @ self._weights)
+
+    def alike(self, points: Array) -> Array:
+        """How alike points and the observed ones are, between 0 and 1: the kernel without s² and rungs."""
+        return matern(points * self._scale, self._points)
+
+    def predict(self, alike: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of the loss on the largest budget, without noise, of points that are so alike."""
+        explained = solve_triangular(self._factor, alike.T, lower=True, check_finite=False)
+        variance = self._variance - np.einsum("ij,ij->j", explained, explained)
+        return alike @ (self._on_top * self._weights), np.sqrt(np.maximum(variance, 1e-10))
+
+
+def cholesky(K: Array) -> Array:
+    """The lower factor of a covariance matrix, with as little added to its diagonal, in place, as makes it one."""
+    diagonal = np.diag(K).copy()
+    for jitter in _JITTERS:
+        np.fill_diagonal(K, diagonal + jitter * diagonal.mean())
+        factor, failed = dpotrf(K, lower=1, clean=1)
+        if not failed:
+            return np.asarray(factor)
+    raise LinAlgError("the covariance matrix is not positive definite")
+
+
+def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array, steps: int) -> Kernel:
+    """The hyperparameters of highest posterior probability, searched from `start` by a few steps of L-BFGS."""
+    from scipy.optimize import minimize  # slow to import, and not every study needs it
+
+    centre, widths = prior(len(start.lengths))
+    middle = centre.vector()
+
+    def negative(theta: Array) -> tuple[float, Array]:
+        value, gradient = negative_log_likelihood(Kernel.of(theta), owner, points, below, y)
+        z = (theta - middle) / widths
+        return value + 0.5 * float(z @ z), gradient + z / widths
+
+    low, high = middle - 4 * widths, middle + 4 * widths
+    found = minimize(
+        negative,
+        np.clip(start.vector(), low, high),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
+        options={"maxiter": steps, "maxcor": 10},
+    )
+    return Kernel.of(np.round(found.x, 6))
+
+
+def negative_log_likelihood(
+    kernel: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array
+) -> tuple[float, Array]:
+    """−log p(y | x, r) but for a constant, and its gradient with respect to `kernel.vector()`."""
+    scaled = points * np.exp(-kernel.lengths)[owner]
+    apart = np.abs(below[:, None] - below).astype(float)
+    noises = np.exp(kernel.noises)
+    rungs = np.exp(kernel.variance - math.exp(kernel.decay) * apart)
+    signal = matern(scaled, scaled) * rungs
+    factor = cholesky(signal + np.diag(noises[below]))
+    weights = cho_solve((factor, True), y, check_finite=False)
+    value = 0.5 * float(y @ weights) + float(np.log(np.diag(factor)).sum())
+
+    inverse, _ = dpotri(factor, lower=1)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    W = inverse - np.outer(weights, weights)  # 2 d(value)/dK
+    by_variance = W * signal
+    by_length = W * rungs * matern_slope(scaled)
+    # Σ_ab by_length_ab (φ_ac − φ_bc)² for every column c, without a matrix per column
+    columns = 2 * (by_length.sum(1) @ scaled**2 - np.einsum("ij,ij->j", by_length @ scaled, scaled))
+    gradient = np.concatenate(
+        [
+            0.5 * np.bincount(owner, columns, len(kernel.lengths)),
+            [0.5 * by_variance.sum(), -0.5 * math.exp(kernel.decay) * (by_variance * apart).sum()],
+            0.5 * noises * np.bincount(below, np.diag(W), len(noises)),
+        ]
+    )
+    return value, gradient

@@ -1,0 +1,141 @@
+"""One bracket at work (Algorithm 3): what it can start next, given what has finished."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bohb.core.schedule.brackets import Bracket
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Evaluate a new configuration on this rung."""
+
+    rung: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """Evaluate the configuration of a finished trial on the next rung."""
+
+    rung: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can start until a running trial has finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing will ever start again."""
+
+
+Action = Sample | Promote | Wait | Done
+Loss = tuple[float, int]  # a loss, +inf if the trial failed, and the trial's number
+Choose = Callable[[int, float, list[Loss], int], list[int]]  # (rung, its budget, its losses, k) -> who goes on
+
+
+class Halving:
+    """The state of one bracket: a fold over the starts and ends of its trials.
+
+    bracket: its rungs.
+    refill: give the place of a failed configuration in the next rung to a new one, as HpBandSter does.
+    choose: who goes on from a complete rung; its best, unless told otherwise.
+
+    survivors: the numbers of the trials that went on, by rung.
+    """
+
+    def __init__(self, bracket: Bracket, refill: bool = False, choose: Choose | None = None) -> None:
+        self.bracket = bracket
+        self.rung = 0
+        self.survivors: list[list[int]] = []
+        self._refill = refill
+        self._choose = choose
+        self._queue: deque[int | None] = deque([None] * bracket.rungs[0].size)  # None: a new configuration
+        self._running: set[int] = set()
+        self._losses: list[Loss] = []  # of the current rung
+
+    @property
+    def budget(self) -> float:
+        """The budget of the current rung."""
+        return self.bracket.rungs[min(self.rung, len(self.bracket.rungs) - 1)].budget
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing will ever start again."""
+        return self.rung == len(self.bracket.rungs)
+
+    @property
+    def finished(self) -> int:
+        """How many trials of the current rung have ended."""
+        return len(self._losses)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to start."""
+        return bool(self._queue)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing ever started here."""
+        return self.done and not self._losses
+
+    def next_action(self) -> Action:
+        """What to start next: the rung below must be complete before anything is promoted."""
+        if self.done:
+            return Done()
+        if not self._queue:
+            return Wait()
+        number = self._queue[0]
+        return Sample(self.rung) if number is None else Promote(self.rung, number)
+
+    def start(self, number: int) -> None:
+        """The next action was taken: trial `number` runs."""
+        self._queue.popleft()
+        self._running.add(number)
+
+    def finish(self, number: int, loss: float) -> None:
+        """Trial `number` ended; +inf if it failed."""
+        self._running.remove(number)
+        self._losses.append((loss, number))
+        if not self._queue and not self._running:
+            self._advance()
+
+    def cut(self) -> None:
+        """No new configuration can be had for this rung: go on with those it has."""
+        self._queue = deque(number for number in self._queue if number is not None)
+        if not self._queue and not self._running:
+            self._advance()
+
+    def alive(self) -> set[int]:
+        """The numbers of the trials whose configuration runs, waits for its rung or is about to be promoted."""
+        waiting = {number for number in self._queue if number is not None}
+        judged = set() if self.done else {number for _, number in self._losses}
+        return self._running | waiting | judged
+
+    def _advance(self) -> None:
+        """The rung is complete: line up the best for the next one (Alg. 3, lines 4 and 5)."""
+        self.rung += 1
+        if self.done:
+            return
+        below, size = self.bracket.rungs[self.rung - 1].budget, self.bracket.rungs[self.rung].size
+        choose = self._choose
+        chosen = top_k(self._losses, size) if choose is None else choose(self.rung - 1, below, self._losses, size)
+        self.survivors.append(chosen)
+        self._queue.extend(chosen)
+        if self._refill:
+            self._queue.extend([None] * (size - len(self._queue)))
+        if self._queue:
+            self._losses = []
+        else:  # every configuration failed
+            self.rung = len(self.bracket.rungs)
+
+
+def top_k(losses: list[Loss], k: int) -> list[int]:
+    """The numbers of the k lowest losses, best first (Alg. 3, line 4); a failed trial is never among them."""
+    return [number for loss, number in sorted(losses)[:k] if math.isfinite(loss)]

@@ -1,0 +1,97 @@
+"""The table of what will run, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bohb.core.schedule.brackets import Bracket
+from bohb.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """One rung of one bracket."""
+
+    bracket: int
+    rung: int
+    budget: float
+    configurations: int
+    cost: float
+    continued_cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A number of brackets in the order in which they open, with what they cost.
+
+    Costs are in full evaluations, that is, in units of the largest budget. `continued_cost` counts only what a
+    promoted configuration adds to its previous budget.
+    """
+
+    brackets: tuple[Bracket, ...]
+
+    @property
+    def max_budget(self) -> float:
+        """The largest budget."""
+        return max(bracket.rungs[-1].budget for bracket in self.brackets)
+
+    @property
+    def configurations(self) -> int:
+        """How many different configurations are tried."""
+        return sum(bracket.rungs[0].size for bracket in self.brackets)
+
+    @property
+    def trials(self) -> int:
+        """How many evaluations that makes."""
+        return sum(bracket.trials for bracket in self.brackets)
+
+    @property
+    def cost(self) -> float:
+        """What they cost in full evaluations, if each starts afresh."""
+        return sum(bracket.cost for bracket in self.brackets) / self.max_budget
+
+    @property
+    def continued_cost(self) -> float:
+        """What they cost in full evaluations, if training is continued from checkpoints."""
+        return sum(bracket.continued_cost for bracket in self.brackets) / self.max_budget
+
+    def rows(self) -> Iterator[PlanRow]:
+        """The table, one row per rung."""
+        for index, bracket in enumerate(self.brackets):
+            reached = 0.0
+            for rung_index, rung in enumerate(bracket.rungs):
+                yield PlanRow(
+                    bracket=index,
+                    rung=rung_index,
+                    budget=rung.budget,
+                    configurations=rung.size,
+                    cost=rung.size * rung.budget / self.max_budget,
+                    continued_cost=rung.size * (rung.budget - reached) / self.max_budget,
+                )
+                reached = rung.budget
+
+    def __str__(self) -> str:
+        """The brackets as columns and the budgets as rows, the way Hyperband's table is usually printed."""
+        budgets = sorted({rung.budget for bracket in self.brackets for rung in bracket.rungs})
+        sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in self.brackets]
+        head = ["budget", *(f"bracket {i}" for i in range(len(sizes)))]
+        body = [[f"{budget:g}", *(str(column.get(budget, "·")) for column in sizes)] for budget in budgets]
+        cost = ["cost", *(f"{bracket.cost / self.max_budget:.2f}" for bracket in self.brackets)]
+        widths = [max(len(row[i]) for row in [head, *body, cost]) for i in range(len(head))]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *body, cost]
+        ]
+        lines.append(
+            f"{self.configurations} configurations, {self.trials} evaluations, cost of {self.cost:.2f} "
+            f"full evaluations ({self.continued_cost:.2f} when training continues from checkpoints)"
+        )
+        return "\n".join(lines)
+
+
+def plan(round_of_brackets: tuple[Bracket, ...], brackets: int | None = None) -> Plan:
+    """The plan of the first `brackets` brackets; one round of Hyperband unless told otherwise."""
+    n = len(round_of_brackets) if brackets is None else brackets
+    if n < 1:
+        raise InvalidArgument(f"brackets={n!r} must be at least 1")
+    return Plan(tuple(round_of_brackets[i % len(round_of_brackets)] for i in range(n)))

@@ -1,0 +1,269 @@
+"""Space: a search space compiled once, so that configurations become vectors and back in no time.
+
+A vector has one coordinate per hyperparameter that can vary (`scales.py`); NaN marks an inactive one. Constants cost
+no coordinate.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.core.density.kde import Kernels
+from bohb.core.space import conditions
+from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale, bins, index_of
+from bohb.errors import ForbiddenConfiguration, InvalidConfiguration, InvalidSpace
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+Array = NDArray[np.float64]
+_DRAWS = 10_000  # random draws before we say that the forbidden clauses leave nothing
+
+
+class Space:
+    """A search space, compiled.
+
+    names: all hyperparameters, constants included, in the order configurations list them.
+    dimensions: the ones that vary, in the order of the vector's coordinates.
+    choices: per dimension the number of choices, 0 if it is not categorical.
+    finite: whether no dimension is a float, so that configurations can recur.
+    kernels: what the density needs to know of the dimensions.
+    """
+
+    def __init__(self, space: ConfigurationSpace | Mapping[str, Any]) -> None:
+        # ConfigSpace takes longer to import than all the rest; whoever only reads a stored study need not wait for it.
+        from bohb.core.space.configspace import as_configspace, condition_of, declared_values, parents_first, scale_of
+
+        self.configspace = as_configspace(space)
+        self._forbidden = tuple(self.configspace.forbidden_clauses)
+        self._constants: dict[str, Any] = {}
+        scales: list[Scale] = []
+        for name, hyperparameter in self.configspace.items():
+            values = declared_values(hyperparameter)
+            if values is not None and len(values) == 1:
+                self._constants[name] = values[0]
+            else:
+                scales.append(scale_of(hyperparameter, values))
+        self.names: tuple[str, ...] = tuple(self.configspace)
+        self.dimensions: tuple[Scale, ...] = tuple(scales)
+        self._index = {scale.name: j for j, scale in enumerate(scales)}
+        self._conditions = {
+            name: condition_of(self.configspace.parent_conditions_of[name], self._comparable)
+            for name in self.configspace.conditional_hyperparameters
+        }
+        self._order = parents_first(self.names, self._conditions)
+        self._compile_columns()
+        if not self.dimensions:
+            raise InvalidSpace("the space has nothing to choose: every hyperparameter is a constant")
+
+    def _compile_columns(self) -> None:
+        """The numbers that let `snap` and `_columns` work on whole columns."""
+        dims = self.dimensions
+        self.finite = not any(isinstance(s, Numeric) and not s.integer for s in dims)
+        self.choices = np.array([len(s.values) if isinstance(s, Categorical) else 0 for s in dims], dtype=np.int64)
+        self.kernels = Kernels(self.choices, np.array([s.name in self._conditions for s in dims], dtype=bool))
+        grid = [j for j, s in enumerate(dims) if isinstance(s, Ordinal) or (isinstance(s, Numeric) and s.integer)]
+        self._linear_grid = [j for j in grid if not (isinstance(s := dims[j], Numeric) and s.log)]
+        self._bins = np.array([bins(dims[j]) for j in self._linear_grid], dtype=float)
+        self._log_grid = [j for j in grid if j not in self._linear_grid]
+
+    @property
+    def d(self) -> int:
+        """The number of hyperparameters that vary: the paper's d."""
+        return len(self.dimensions)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether some hyperparameters can be inactive."""
+        return bool(self._conditions)
+
+    @property
+    def size(self) -> float:
+        """The number of different configurations if there were no conditions; infinite with a float."""
+        sizes = [float("inf") if isinstance(s, Numeric) and not s.integer else bins(s) for s in self.dimensions]
+        return float(np.prod(sizes))
+
+    def encode(self, config: Mapping[str, Any]) -> Array:
+        """The vector of a configuration. Raises InvalidConfiguration if it is not one of this space."""
+        for name in config:
+            if name not in self._index and name not in self._constants:
+                raise InvalidConfiguration(f"{name!r} is not a hyperparameter of this space; it has {list(self.names)}")
+        missing = float("nan")
+        vector = np.array(
+            [s.encode(config[s.name]) if s.name in config else missing for s in self.dimensions], dtype=float
+        )
+        self._check_activity(config, vector)
+        for name, value in self._constants.items():
+            if name in config:
+                index_of(name, (value,), config[name])
+        self._check_forbidden(config)
+        return vector
+
+    def decode(self, vector: Array | Sequence[float]) -> dict[str, Any]:
+        """The configuration at a vector: inactive hyperparameters left out. Raises ForbiddenConfiguration."""
+        row = np.asarray(vector, dtype=float)
+        if row.shape != (self.d,):
+            raise InvalidConfiguration(f"a vector of shape {row.shape} does not fit a space of {self.d} dimensions")
+        active = self._activity(row[None, :]) if self.conditional else None
+        config: dict[str, Any] = {}
+        for name in self.names:
+            if active is not None and not active[name][0]:
+                continue
+            if name in self._constants:
+                config[name] = self._constants[name]
+                continue
+            j = self._index[name]
+            u = float(row[j])
+            if not 0 <= u <= max(1, self.choices[j] - 1):
+                raise InvalidConfiguration(f"coordinate {j} of {name!r} is {u}, outside its range")
+            config[name] = self.dimensions[j].decode(u)
+        self._check_forbidden(config)
+        return config
+
+    def restore(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration as it was before JSON turned its tuples into lists, in the space's order."""
+        if list(config) == [name for name in self.names if name in config] and not any(
+            type(value) is list for value in config.values()
+        ):
+            return config if isinstance(config, dict) else dict(config)
+        restored: dict[str, Any] = {}
+        for name in self.names:
+            if name in config:
+                value = config[name]
+                if isinstance(value, list):
+                    values = (self._constants[name],) if name in self._constants else self._declared[name]
+                    value = values[index_of(name, values, value)]
+                restored[name] = value
+        return restored
+
+    @property
+    def _declared(self) -> dict[str, tuple[Any, ...]]:
+        return {s.name: s.values for s in self.dimensions if not isinstance(s, Numeric)}
+
+    def snap(self, X: Array) -> Array:
+        """The nearest legal vectors: integers and ordinals move to the centre of their bin, inactive ones to NaN."""
+        snapped = np.array(X, dtype=float)  # (n, d)
+        if self._linear_grid:
+            n_bins = self._bins
+            column = np.floor(snapped[:, self._linear_grid] * n_bins)
+            snapped[:, self._linear_grid] = (np.clip(column, 0, n_bins - 1) + 0.5) / n_bins
+        for j in self._log_grid:
+            log_scale = cast("Numeric", self.dimensions[j])
+            values = np.rint(np.exp(log_scale.start + snapped[:, j] * log_scale.width))
+            values = np.clip(values, log_scale.lower, log_scale.upper)
+            snapped[:, j] = (np.log(values) - log_scale.start) / log_scale.width
+        if self.conditional:
+            active = self._activity(snapped)
+            for j, scale in enumerate(self.dimensions):
+                snapped[~active[scale.name], j] = np.nan
+        return snapped
+
+    def sample(self, rng: np.random.Generator) -> dict[str, Any]:
+        """A random configuration: every hyperparameter from its prior, forbidden ones drawn again."""
+        for _ in range(_DRAWS):
+            vector = np.array([s.draw(u) for s, u in zip(self.dimensions, rng.random(self.d), strict=True)])
+            try:
+                return self.decode(vector)
+            except ForbiddenConfiguration:
+                continue
+        raise InvalidSpace(
+            f"{_DRAWS} random configurations were all forbidden; loosen the forbidden clauses: {list(self._forbidden)}"
+        )
+
+    def draw(self, rng: np.random.Generator, n: int, snapped: bool = True) -> Array:
+        """n vectors from the prior, (n, d), forbidden ones among them.
+
+        snapped: move integers to the centre of their bin, and inactive coordinates to NaN.
+        """
+        U = rng.random((n, self.d))
+        for j, scale in enumerate(self.dimensions):
+            if isinstance(scale, Categorical):
+                U[:, j] = np.minimum(np.searchsorted(scale.cumulative, U[:, j], side="right"), len(scale.values) - 1)
+            elif isinstance(scale, Numeric) and scale.quantile is not None:
+                U[:, j] = [scale.draw(u) for u in U[:, j].tolist()]
+        return self.snap(U) if snapped else U
+
+    def enumerate(self, most: int) -> Iterator[dict[str, Any]]:
+        """All configurations of a finite space, or none if there are more than `most` combinations."""
+        if self.size > most:
+            return
+        seen: set[bytes] = set()
+        for vector in itertools.product(*(scale.grid() for scale in self.dimensions)):
+            try:
+                config = self.decode(vector)
+            except ForbiddenConfiguration:
+                continue
+            key = self.encode(config).tobytes()  # combinations that differ only where they are inactive are one
+            if key not in seen:
+                seen.add(key)
+                yield config
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Space:
+        """The space that `to_json` wrote."""
+        from bohb.core.space.configspace import from_serialised
+
+        return cls(from_serialised(stored))
+
+    def to_json(self) -> dict[str, Any]:
+        """The space as ConfigSpace serialises it."""
+        return self.configspace.to_serialized_dict()
+
+    def forbids(self, config: Mapping[str, Any]) -> bool:
+        """Whether a forbidden clause rules this configuration out."""
+        return bool(self._forbidden) and bool(self._violated(config))
+
+    def _violated(self, config: Mapping[str, Any]) -> list[str]:
+        """The forbidden clauses that a configuration violates."""
+        from bohb.core.space.configspace import violates
+
+        return [str(clause) for clause in self._forbidden if violates(clause, config)]
+
+    def _check_forbidden(self, config: Mapping[str, Any]) -> None:
+        if self.forbids(config):
+            raise ForbiddenConfiguration(f"the configuration {dict(config)!r} is ruled out by {self._violated(config)}")
+
+    def _check_activity(self, config: Mapping[str, Any], vector: Array) -> None:
+        """Every active hyperparameter is given, and no inactive one."""
+        if not self.conditional and sum(map(config.__contains__, self._index)) == self.d:
+            return
+        active = self._activity(vector[None, :])
+        for name in self.names:
+            if active[name][0] and name not in config and name not in self._constants:
+                raise InvalidConfiguration(f"{name!r} is missing from the configuration {dict(config)!r}")
+            if not active[name][0] and name in config:
+                raise InvalidConfiguration(
+                    f"{name}={config[name]!r} is given although its condition does not hold; leave it out"
+                )
+
+    def _activity(self, X: Array) -> dict[str, conditions.Mask]:
+        return conditions.activity(self._order, self._conditions, self._columns(X), len(X))
+
+    def _columns(self, X: Array) -> dict[str, Array]:
+        """What conditions compare: values of numeric, indices of other hyperparameters."""
+        columns: dict[str, Array] = {}
+        for name in set().union(*(conditions.parents(c) for c in self._conditions.values())):
+            if name in self._constants:
+                columns[name] = np.zeros(len(X))
+                continue
+            scale, column = self.dimensions[self._index[name]], X[:, self._index[name]]
+            match scale:
+                case Categorical():
+                    columns[name] = column
+                case Ordinal(values=values):
+                    columns[name] = np.floor(column * len(values))
+                case Numeric():
+                    columns[name] = np.array([scale.decode(u) if u == u else np.nan for u in column.tolist()])
+        return columns
+
+    def _comparable(self, name: str, value: Any) -> float:
+        """A value of a hyperparameter as conditions compare it: a number, or the index of a choice."""
+        if name in self._constants:
+            return 0.0 if value == self._constants[name] else -1.0
+        scale = self.dimensions[self._index[name]]
+        return float(value) if isinstance(scale, Numeric) else float(index_of(name, scale.values, value))

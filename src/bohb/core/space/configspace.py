@@ -1,0 +1,227 @@
+"""Reading a ConfigSpace: its hyperparameters, priors, conditions and forbidden clauses, in our own terms.
+
+This is the only module of the core that knows ConfigSpace.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
+import numpy as np
+from ConfigSpace.conditions import (
+    AndConjunction,
+    EqualsCondition,
+    GreaterThanCondition,
+    InCondition,
+    LessThanCondition,
+    NotEqualsCondition,
+    OrConjunction,
+)
+from ConfigSpace.forbidden import ForbiddenAndConjunction, ForbiddenOrConjunction, ForbiddenRelation
+from ConfigSpace.hyperparameters import (
+    BetaFloatHyperparameter,
+    BetaIntegerHyperparameter,
+    CategoricalHyperparameter,
+    Constant,
+    NormalFloatHyperparameter,
+    NormalIntegerHyperparameter,
+    OrdinalHyperparameter,
+    UniformFloatHyperparameter,
+    UniformIntegerHyperparameter,
+)
+from scipy.special import betaincinv, ndtr, ndtri
+
+from bohb.core.space import conditions
+from bohb.core.space.scales import Categorical, Numeric, Ordinal, Quantile, Scale
+from bohb.errors import InvalidSpace
+
+Comparable = Callable[[str, Any], float]  # a value as conditions compare it: a number, or the index of a choice
+
+
+def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.ConfigurationSpace:
+    """A ConfigSpace, from one or from a plain dict.
+
+    In a dict a tuple is a range (a float if either end is one; a third entry "log" asks for the log scale), a list
+    has the choices of a categorical, anything else is a constant. ConfigSpace's own objects may be mixed in.
+    """
+    if isinstance(space, CS.ConfigurationSpace):
+        parsed = space
+    elif isinstance(space, Mapping):
+        try:
+            parsed = CS.ConfigurationSpace({name: _from_shorthand(name, value) for name, value in space.items()})
+        except (ValueError, TypeError) as error:
+            raise InvalidSpace(f"the space cannot be read: {error}") from error
+    else:
+        raise InvalidSpace(f"the space must be a ConfigSpace.ConfigurationSpace or a dict, not {type(space).__name__}")
+    if len(parsed) == 0:
+        raise InvalidSpace("the space is empty; give at least one hyperparameter")
+    return parsed
+
+
+def from_serialised(stored: Mapping[str, Any]) -> CS.ConfigurationSpace:
+    """The space that ConfigSpace's `to_serialized_dict` described; tuples among the choices became lists there."""
+    return CS.ConfigurationSpace.from_serialized_dict(copy.deepcopy(dict(stored)))  # it empties what it reads
+
+
+def _from_shorthand(name: object, value: Any) -> Any:
+    """One entry of a plain dict as a ConfigSpace hyperparameter."""
+    if not isinstance(name, str):
+        raise InvalidSpace(f"the hyperparameter name {name!r} must be a string")
+    if hasattr(value, "name") and hasattr(value, "default_value"):
+        if value.name != name:
+            raise InvalidSpace(f"the space has {value.name!r} under the key {name!r}; use the same name for both")
+        return value
+    if isinstance(value, range | set | frozenset):
+        raise InvalidSpace(f"{name}={value!r}: use a tuple (lower, upper) for a range or a list for choices")
+    if not isinstance(value, tuple):
+        return value
+    log = len(value) == 3 and value[2] == "log"
+    if len(value) != 2 and not log:
+        raise InvalidSpace(f"{name}={value!r}: a range is (lower, upper) or (lower, upper, 'log'); choices are a list")
+    lower, upper = value[:2]
+    if isinstance(lower, bool) or isinstance(upper, bool):
+        raise InvalidSpace(f"{name}={value!r}: write [False, True] for a choice between two values")
+    if not _is_range(lower, upper):
+        raise InvalidSpace(f"{name}={value!r}: the bounds must be finite numbers, the lower one below the upper one")
+    if log and lower <= 0:
+        raise InvalidSpace(f"{name}={value!r}: on a log scale the lower bound must be positive")
+    if isinstance(lower, float | np.floating) or isinstance(upper, float | np.floating):
+        return CS.Float(name, (float(lower), float(upper)), log=log)
+    return CS.Integer(name, (lower, upper), log=log)
+
+
+def _is_range(lower: Any, upper: Any) -> bool:
+    real = isinstance(lower, numbers.Real) and isinstance(upper, numbers.Real)
+    return real and bool(-math.inf < lower < upper < math.inf)
+
+
+def declared_values(hyperparameter: Any) -> tuple[Any, ...] | None:
+    """The values of a constant, categorical or ordinal, checked to be storable; None for a numeric one."""
+    match hyperparameter:
+        case Constant():
+            values: tuple[Any, ...] = (hyperparameter.value,)
+        case CategoricalHyperparameter():
+            values = tuple(hyperparameter.choices)
+        case OrdinalHyperparameter():
+            values = tuple(hyperparameter.sequence)
+        case _:
+            return None
+    return tuple(_storable(hyperparameter.name, value) for value in values)
+
+
+def _storable(name: str, value: Any) -> Any:
+    """A choice as plain Python; studies are stored as JSON, so it must be text, a number, a bool, None or a tuple."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple | list):
+        return tuple(_storable(name, item) for item in value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise InvalidSpace(
+        f"{name!r} has the choice {value!r} of type {type(value).__name__}, which JSON cannot store; "
+        "use its name and look the object up in the objective"
+    )
+
+
+def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
+    """The scale of one hyperparameter that varies."""
+    name = hyperparameter.name
+    match hyperparameter:
+        case CategoricalHyperparameter():
+            weights = np.asarray(hyperparameter.probabilities, dtype=float)
+            cumulative = np.cumsum(weights / weights.sum())
+            return Categorical(name, values or (), tuple(cumulative.tolist()))
+        case OrdinalHyperparameter():
+            return Ordinal(name, values or ())
+        case UniformFloatHyperparameter() | NormalFloatHyperparameter() | BetaFloatHyperparameter():
+            integer = False
+        case UniformIntegerHyperparameter() | NormalIntegerHyperparameter() | BetaIntegerHyperparameter():
+            integer = True
+        case _:
+            raise InvalidSpace(f"{name!r} is a {type(hyperparameter).__name__}, which bohb does not know")
+    kind: type = int if integer else float
+    lower, upper = kind(hyperparameter.lower), kind(hyperparameter.upper)
+    plain = Numeric(name, lower, upper, hyperparameter.log, integer)
+    return Numeric(name, lower, upper, hyperparameter.log, integer, _quantile(hyperparameter, plain))
+
+
+def _quantile(hyperparameter: Any, scale: Numeric) -> Quantile | None:
+    """The inverse distribution function of a non-uniform prior on the unit scale; None if it is uniform."""
+    match hyperparameter:
+        case BetaFloatHyperparameter() | BetaIntegerHyperparameter():
+            alpha, beta = float(hyperparameter.alpha), float(hyperparameter.beta)
+            return lambda u: float(betaincinv(alpha, beta, u))
+        case NormalFloatHyperparameter() | NormalIntegerHyperparameter():
+            mean, sigma = float(hyperparameter.mu), float(hyperparameter.sigma)
+            if hyperparameter.log:  # ConfigSpace's own reading of sigma on a log scale
+                mean, sigma = math.log(mean), abs(math.log(scale.lower + sigma)) or 1.0
+            mean, sigma = (mean - scale.start) / scale.width, sigma / scale.width
+            below, above = float(ndtr(-mean / sigma)), float(ndtr((1 - mean) / sigma))
+            return lambda u: mean + sigma * float(ndtri(below + u * (above - below)))
+        case _:
+            return None
+
+
+def condition_of(parts: Sequence[Any], comparable: Comparable) -> conditions.Condition:
+    """The conditions of one hyperparameter, all of which must hold."""
+    compiled = tuple(_compile(part, comparable) for part in parts)
+    return compiled[0] if len(compiled) == 1 else conditions.All(compiled)
+
+
+def _compile(condition: Any, comparable: Comparable) -> conditions.Condition:
+    """One ConfigSpace condition, nested ones included."""
+    match condition:
+        case AndConjunction():
+            return conditions.All(tuple(_compile(part, comparable) for part in condition.components))
+        case OrConjunction():
+            return conditions.Any(tuple(_compile(part, comparable) for part in condition.components))
+        case InCondition():
+            values = [comparable(condition.parent.name, value) for value in condition.values]
+            return conditions.Is(condition.parent.name, lambda column: np.isin(column, values))
+    value = comparable(condition.parent.name, condition.value)
+    match condition:
+        case EqualsCondition():
+            return conditions.Is(condition.parent.name, lambda column: column == value)
+        case NotEqualsCondition():
+            return conditions.Is(condition.parent.name, lambda column: column != value)
+        case LessThanCondition():
+            return conditions.Is(condition.parent.name, lambda column: column < value)
+        case GreaterThanCondition():
+            return conditions.Is(condition.parent.name, lambda column: column > value)
+        case _:
+            raise InvalidSpace(f"the condition {condition} is of a kind bohb does not know: {type(condition).__name__}")
+
+
+def parents_first(names: Sequence[str], compiled: Mapping[str, conditions.Condition]) -> tuple[str, ...]:
+    """All names, every parent before its children."""
+    order: list[str] = []
+    waiting = list(names)
+    while waiting:
+        ready = [n for n in waiting if n not in compiled or conditions.parents(compiled[n]) <= set(order)]
+        if not ready:
+            raise InvalidSpace(f"the conditions of {waiting} depend on each other in a circle")
+        order.extend(ready)
+        waiting = [n for n in waiting if n not in ready]
+    return tuple(order)
+
+
+def violates(clause: Any, config: Mapping[str, Any]) -> bool:
+    """Whether a forbidden clause applies; one on an inactive hyperparameter never does."""
+    match clause:
+        case ForbiddenAndConjunction():
+            return all(violates(part, config) for part in clause.components)
+        case ForbiddenOrConjunction():
+            return any(violates(part, config) for part in clause.components)
+        case ForbiddenRelation():
+            return (
+                clause.left.name in config
+                and clause.right.name in config
+                and bool(clause.is_forbidden_value(dict(config)))
+            )
+        case _:
+            return clause.hyperparameter.name in config and bool(clause.is_forbidden_value(dict(config)))

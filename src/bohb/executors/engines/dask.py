@@ -1,0 +1,223 @@
+"""Dask: trials as tasks of a distributed Client."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from bohb.core.trial import Outcome
+from bohb.errors import InvalidArgument, MissingExtra
+from bohb.executors.engines import task
+from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble
+from bohb.executors.engines.order import Order
+from bohb.executors.evaluate import attempt
+from bohb.executors.resources import Resources
+
+try:
+    from distributed import Client, get_worker
+    from distributed import Future as DaskFuture
+    from distributed.client import ClosedClientError
+except ImportError as error:
+    raise MissingExtra(f"executor='dask://…' needs Dask ({error}); pip install 'bohb[dask]'") from error
+
+_SLOTS_SECONDS = 1.0  # how old the known number of workers may be
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """One trial at Dask.
+
+    begun: which execution a worker has told of.
+    """
+
+    key: str
+    answer: Answers = field(default_factory=Future)
+    future: DaskFuture[Answer] | None = None
+    begun: str | None = None
+
+
+class DaskEngine:
+    """Trials as Dask tasks.
+
+    client: stays the user's, unless `owned`.
+    resources: handed to Dask as GPU, CPU and MEMORY, which `dask worker --resources` declares, and others by name.
+    """
+
+    local = False
+    warm = True
+
+    def __init__(self, client: Client, resources: Resources, owned: bool = False) -> None:
+        if client.asynchronous:
+            raise InvalidArgument(f"executor={client!r} must be a Client made without asynchronous=True")
+        self._client, self._owned, self._resources = client, owned, _dask_names(resources)
+        self._known: tuple[float, int] = (-_SLOTS_SECONDS, 0)
+        self._numbers = itertools.count()
+        self._tasks: dict[str, _Task] = {}  # by Dask's key
+        self._finished: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._topic = f"bohb-{uuid.uuid4().hex}"
+        client.subscribe_topic(self._topic, self._hear)
+        self._gatherer = threading.Thread(target=self._gather, name="bohb-dask", daemon=True)
+        self._gatherer.start()
+        try:
+            self._check_declared()
+        except InvalidArgument:
+            self.close("")
+            raise
+
+    @property
+    def slots(self) -> int:
+        """The threads of all workers, or how many trials their declared resources allow."""
+        known, slots = self._known
+        if time.monotonic() - known >= _SLOTS_SECONDS and self._client.status == "running":
+            slots = sum(_room(worker, self._resources) for worker in self._workers())
+            self._known = time.monotonic(), slots
+        return slots
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """The client reconnects by itself for a while, and then closes."""
+        status = self._client.status
+        if status == "running":
+            return None
+        reason = f"the Dask client has lost its scheduler (it is {status}); start a scheduler and workers again"
+        return Trouble(reason, final=status in ("closed", "closing"))
+
+    def submit(self, order: Order, body: dict[str, Any], payload: bytes | None) -> Answers:
+        """Hand a trial to the scheduler, without retries: starting it again is the runner's business."""
+        entry = _Task(f"bohb-{order.session[:8]}-{next(self._numbers)}")
+        self._tasks[entry.key] = entry
+        arguments = (order, body, payload, self._topic, entry.key)
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sending large graph")  # once for each worker that needs it
+                entry.future = self._client.submit(
+                    run, *arguments, key=entry.key, pure=False, retries=0, resources=self._resources or None
+                )
+        except ClosedClientError as error:
+            del self._tasks[entry.key]
+            raise EngineBroken(f"the Dask client is {self._client.status}") from error
+        entry.future.add_done_callback(lambda future: self._finished.put(str(future.key)))
+        return entry.answer
+
+    def cancel(self, futures: Collection[Answers]) -> None:
+        """Let go of these tasks: the scheduler tells their workers, and `run` sees it there."""
+        wanted = set(futures)
+        self._drop([entry for entry in list(self._tasks.values()) if entry.answer in wanted])
+
+    def close(self, session: str) -> None:
+        """End the children on all workers."""
+        self._finished.put(None)
+        self._gatherer.join(_CLOSE_SECONDS)
+        if self._client.status == "running":
+            self._client.unsubscribe_topic(self._topic)
+            self._client.run(task.close, session, on_error="ignore")
+        if self._owned:
+            self._client.close(timeout=_CLOSE_SECONDS)
+
+    def _workers(self) -> Collection[Mapping[str, Any]]:
+        found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return found.values()
+
+    def _check_declared(self) -> None:
+        """A resource that no worker declares would be waited for in silence."""
+        workers = self._workers()
+        for name, amount in self._resources.items():
+            if workers and not any(name in worker["resources"] for worker in workers):
+                raise InvalidArgument(
+                    f"resources ask Dask for {name}={amount:g}, but none of its {len(workers)} workers declares {name};"
+                    f" start them with dask worker --resources '{name}=…'"
+                )
+
+    def _hear(self, event: tuple[float, Mapping[str, str]]) -> None:
+        """A worker has begun a trial. A second beginning means that the first worker died with it.
+
+        Dask would run it again by itself, in a directory that the dead one may have left half written.
+        """
+        message = event[1]
+        entry = self._tasks.get(message["key"])
+        if entry is None:
+            return
+        if entry.begun is None:
+            entry.begun = message["execution"]
+        elif entry.begun != message["execution"]:
+            _settle(entry.answer, {"lost": f"its Dask worker has gone, and {message['worker']} began it anew"})
+            self._drop([entry])
+
+    def _drop(self, entries: list[_Task]) -> None:
+        for entry in entries:
+            self._tasks.pop(entry.key, None)
+            _settle(entry.answer, {"lost": "the task was cancelled"})
+        loop, futures = self._client.loop, [entry.future for entry in entries if entry.future is not None]
+        if self._client.status == "running" and loop is not None:
+            loop.add_callback(self._client.cancel, futures, asynchronous=True, force=True)
+
+    def _gather(self) -> None:
+        """Fetch results, as many at once as have come: a thread of its own, for fetching one takes a round trip."""
+        going = True
+        while going:
+            keys = [self._finished.get()]
+            while not self._finished.empty():
+                keys.append(self._finished.get())
+            going = None not in keys
+            entries = [self._tasks.pop(key) for key in keys if key in self._tasks]
+            for entry, answer in zip(entries, self._answers([entry.future for entry in entries]), strict=True):
+                _settle(entry.answer, answer)
+
+    def _answers(self, futures: list[DaskFuture[Answer] | None]) -> list[Answer]:
+        """The results of these tasks, together if that works; a task that failed spoils that."""
+        together = attempt(partial(self._client.gather, futures))
+        if not isinstance(together, Outcome):
+            return list(together)
+        alone = [attempt(partial(self._client.gather, future)) for future in futures]
+        return [{"lost": answer.error} if isinstance(answer, Outcome) else answer for answer in alone]
+
+
+def run(order: Order, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:
+    """The task: tell that it has begun, and stop when it is cancelled."""
+    worker = get_worker()
+    worker.log_event(topic, {"key": key, "worker": worker.address, "execution": uuid.uuid4().hex})
+
+    def cancelled() -> bool:
+        state = worker.state.tasks.get(key)
+        return state is None or state.state == "cancelled"
+
+    return task.run(order, body, payload, cancelled)
+
+
+def connect(address: str) -> Client:
+    """A client of the scheduler at dask://host:port, or of the one that dask:///path/scheduler.json describes."""
+    rest = address.removeprefix("dask://")
+    try:
+        if rest.startswith("/"):
+            return Client(scheduler_file=rest, set_as_default=False)
+        return Client(f"tcp://{rest}", set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"executor={address!r} cannot be reached: {type(error).__name__}: {error}") from error
+
+
+def _dask_names(resources: Resources) -> dict[str, float]:
+    asked = {"GPU": resources.whole_gpus, "CPU": resources.cpu, "MEMORY": resources.memory, **resources.others}
+    return {name: amount for name, amount in asked.items() if amount}
+
+
+def _room(worker: Mapping[str, Any], resources: Mapping[str, float]) -> int:
+    """How many trials a worker can run at once."""
+    threads = int(worker["nthreads"])
+    return min([threads, *(int(worker["resources"].get(name, 0) // amount) for name, amount in resources.items())])
+
+
+def _settle(future: Answers, answer: Answer) -> None:
+    try:
+        future.set_result(answer)
+    except InvalidStateError:
+        pass  # it was declared lost before

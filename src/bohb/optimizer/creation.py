@@ -1,0 +1,178 @@
+"""How a study begins, and whether one that was stored may go on: the first events, checked."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from bohb.core.custom_sampler import Sampler, sampler_name
+from bohb.core.events import BudgetsRaised, ConfigGiven, Event, ObservationAdded, StudyCreated
+from bohb.core.history import History
+from bohb.core.schedule.brackets import check_budgets, geometric_budgets
+from bohb.core.settings import TPE, Settings
+from bohb.core.space import Space
+from bohb.core.trial import jsonable
+from bohb.errors import InvalidArgument, StudyMismatch
+
+Budgets = Sequence[float] | Literal["adaptive"] | None  # themselves, or between min_budget and max_budget
+
+
+def study_budgets(
+    min_budget: float | None,
+    max_budget: float | None,
+    eta: float,
+    budgets: Budgets,
+    integer: bool,
+) -> tuple[float, ...]:
+    """The budgets of the study, from whichever way they were given."""
+    if isinstance(budgets, str):
+        if budgets != "adaptive":
+            raise InvalidArgument(f"budgets={budgets!r} must be a list of numbers, or 'adaptive'")
+    elif budgets is not None:
+        if min_budget is not None or max_budget is not None:
+            raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
+        checked = check_budgets(budgets)
+        geometric_budgets(1, 1, eta)  # checks eta
+        return checked
+    if min_budget is None or max_budget is None:
+        raise InvalidArgument(
+            f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
+        )
+    return geometric_budgets(min_budget, max_budget, eta, integer)
+
+
+def study_seed(seed: int | None) -> int:
+    """The seed as given, or a random one."""
+    if seed is None:
+        return secrets.randbits(32)
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InvalidArgument(f"seed={seed!r} must be a whole number of at least 0, or None for a random one")
+    return int(seed)
+
+
+def scheduled(changes: Mapping[str, Any], budgets: Budgets) -> dict[str, Any]:
+    """The changed settings, with what budgets="adaptive" means."""
+    if budgets != "adaptive":
+        return dict(changes)
+    if changes.get("schedule", "adaptive") != "adaptive":
+        raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
+    return {**changes, "schedule": "adaptive"}
+
+
+def changed_settings(settings: Settings, changes: Mapping[str, Any], sampler: Sampler | None = None) -> Settings:
+    """The settings with some of them replaced by name, and with the name of the sampler."""
+    if not isinstance(settings, Settings):
+        raise InvalidArgument(f"settings={settings!r} must be a Settings, such as bohb.PAPER")
+    changed = Settings.from_json({**settings.to_json(), **changes})
+    if sampler is None:
+        if changed.sampler != TPE:
+            raise InvalidArgument(f"the settings name the sampler {changed.sampler!r}; give the function, sampler=…")
+        return changed
+    if not callable(sampler):
+        raise InvalidArgument(f"sampler={sampler!r} must be a function of a generator and a Situation")
+    name = sampler_name(sampler)
+    if name == TPE:
+        raise InvalidArgument(f"sampler={sampler!r}: the name {TPE!r} is that of the paper's own; rename the function")
+    return replace(changed, sampler=name)
+
+
+def given_events(space: Space, configs: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """The user's first configurations, checked against the space."""
+    checked: list[Event] = []
+    for index, config in enumerate(configs):
+        space.encode(config)
+        checked.append(ConfigGiven(index, dict(config)))
+    return checked
+
+
+def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
+    """The finished trials of earlier studies, checked against this space."""
+    events: list[Event] = []
+    for history in histories:
+        known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
+        for number, outcome in history.outcomes.items():
+            trial = history.trials[number]
+            if "reuses" not in trial.reason:  # that one is the result of another trial
+                known.append((trial.config, trial.budget, outcome.loss, f"trial {number}"))
+        for config, budget, loss, source in known:
+            space.encode(space.restore(config))
+            events.append(ObservationAdded(len(events), config, budget, loss, source))
+    return events
+
+
+def space_to_fold(stored: Sequence[Event], wanted: StudyCreated, space: Space) -> Space:
+    """The space that stored events belong to: the given one, unless another one is stored.
+
+    A study with another space will be refused, but first its events must be read to list all the differences.
+    """
+    first = stored[0] if stored else None
+    if isinstance(first, StudyCreated) and _space_differences(first.space, wanted.space):
+        return Space.from_json(first.space)
+    return space
+
+
+def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
+    """What has to be stored before a study goes on as `wanted`.
+
+    Nothing, or a larger max_budget. Raises StudyMismatch, with all differences listed, for anything else.
+    """
+    stored = history.created
+    assert stored is not None
+    differences = _space_differences(stored.space, wanted.space)
+    raised = _raised(history.budgets, wanted)
+    if raised is None:
+        differences.append(f"budgets: stored {list(history.budgets)}, given {list(wanted.budgets)}")
+    if float(stored.eta) != float(wanted.eta):
+        differences.append(f"eta: stored {stored.eta}, given {wanted.eta}")
+    if seed_given and stored.seed != wanted.seed:
+        differences.append(f"seed: stored {stored.seed}, given {wanted.seed}")
+    then = Settings.from_json(stored.settings).to_json()
+    differences += [
+        f"{name}: stored {then[name]!r}, given {value!r}"
+        for name, value in wanted.settings.items()
+        if then[name] != value
+    ]
+    if differences:
+        raise StudyMismatch(
+            "the stored study cannot be continued with other arguments:\n  "
+            + "\n  ".join(differences)
+            + "\nuse the stored values, or another study name or journal for a new study "
+            "(warm_start gives it the old one's results)"
+        )
+    # A bracket that is planned already keeps its rungs.
+    first = max([len(history.brackets), *(index + 1 for index in history.planned)])
+    return [BudgetsRaised(wanted.budgets, first)] if raised else []
+
+
+def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:
+    """Whether the budgets go on above the stored ones by whole factors of eta; None if they differ otherwise."""
+    budgets = wanted.budgets
+    if len(budgets) < len(stored) or not np.allclose(budgets[: len(stored)], stored, rtol=1e-9):
+        return None
+    steps = np.divide(budgets[1:], budgets[:-1])[len(stored) - 1 :]
+    return None if not np.allclose(steps, wanted.eta, rtol=1e-6) else len(budgets) > len(stored)
+
+
+def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """The hyperparameters, conditions and forbidden clauses in which two serialised spaces differ."""
+    before = {item["name"]: item for item in _plain(stored["hyperparameters"])}
+    after = {item["name"]: item for item in _plain(given["hyperparameters"])}
+    found = [f"{name!r}: only in the stored space" for name in before if name not in after]
+    found += [f"{name!r}: only in the given space" for name in after if name not in before]
+    for name in before.keys() & after.keys():
+        changed = [key for key in before[name] if before[name].get(key) != after[name].get(key)]
+        found += [f"{name!r}: {key} stored {before[name][key]!r}, given {after[name].get(key)!r}" for key in changed]
+    for part in ("conditions", "forbiddens"):
+        if _plain(stored[part]) != _plain(given[part]):
+            found.append(f"{part}: stored {stored[part]!r}, given {given[part]!r}")
+    return sorted(found)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON gives it back."""
+    return json.loads(json.dumps(jsonable(value)))

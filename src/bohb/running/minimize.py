@@ -1,0 +1,180 @@
+"""minimize: from what the user says to a study, an executor and a session."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from bohb.core.custom_sampler import Sampler
+from bohb.core.history import History
+from bohb.core.settings import PAPER, Settings
+from bohb.core.space import Space
+from bohb.errors import InvalidArgument
+from bohb.executors.base import Objective
+from bohb.executors.choose import choose_executor
+from bohb.executors.engines.executor import TaskOptions
+from bohb.executors.local.executor import START_METHOD
+from bohb.executors.local.setup import StartMethod
+from bohb.executors.resources import Resources
+from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.optimizer.ask_tell import BOHB
+from bohb.running.checkpoints import Checkpoints
+from bohb.running.limits import Limits
+from bohb.running.progress import Progress, wanted
+from bohb.running.runner import LEASE_SECONDS, run
+from bohb.running.study import Study
+from bohb.units import memory
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+log = logging.getLogger("bohb")
+
+
+def minimize(
+    objective: Objective,
+    space: Space | ConfigurationSpace | Mapping[str, Any],
+    *,
+    min_budget: float | None = None,
+    max_budget: float | None = None,
+    eta: float = 3,
+    budgets: Sequence[float] | Literal["adaptive"] | None = None,
+    integer_budgets: bool = False,
+    seed: int | None = None,
+    settings: Settings = PAPER,
+    sampler: Sampler | None = None,
+    workers: int | None = None,
+    executor: Any = None,
+    resources: Mapping[str, Any] | None = None,
+    journal: str | Path | Journal | None = None,
+    study: str = "study",
+    directory: str | Path | None = None,
+    max_brackets: int | None = None,
+    max_trials: int | None = None,
+    max_seconds: float | None = None,
+    max_cost: float | None = None,
+    max_reported_cost: float | None = None,
+    target_loss: float | None = None,
+    patience: float | None = None,
+    max_initial_failures: int | None = 10,
+    trial_seconds: float | None = None,
+    trial_memory: int | None = None,
+    max_attempts: int = 3,
+    lease_seconds: float = LEASE_SECONDS,
+    checkpoints: bool = True,
+    checkpoint_quota: int | None = None,
+    start_method: StartMethod = START_METHOD,
+    recycle_after: int | None = None,
+    initial_configs: Iterable[Mapping[str, Any]] = (),
+    warm_start: Iterable[History | BOHB] | History | BOHB = (),
+    progress: bool | None = None,
+    **changes: Any,
+) -> Study:
+    """Find the configuration with the lowest loss.
+
+    objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
+    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, initial_configs,
+        warm_start, and further settings by name: as for `BOHB`.
+    workers: how many trials run at once, each in a process of its own that may crash, hang or be killed without harm to
+        the others. None runs them one after the other in this process, without that protection; with `executor`, None
+        follows what the engine reports.
+    executor: where trials run instead: any pool of concurrent.futures, a Dask Client, a submitit executor, an address
+        such as "dask://host:8786" or "ray://auto", or an executor of ours (docs/cluster.md).
+    resources: what each trial needs, such as {"gpu": 1, "cpu": 2, "memory": "8GB"}.
+    journal: a file such as "study.db" (or a database URL) that makes the study durable; the same call with the same
+        journal continues it, and on PostgreSQL joins it, from as many processes and machines as there are.
+    study: the name of the study in the journal.
+    directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
+        journal is not a file.
+    max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
+    trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers or executor.
+    max_attempts: how often a trial is started whose worker disappears.
+    lease_seconds: where several runners share a study on a server, how long they wait before they take over the trials
+        of one that has not been heard of.
+    checkpoints: False for objectives that keep no state, on machines that share no file system.
+    checkpoint_quota: bytes that checkpoints may take together.
+    start_method, recycle_after: see `LocalExecutor`.
+    progress: show what happens; None does so in a terminal.
+
+    Ctrl-C once finishes the running trials and returns; twice stops at once, and nothing that finished is lost.
+    """
+    if isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or max_attempts < 1:
+        raise InvalidArgument(f"max_attempts={max_attempts!r} must be a whole number of at least 1")
+    limits = Limits(
+        max_brackets, max_trials, max_seconds, max_cost, max_reported_cost, target_loss, patience, max_initial_failures
+    )
+    with ExitStack() as stack:
+        opened = open_journal(journal, study)
+        if isinstance(opened, SqlJournal) and opened is not journal:
+            stack.enter_context(opened)
+        optimizer = BOHB(
+            space,
+            min_budget=min_budget,
+            max_budget=max_budget,
+            eta=eta,
+            budgets=budgets,
+            integer_budgets=integer_budgets,
+            seed=seed,
+            settings=settings,
+            sampler=sampler,
+            max_brackets=max_brackets,
+            initial_configs=initial_configs,
+            warm_start=warm_start,
+            journal=opened,
+            **changes,
+        )
+        if not limits.bounded:
+            optimizer.max_brackets = len(optimizer.history.round)
+        files = stack.enter_context(_files(directory, opened, study))
+        kept = Checkpoints(files / "checkpoints", checkpoint_quota) if checkpoints else None
+        if kept is not None:
+            stack.callback(kept.close)
+        wanted_resources = Resources.of(_in_bytes(resources))
+        options = TaskOptions(
+            trial_seconds, trial_memory, recycle_after, start_method, files / "logs", wanted_resources
+        )
+        chosen = choose_executor(objective, executor, workers, options)
+        shown = stack.enter_context(Progress(limits)) if wanted(progress) else None
+        return run(
+            optimizer,
+            chosen,
+            limits,
+            kept,
+            max_attempts=max_attempts,
+            lease_seconds=lease_seconds,
+            progress=shown,
+        )
+
+
+def _in_bytes(resources: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Resources with their memory as a number."""
+    found = dict(resources or {})
+    if "memory" in found:
+        try:
+            found["memory"] = memory(found["memory"])
+        except ValueError as error:
+            raise InvalidArgument(f"resources['memory']={found['memory']!r} {error}") from error
+    return found
+
+
+@contextmanager
+def _files(directory: str | Path | None, journal: Journal, study: str) -> Iterator[Path]:
+    """The directory of a study's checkpoints and logs; a temporary one if nothing else is kept either."""
+    if directory is None and isinstance(journal, SqlJournal) and journal.path is not None:
+        directory = f"{journal.path}.files"
+    if directory is not None:
+        # A study may be called anything; as a path it is one plain component.
+        name = quote(study, safe="").replace(".", "%2E")
+        yield Path(directory).absolute() / name
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="bohb-"))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

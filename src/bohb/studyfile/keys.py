@@ -1,0 +1,125 @@
+"""The keys of a study file: which there are, and what each may hold."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bohb.errors import InvalidArgument
+from bohb.units import memory, seconds
+
+Check = Callable[[Any], Any]
+
+
+class StudyFileError(InvalidArgument):
+    """A study file breaks a rule; the message names file, key, value and rule."""
+
+
+def _kind(kind: Any, rule: str) -> Check:
+    """A check for one type; true and false are no numbers."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ValueError(rule)
+        return value
+
+    return check
+
+
+_text = _kind(str, "must be a text")
+_number = _kind(int | float, "must be a number")
+_whole = _kind(int, "must be a whole number")
+_flag = _kind(bool, "must be true or false")
+_list = _kind(list, "must be a list")
+_table = _kind(dict, "must be a table")
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("must be a list of texts")
+    return value
+
+
+def _any_of(rule: str, *checks: Check) -> Check:
+    def check(value: Any) -> Any:
+        for one in checks:
+            try:
+                return one(value)
+            except ValueError:
+                continue
+        raise ValueError(rule)
+
+    return check
+
+
+LIMITS: dict[str, Check] = {
+    "max_brackets": _whole,
+    "max_trials": _whole,
+    "max_seconds": seconds,
+    "max_cost": _number,
+    "max_reported_cost": _number,
+    "target_loss": _number,
+    "patience": _number,
+    "max_initial_failures": _whole,
+}
+TRIAL: dict[str, Check] = {"seconds": seconds, "memory": memory, "attempts": _whole, "recycle_after": _whole}
+BUDGET: dict[str, Check] = {
+    "min": _number,
+    "max": _number,
+    "eta": _number,
+    "integer": _flag,
+    "adaptive": _flag,
+    "values": _list,
+    "unit": _text,
+}
+TOP: dict[str, Check] = {
+    "study": _text,
+    "journal": _text,
+    "directory": _text,
+    "objective": _text,
+    "command": _any_of("must be a text or a list of texts", _text, _texts),
+    "shell": _flag,
+    "space": _any_of("must be a table, 'module:object' or a JSON file", _text, _table),
+    "forbidden": _texts,
+    "budget": _table,
+    "limits": _table,
+    "trial": _table,
+    "settings": _table,
+    "seed": _whole,
+    "workers": _whole,
+    "executor": _text,
+    "resources": _table,
+    "start_method": _text,
+    "checkpoint_quota": memory,
+    "initial_configs": _list,
+    "warm_start": _texts,
+}
+
+
+def check_keys(path: Path, prefix: str, table: Mapping[str, Any], known: Mapping[str, Check]) -> dict[str, Any]:
+    """The table with every value checked. Refuses unknown keys, with a guess at what was meant."""
+    checked = {}
+    for key, value in table.items():
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            raise StudyFileError(f"{path}: unknown key '{prefix}{key}' = {shown(value)}; {hint}")
+        try:
+            checked[key] = known[key](value)
+        except ValueError as error:
+            raise wrong(path, f"{prefix}{key}", value, str(error)) from error
+    return checked
+
+
+def wrong(path: Path, key: str, value: object, rule: str) -> StudyFileError:
+    """The error for a value that breaks a rule."""
+    return StudyFileError(f"{path}: {key} = {shown(value)} {rule}")
+
+
+def shown(value: object) -> str:
+    """A value much as the file has it, cut to size."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,203 @@
+"""The study file: a whole study as TOML, checked key by key before anything is loaded or run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bohb.errors import InvalidArgument, MissingExtra
+from bohb.studyfile.keys import BUDGET, LIMITS, TOP, TRIAL, StudyFileError, check_keys, wrong
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from bohb.core.space import Space
+    from bohb.executors.base import Objective
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFile:
+    """A study file whose keys are known and whose values have the right types; the rest is checked where it is used.
+
+    path: the file itself; what it names relatively is relative to its directory.
+    values: its contents.
+    """
+
+    path: Path
+    values: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def directory(self) -> Path:
+        """Where the file lies."""
+        return self.path.parent
+
+    @property
+    def study(self) -> str:
+        """The name of the study in its journal."""
+        return str(self.values.get("study", "study"))
+
+    @property
+    def journal(self) -> str:
+        """The journal as a path or URL; beside the study file unless it says otherwise."""
+        return self.placed(self.values.get("journal", f"{self.path.stem}.db"))
+
+    @property
+    def unit(self) -> str:
+        """The unit of the budgets, for people."""
+        return str(self._part("budget").get("unit", ""))
+
+    @property
+    def budget_arguments(self) -> dict[str, Any]:
+        """The budgets, as `BOHB` takes them."""
+        names = {"min": "min_budget", "max": "max_budget", "eta": "eta", "values": "budgets"}
+        names["integer"] = "integer_budgets"
+        return {names[key]: value for key, value in self._part("budget").items() if key in names}
+
+    @property
+    def setting_arguments(self) -> dict[str, Any]:
+        """The preset and the single settings, as `BOHB` takes them."""
+        from bohb.core.settings import BEST, HPBANDSTER, PAPER
+
+        changes = dict(self._part("settings"))
+        preset = changes.pop("preset", "paper")
+        presets = {"paper": PAPER, "hpbandster": HPBANDSTER, "best": BEST}
+        if preset not in presets:
+            raise self.wrong("settings.preset", preset, f"must be one of {', '.join(presets)}")
+        if self._part("budget").get("adaptive", False):
+            changes["schedule"] = "adaptive"
+        return {"settings": presets[preset], **changes}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Everything else that `minimize` takes, but for the objective and the space."""
+        trial, workers = self._part("trial"), self.values.get("workers", None if "executor" in self.values else 1)
+        found: dict[str, Any] = {"study": self.study, "journal": self.journal, "workers": workers or None}
+        if "directory" in self.values:
+            found["directory"] = self.placed(self.values["directory"])
+        for key in ("seed", "start_method", "checkpoint_quota", "initial_configs", "executor", "resources"):
+            if key in self.values:
+                found[key] = self.values[key]
+        names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
+        found |= {names.get(key, key): value for key, value in trial.items()}
+        return {**found, **self.budget_arguments, **self.setting_arguments, **self._part("limits")}
+
+    def space(self) -> Space:
+        """The search space, built or loaded, and compiled."""
+        from bohb.core.space import Space
+
+        given = self._given_space()
+        compiled: Space = given if isinstance(given, Space) else self.naming(lambda: Space(given))
+        return compiled
+
+    def _given_space(self) -> Any:
+        value = self.values["space"]
+        if isinstance(value, dict):
+            from bohb.studyfile.space import build_space
+
+            return self.naming(lambda: build_space(value, self.values.get("forbidden", ())))
+        if "forbidden" in self.values:
+            raise self.wrong("forbidden", self.values["forbidden"], "belongs to a space that is written in this file")
+        if value.endswith(".json"):
+            return self._space_of(Path(self.placed(value)))
+        found = self._loaded("space", value)
+        return found() if callable(found) else found
+
+    def objective(self, names: tuple[str, ...]) -> Objective:
+        """The objective: a function of the user's, or one that runs the command.
+
+        names: the hyperparameters that the command may use.
+        """
+        if "objective" in self.values:
+            found: Objective = self._loaded("objective", self.values["objective"])
+            if not callable(found):
+                raise self.wrong("objective", self.values["objective"], f"must be callable, but it is {found!r:.80}")
+            return found
+        from bohb.studyfile.command import ShellObjective
+
+        command, shell = self.values["command"], self.values.get("shell", False)
+        runs: Objective = self.naming(lambda: ShellObjective(command, names, str(self.directory), shell))
+        return runs
+
+    def executor(self, value: str) -> Any:
+        """Where trials run: an address as it is, or what "module:name" makes."""
+        if "://" in value:
+            return value
+        found = self._loaded("executor", value)
+        return found() if callable(found) else found
+
+    def wrong(self, key: str, value: object, rule: str) -> StudyFileError:
+        """The error for a value that breaks a rule."""
+        return wrong(self.path, key, value, rule)
+
+    def _part(self, name: str) -> dict[str, Any]:
+        part: dict[str, Any] = self.values.get(name, {})
+        return part
+
+    def placed(self, value: str) -> str:
+        """A journal or file that this file names."""
+        return value if "://" in value or value == ":memory:" else str(self.directory / value)
+
+    def naming(self, action: Callable[[], Any]) -> Any:
+        """The result of an action; its errors name this file."""
+        try:
+            return action()
+        except InvalidArgument as error:
+            raise StudyFileError(f"{self.path}: {error}") from error
+
+    def _space_of(self, path: Path) -> ConfigurationSpace:
+        from bohb.core.space.configspace import from_serialised
+
+        try:
+            return from_serialised(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            rule = f"must be a JSON file as ConfigSpace writes it: {type(error).__name__}: {error}"
+            raise self.wrong("space", self.values["space"], rule) from error
+
+    def _loaded(self, key: str, value: str) -> Any:
+        """An object named as "module:name", whose module may lie beside the study file."""
+        from bohb.core.trial import Outcome
+        from bohb.executors.evaluate import attempt
+
+        module, colon, name = value.partition(":")
+        if not (colon and module and name):
+            raise self.wrong(key, value, "must be of the form 'module:name'")
+        if str(self.directory) not in sys.path:
+            sys.path.insert(0, str(self.directory))
+        found: Any = attempt(lambda: importlib.import_module(module), propagate=(KeyboardInterrupt, MissingExtra))
+        if isinstance(found, Outcome):
+            error = self.wrong(key, value, f"cannot be imported: {found.error}")
+            error.add_note(found.traceback or "")
+            raise error
+        for part in name.split("."):
+            if not hasattr(found, part):
+                raise self.wrong(key, value, f"cannot be found: {module!r} has no {part!r}")
+            found = getattr(found, part)
+        return found
+
+
+def load(path: str | Path) -> StudyFile:
+    """Read and check a study file."""
+    place = Path(path).absolute()
+    try:
+        values = tomllib.loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StudyFileError(
+            f"{path}: {(error.strerror or str(error)).lower()}; 'bohb init' writes a study file"
+        ) from error
+    except ValueError as error:  # not TOML, or not even UTF-8
+        raise StudyFileError(f"{path}: not a TOML file: {error}") from error
+    checked = check_keys(place, "", values, TOP)
+    for name, known in (("budget", BUDGET), ("limits", LIMITS), ("trial", TRIAL)):
+        checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)
+    for name in ("space", "budget"):
+        if not checked.get(name):
+            raise StudyFileError(f"{path}: the key '{name}' is missing")
+    if ("objective" in checked) == ("command" in checked):
+        raise StudyFileError(f"{path}: exactly one of the keys 'objective' and 'command' must be given")
+    return StudyFile(place, checked)

@@ -1,0 +1,181 @@
+"""The search space of a study file: a short table for a hyperparameter, a line for a condition or forbidden clause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
+import numpy as np
+from ConfigSpace import conditions, forbidden
+from ConfigSpace.exceptions import ForbiddenValueError
+
+from bohb.core.space import Space
+from bohb.core.space.configspace import violates
+from bohb.errors import InvalidSpace
+from bohb.studyfile.clauses import Both, Clause, Comparison, Either, parse
+
+_DRAWS = 10_000
+_KINDS = ("float", "int", "choice", "ordinal", "constant")
+_CONDITIONS: dict[str, Any] = {
+    "==": conditions.EqualsCondition,
+    "!=": conditions.NotEqualsCondition,
+    "<": conditions.LessThanCondition,
+    ">": conditions.GreaterThanCondition,
+    "in": conditions.InCondition,
+}
+_FORBIDDEN: dict[str, Any] = {
+    "==": forbidden.ForbiddenEqualsClause,
+    "<": forbidden.ForbiddenLessThanClause,
+    "<=": forbidden.ForbiddenLessThanEqualsClause,
+    ">": forbidden.ForbiddenGreaterThanClause,
+    "in": forbidden.ForbiddenInClause,
+}
+_RELATIONS: dict[str, Any] = {
+    "==": forbidden.ForbiddenEqualsRelation,
+    "<": forbidden.ForbiddenLessThanRelation,
+    "<=": forbidden.ForbiddenLessThanEqualsRelation,
+    ">": forbidden.ForbiddenGreaterThanRelation,
+    ">=": forbidden.ForbiddenGreaterThanEqualsRelation,
+}
+
+
+def build_space(table: Mapping[str, Any], forbidden_clauses: Sequence[str] = ()) -> CS.ConfigurationSpace:
+    """The space that the table `space` and the list `forbidden` of a study file describe."""
+    entries = {
+        name: entry if isinstance(entry, Mapping) else {"choice" if isinstance(entry, list) else "constant": entry}
+        for name, entry in table.items()
+    }
+    clauses = {text: _checked(f'forbidden "{text}"', lambda t=text: parse(t)) for text in forbidden_clauses}
+    space = _allowed(entries, {})
+    try:
+        return _with_forbidden(space, clauses)
+    except InvalidSpace as error:
+        if not isinstance(error.__cause__, ForbiddenValueError):
+            raise
+    # ConfigSpace wants its default configuration to be allowed; nothing else depends on it, so we look for one that is.
+    return _with_forbidden(_allowed(entries, _defaults(space, clauses)), clauses)
+
+
+def _allowed(entries: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> CS.ConfigurationSpace:
+    """The hyperparameters and their conditions."""
+    space = CS.ConfigurationSpace()
+    for name, entry in entries.items():
+        given = {"default": defaults[name]} if name in defaults else {}
+        where = f"space.{name} = {_shown(entry)}"
+        _checked(where, lambda n=name, e=entry, g=given: space.add(_hyperparameter(n, e, g)))
+    for name, entry in entries.items():
+        if "if" in entry:
+            where = f'space.{name}.if = "{entry["if"]}"'
+            _checked(where, lambda n=name, e=entry: space.add(_condition(space, space[n], parse(e["if"]))))
+    return space
+
+
+def _with_forbidden(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> CS.ConfigurationSpace:
+    for text, clause in clauses.items():
+        _checked(f'forbidden "{text}"', lambda c=clause: space.add(_forbid(space, c)))
+    return space
+
+
+def _defaults(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> dict[str, Any]:
+    """A configuration that no clause rules out; the same one each time."""
+    free = Space(CS.ConfigurationSpace.from_serialized_dict({**space.to_serialized_dict(), "forbiddens": []}))
+    ruled_out = [_forbid(space, clause) for clause in clauses.values()]
+    for seed in range(_DRAWS):
+        config = free.sample(np.random.default_rng(seed))
+        if not any(violates(clause, config) for clause in ruled_out):
+            return config
+    raise InvalidSpace(f"forbidden: {_DRAWS} random configurations were all ruled out; loosen the clauses")
+
+
+def _checked(where: str, action: Any) -> Any:
+    """The result of an action; whatever our rules or ConfigSpace's refuse is said with its place."""
+    try:
+        return action()
+    except (ValueError, TypeError, KeyError) as error:
+        raise InvalidSpace(f"{where}: {' '.join(str(error).split())}") from error
+
+
+def _shown(entry: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{key} = {value!r}" for key, value in entry.items()) + "}"
+
+
+def _hyperparameter(name: str, entry: Mapping[str, Any], default: Mapping[str, Any]) -> Any:
+    """One hyperparameter from its table."""
+    kinds = [kind for kind in _KINDS if kind in entry]
+    if len(kinds) != 1:
+        raise InvalidSpace(f"it must have exactly one of {', '.join(_KINDS)}")
+    kind, value = kinds[0], entry[kinds[0]]
+    allowed = {kind, "if", *({"log"} if kind in ("float", "int") else {"weights"} if kind == "choice" else ())}
+    unknown = [key for key in entry if key not in allowed]
+    if unknown:
+        raise InvalidSpace(f"unknown key {unknown[0]!r}; a {kind} knows {', '.join(sorted(allowed))}")
+    if kind == "constant":
+        return CS.Constant(name, _plain(value))
+    if kind in ("choice", "ordinal"):
+        if not isinstance(value, list) or not value:
+            raise InvalidSpace(f"{kind} must be a list with at least one value")
+        values = [_plain(item) for item in value]
+        return CS.Categorical(name, values, weights=entry.get("weights"), ordered=kind == "ordinal", **default)
+    return _numeric(name, kind, value, entry.get("log", False), default)
+
+
+def _numeric(name: str, kind: str, value: Any, log: object, default: Mapping[str, Any]) -> Any:
+    if not isinstance(log, bool):
+        raise InvalidSpace(f"log = {log!r} must be true or false")
+    wanted = int if kind == "int" else int | float
+    numbers = isinstance(value, list) and all(isinstance(v, wanted) and not isinstance(v, bool) for v in value)
+    if not numbers or len(value) != 2:
+        what = "whole numbers" if kind == "int" else "numbers"
+        raise InvalidSpace(f"{kind} must be a list of two {what}, [lower, upper]")
+    lower, upper = value
+    if not lower < upper:
+        raise InvalidSpace(f"lower = {lower!r} must be less than upper = {upper!r}")
+    if log and lower <= 0:
+        raise InvalidSpace(f"lower = {lower!r} must be positive on the log scale")
+    make = CS.Integer if kind == "int" else CS.Float
+    return make(name, (lower, upper), log=log, **default)
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can store; lists become tuples, which ConfigSpace can hash."""
+    if isinstance(value, list):
+        return tuple(_plain(item) for item in value)
+    if not isinstance(value, str | bool | int | float):
+        raise InvalidSpace(f"{value!r} is of type {type(value).__name__}; use text, numbers, true, false or lists")
+    return value
+
+
+def _condition(space: CS.ConfigurationSpace, child: Any, clause: Clause) -> Any:
+    match clause:
+        case Both(parts):
+            return conditions.AndConjunction(*(_condition(space, child, part) for part in parts))
+        case Either(parts):
+            return conditions.OrConjunction(*(_condition(space, child, part) for part in parts))
+        case Comparison(name, ("<=" | ">=") as operator, value):  # ConfigSpace has only the strict ones
+            equal, strict = Comparison(name, "==", value), Comparison(name, operator[0], value)
+            return _condition(space, child, Either((equal, strict)))
+        case Comparison(name, operator, value):
+            return _CONDITIONS[operator](child, _known(space, name), value)
+
+
+def _forbid(space: CS.ConfigurationSpace, clause: Clause) -> Any:
+    match clause:
+        case Both(parts):
+            return forbidden.ForbiddenAndConjunction(*(_forbid(space, part) for part in parts))
+        case Either(parts):
+            return forbidden.ForbiddenOrConjunction(*(_forbid(space, part) for part in parts))
+        case Comparison(name, "!=", _):
+            raise InvalidSpace(f"'!=' cannot be forbidden; list the other values: {name} in [...]")
+        case Comparison(name, operator, str(value)) if value in space and operator in _RELATIONS:
+            return _RELATIONS[operator](_known(space, name), space[value])
+        case Comparison(name, ">=", value):  # ConfigSpace 1.2's own clause for it prints to stdout whenever it is asked
+            return _forbid(space, Either((Comparison(name, "==", value), Comparison(name, ">", value))))
+        case Comparison(name, operator, value):
+            return _FORBIDDEN[operator](_known(space, name), value)
+
+
+def _known(space: CS.ConfigurationSpace, name: str) -> Any:
+    if name not in space:
+        raise InvalidSpace(f"{name!r} is not a hyperparameter of this space; it has {', '.join(space)}")
+    return space[name]

@@ -1,0 +1,277 @@
+"""`bohb status`, `best`, `why` and `trials`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bohb
+from bohb import BOHB, History, Origin, Outcome, Settings, Status, Trial
+from bohb.cli.glance import ORIGINS, RUNNING, STATUSES, WAITING, Glance
+from bohb.cli.target import Target, _quick, glance
+from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialStarted, to_json
+from bohb.core.schedule.brackets import hyperband
+from bohb.core.schedule.halving import Halving
+from bohb.errors import MissingExtra
+from bohb.journal import SqlJournal
+from tests.cli.running import CONTROL, answer, call, complaint, process, written
+
+
+def seen(events: list[Event]) -> Glance:
+    return Glance((event.kind, json.loads(json.dumps(to_json(event)))) for event in events)
+
+
+def busy_study() -> list[Event]:
+    """Everything that can happen: failures, lost workers, reuse, cuts, raised budgets, earlier observations."""
+    space: dict[str, Any] = {"a": (1, 25)}
+    old = bohb.minimize(lambda t: float(t.config["a"]), space, budgets=[1], max_trials=3, seed=0, progress=False)
+    study = BOHB(space, min_budget=1, max_budget=9, seed=1, warm_start=old.history, initial_configs=[{"a": 3}])
+    for number in range(200):
+        study.begin_session(f"host:{number}") if number % 30 == 0 else None
+        try:
+            trial = study.ask()
+        except (bohb.errors.NoTrialReady, bohb.errors.StudyDone):
+            break
+        if number % 11 == 5:
+            study.lose(trial, "gone")
+        elif number % 13 == 3:
+            study.tell(trial, ValueError("no"))
+        else:
+            study.tell(trial, {"loss": trial.config["a"], "cost": 2.0})
+    study.ask_many(3)
+    return list(study.events)
+
+
+def agree(told: History, quick: Glance) -> None:
+    assert len(quick.rows) == len(told.trials)
+    for row in quick.rows:
+        trial, outcome = told.trials[row.number], told.outcomes.get(row.number)
+        assert (row.budget, row.bracket, row.rung, row.origin) == (
+            trial.budget,
+            trial.bracket,
+            trial.rung,
+            trial.origin,
+        )
+        assert (row.config, row.attempt, row.previous_budget) == (trial.config, trial.attempt, trial.previous_budget)
+        if outcome is not None:
+            assert (row.status, row.loss, row.cost, row.error) == (
+                outcome.status,
+                outcome.loss,
+                outcome.cost,
+                outcome.error,
+            )
+        else:
+            assert row.status == (WAITING if row.number in told.lost else RUNNING)
+    assert [row.number for row in quick.incumbents] == [best.trial.number for best in told.trajectory]
+    assert {b: row.number for b, row in quick.best.items()} == {b: r.trial.number for b, r in told.best.items()}
+    assert (quick.n_failed, quick.n_finished) == (told.n_failed, len(told.outcomes))
+    assert (quick.budgets, quick.budget_spent, quick.seconds) == (told.budgets, told.budget_spent, told.seconds)
+    assert quick.cost_reported == told.cost_reported
+    assert [(h.rung, h.finished, h.done) for h in quick.brackets] == [
+        (h.rung, h.finished, h.done) for h in told.brackets
+    ]
+
+
+def test_a_quick_look_sees_what_the_history_sees() -> None:
+    events = busy_study()
+    for stop in range(1, len(events) + 1, 17):
+        agree(History().extend(events[:stop]), seen(events[:stop]))
+    kinds = {event.kind for event in events}
+    assert {"lost", "observed", "given", "session"} <= kinds
+    assert any("reuses" in e.trial.reason for e in events if isinstance(e, TrialStarted))
+
+
+def test_a_quick_look_sees_raised_budgets_and_refilled_rungs(tmp_path: Path) -> None:
+    for settings in (bohb.PAPER, bohb.HPBANDSTER):
+        path = tmp_path / f"{settings.bracket_sizes}.db"
+        for highest, brackets in ((9, 2), (27, 4)):
+            study = bohb.minimize(
+                lambda t: t.config["x"] if t.config["x"] < 0.7 else float("nan"),
+                {"x": (0.0, 1.0)},
+                min_budget=1,
+                max_budget=highest,
+                seed=2,
+                settings=settings,
+                journal=path,
+                max_brackets=brackets,
+                progress=False,
+            )
+        agree(study.history, glance(Target(str(path), "study")))
+
+
+def test_the_names_of_statuses_and_origins_are_those_of_the_core() -> None:
+    assert [*STATUSES] == [*(status.value for status in Status), RUNNING, WAITING]
+    assert [*ORIGINS] == [origin.value for origin in Origin]
+
+
+def test_status_says_how_far_a_study_is(finished: Path) -> None:
+    data = answer("status", finished)
+    failed = data["trials"].pop("failed")
+    assert failed > 2
+    assert data["trials"] == {"started": 40, "finished": 40, "running": 0, "waiting": 0, "late": 0}
+    assert data["study"] == "bowl"
+    assert data["runner"] is None
+    assert data["incumbent"]["budget"] == 9
+    assert data["finished_brackets"] + len(data["open_brackets"]) > 3
+    text = call("status", finished).stdout
+    assert f"40 finished ({failed} failed), 0 running" in text
+    assert "best" in text
+
+
+def test_status_names_the_runner_while_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with SqlJournal(path) as journal:
+        study = BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, journal=journal)
+        study.ask_many(2)
+        data = answer("status", path)
+        assert f"process {os.getpid()} on " in data["runner"]
+        assert data["trials"]["running"] == 2
+    assert answer("status", path)["runner"] is None
+    assert "nothing has succeeded yet" in call("status", path).stdout
+
+
+def test_best_is_a_configuration_in_the_form_that_is_asked_for(finished: Path) -> None:
+    data = answer("best", finished)
+    config = data["config"]
+    assert json.loads(call("best", finished, "--format", "json").stdout) == config
+    assert call("best", finished, "--format", "args").stdout.split()[:2] == ["--act", str(config["act"])]
+    assert f"x = {json.dumps(config['x'])}" in call("best", finished, "--format", "toml").stdout
+    assert f"loss {data['loss']:.6g} on budget 9" in call("best", finished).stdout
+    assert answer("best", finished, "--budget", "1")["budget"] == 1
+    assert "no successful trial on budget 5 (it has 1, 3, 9)" in complaint("best", finished, "--budget", "5")
+
+
+def test_why_explains_a_trial(finished: Path) -> None:
+    assert "at random" in call("why", "0", finished).stdout
+    assert answer("why", "0", finished)["number"] == 0
+    assert "there is no trial 999" in complaint("why", "999", finished)
+
+
+def test_trials_are_filtered_sorted_and_limited(finished: Path) -> None:
+    everything = answer("trials", finished)
+    assert [row["number"] for row in everything] == list(range(40))
+    failed = answer("trials", finished, "--status", "crashed", "--status", "timeout")
+    assert {row["status"] for row in failed} == {"crashed"}
+    assert len(failed) > 2
+    some = answer("trials", finished, "--budget", "3", "--origin", "promoted", "--sort", "-loss", "--limit", "3")
+    assert len(some) == 3
+    assert [row["loss"] for row in some] == sorted((row["loss"] for row in some), reverse=True)
+    by_x = [row["config"]["x"] for row in answer("trials", finished, "--sort", "x")]
+    assert by_x == sorted(by_x)
+    losses = [row["loss"] for row in answer("trials", finished, "--sort", "loss")]
+    assert losses[-len(failed) - 1] is not None
+    assert losses[-len(failed) :] == [None] * len(failed)
+    assert "there is no column 'y'" in complaint("trials", finished, "--sort", "y")
+
+
+def test_a_table_of_csv_is_harmless_to_spreadsheets(finished: Path, tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(call("trials", finished, "--format", "csv").stdout)))
+    assert len(rows) == 40
+    assert {row["config.act"] for row in rows} == {"'=relu", "tanh"}
+    assert float(rows[0]["config.x"]) == answer("trials", finished)[0]["config"]["x"]
+    told = call("trials", finished, "--format", "csv", "--out", tmp_path / "a.csv")
+    assert told.stdout == ""
+    assert "40 trials written" in told.stderr
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 41
+
+
+def test_parquet_says_what_it_needs(finished: Path, tmp_path: Path) -> None:
+    assert "needs --out" in complaint("trials", finished, "--format", "parquet")
+    try:
+        import pyarrow.parquet as parquet  # type: ignore[import-not-found, unused-ignore]
+    except ModuleNotFoundError:
+        line = complaint("trials", finished, "--format", "parquet", "--out", tmp_path / "a.parquet")
+        assert line.endswith("needs the package 'pyarrow': pip install pyarrow")
+        assert issubclass(MissingExtra, ImportError)
+        return
+    call("trials", finished, "--format", "parquet", "--out", tmp_path / "a.parquet")
+    assert parquet.read_table(tmp_path / "a.parquet").num_rows == 40
+
+
+def test_output_in_a_pipe_has_no_control_characters(finished: Path, tmp_path: Path) -> None:
+    for arguments in (["status"], ["trials"], ["trials", "--format", "csv"]):
+        process(*arguments, finished, cwd=tmp_path)
+    assert not CONTROL.search(call("trials", finished, "--status", "crashed").stdout)
+
+
+def test_a_study_is_found_by_its_file_its_journal_or_its_name(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    assert "there is no journal" in complaint("status", file)
+    for name in ("a", "b"):
+        bohb.minimize(
+            lambda t: 0.5,
+            {"x": (0.0, 1.0)},
+            budgets=[1],
+            max_trials=2,
+            journal=tmp_path / "study.db",
+            study=name,
+            progress=False,
+        )
+    assert "holds 2 studies; choose one with --study: a, b" in complaint("status", tmp_path / "study.db")
+    assert answer("status", tmp_path / "study.db", "--study", "b")["study"] == "b"
+    assert "there is no study 'bowl'" in complaint("status", file)
+    assert answer("status", file, "--study", "a")["trials"]["finished"] == 2
+
+
+def test_a_damaged_journal_is_named_not_shown(finished: Path, tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "broken.db"
+    path.write_bytes(finished.read_bytes())
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE event SET body = body || ' ' WHERE position = 9")
+    connection.close()
+    assert _quick(Target(str(path), "bowl")) is None
+    assert "damaged at position 9" in complaint("status", path)
+    assert "9 events are sound" in call("repair", path, "--dry-run").stdout
+    assert answer("repair", path)["events"] == 9
+    assert answer("status", path)["trials"]["started"] > 0
+    garbage = tmp_path / "garbage.db"
+    garbage.write_bytes(os.urandom(4096))
+    assert "garbage.db" in complaint("status", garbage)
+
+
+def many_events(n: int) -> list[Event]:
+    """A study of n trials, made without a sampler."""
+    space = bohb.Space(dict.fromkeys("abcdef", (0.0, 1.0)))
+    plan = hyperband((1, 3, 9, 27))
+    settings = Settings().to_json()
+    events: list[Event] = [
+        StudyCreated(space.to_json(), (1, 3, 9, 27), 3, 0, settings, time=1e9),
+        SessionStarted(0, "host:1", 1e9),
+    ]
+    brackets: list[Halving] = []
+    for number in range(n):
+        if not brackets or brackets[-1].done:
+            brackets.append(Halving(plan[len(brackets) % 4]))
+        place = len(brackets) - 1
+        config = dict.fromkeys("abcdef", number * 37 % 101 / 101)
+        trial = Trial(number, config, brackets[-1].budget, number, place, brackets[-1].rung, number, Origin.RANDOM)
+        ended = Outcome(
+            Status.OK, 1 / (number + 1), info={"accuracy": 0.5}, started=1e9 + number, finished=1e9 + number
+        )
+        events += [TrialStarted(trial, 1e9 + number, 1.0 * number), TrialFinished(number, ended, 1.0 * number)]
+        brackets[-1].start(number)
+        brackets[-1].finish(number, 1 / (number + 1))
+    return events
+
+
+def test_status_of_ten_thousand_trials_counts_them_all(tmp_path: Path) -> None:
+    """How long it takes is measured by benchmarks/speed/command_line.py."""
+    path = tmp_path / "large.db"
+    with SqlJournal(path) as journal:
+        journal.append(many_events(10_000), 0)
+    assert "10000 finished" in process("status", path, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_a_study_without_trials_is_an_empty_table(tmp_path: Path, form: str) -> None:
+    with SqlJournal(tmp_path / "a.db") as journal:
+        BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, journal=journal)
+    assert len(call("trials", tmp_path / "a.db", "--format", form).stdout.splitlines()) == 1

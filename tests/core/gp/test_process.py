@@ -1,0 +1,143 @@
+"""The Gaussian process: its kernel, its fit, its posterior."""
+
+from __future__ import annotations
+
+import math
+
+import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from bohb.core.gp.process import Embedding, Kernel, Process, cholesky, fit, matern, negative_log_likelihood, prior
+from bohb.core.gp.sampler import log_expected_improvement
+from bohb.core.space import Array, Space
+
+Indices = NDArray[np.intp]
+
+
+def conditional_space() -> Space:
+    space = CS.ConfigurationSpace()
+    space.add(CS.Categorical("kind", ["a", "b", "c"]), CS.Float("x", (0, 1)), CS.Float("y", (0, 1)))
+    space.add(CS.Categorical("sub", ["u", "v"]))
+    space.add(CS.EqualsCondition(space["y"], space["kind"], "a"), CS.EqualsCondition(space["sub"], space["kind"], "a"))
+    return Space(space)
+
+
+def distances(space: Space, *configs: dict[str, object], inactive: str = "arc") -> Array:
+    points = Embedding(space, inactive)(np.array([space.encode(config) for config in configs]))
+    return np.asarray(np.sqrt(((points[:, None] - points) ** 2).sum(2)))
+
+
+def test_two_different_choices_are_one_apart() -> None:
+    space = Space({"c": ["a", "b", "c"], "d": ["x", "y"]})
+    d = distances(space, {"c": "a", "d": "x"}, {"c": "b", "d": "x"}, {"c": "c", "d": "x"}, {"c": "a", "d": "y"})
+    assert d[0, 1] == pytest.approx(1)
+    assert d[1, 2] == pytest.approx(1)
+    assert d[1, 3] == pytest.approx(math.sqrt(2))
+
+
+def test_an_inactive_number_is_as_far_from_every_value_as_the_ends_of_its_range() -> None:
+    space = conditional_space()
+    active = [{"kind": "a", "x": 0.5, "y": y, "sub": "u"} for y in (0.0, 0.3, 1.0)]
+    d = distances(space, *active, {"kind": "b", "x": 0.5})
+    assert d[0, 2] == pytest.approx(1)  # the ends of the range
+    # from the inactive one: the choice of `kind` 1, `y` 1, and `sub` 1
+    assert d[:3, 3] == pytest.approx(math.sqrt(3))
+    assert distances(space, {"kind": "b", "x": 0.5}, {"kind": "c", "x": 0.5})[0, 1] == pytest.approx(1)
+
+
+def test_an_inactive_number_can_count_as_the_middle() -> None:
+    space = conditional_space()
+    d = distances(space, {"kind": "a", "x": 0.5, "y": 0.5, "sub": "u"}, {"kind": "b", "x": 0.5}, inactive="middle")
+    assert d[0, 1] == pytest.approx(math.sqrt(2))  # `kind` and `sub`
+
+
+def test_matern_is_the_textbook_formula() -> None:
+    rng = np.random.default_rng(0)
+    A, B = rng.random((70, 3)), rng.random((5, 3))
+    r = np.sqrt(5 * ((A[:, None] - B) ** 2).sum(2))
+    assert matern(A, B) == pytest.approx((1 + r + r**2 / 3) * np.exp(-r))
+
+
+def example(seed: int, n: int = 30) -> tuple[Kernel, Indices, Array, Indices, Array]:
+    rng = np.random.default_rng(seed)
+    kernel = Kernel.of(prior(3)[0].vector() + 0.3 * rng.standard_normal(len(prior(3)[0].vector())))
+    owner = np.array([0, 1, 1, 2])
+    return kernel, owner, rng.random((n, 4)), rng.integers(0, 3, n), rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gradient_is_that_of_the_likelihood(seed: int) -> None:
+    kernel, owner, points, below, y = example(seed)
+    theta = kernel.vector()
+    _, gradient = negative_log_likelihood(kernel, owner, points, below, y)
+    for i in range(len(theta)):
+        step = np.zeros(len(theta))
+        step[i] = 1e-5
+        more, less = (negative_log_likelihood(Kernel.of(theta + s), owner, points, below, y)[0] for s in (step, -step))
+        assert gradient[i] == pytest.approx((more - less) / 2e-5, rel=1e-4, abs=1e-5)
+
+
+def test_the_likelihood_is_that_of_a_normal_distribution() -> None:
+    kernel, owner, points, below, y = example(0, n=8)
+    scaled = points * np.exp(-kernel.lengths)[owner]
+    K = (
+        np.exp(kernel.variance)
+        * matern(scaled, scaled)
+        * np.exp(-np.exp(kernel.decay) * np.abs(below[:, None] - below))
+    )
+    K += np.diag(np.exp(kernel.noises)[below] + 1e-8)
+    expected = 0.5 * y @ np.linalg.solve(K, y) + 0.5 * np.linalg.slogdet(K)[1]
+    assert negative_log_likelihood(kernel, owner, points, below, y)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_posterior_is_the_textbook_formula() -> None:
+    kernel, owner, points, below, y = example(1, n=12)
+    process = Process(kernel, owner, points, below, y)
+    scale = np.exp(-kernel.lengths)[owner]
+    at = np.random.default_rng(5).random((4, 4))
+    s2, decay = np.exp(kernel.variance), np.exp(kernel.decay)
+    K = s2 * matern(points * scale, points * scale) * np.exp(-decay * np.abs(below[:, None] - below))
+    K += np.diag(np.exp(kernel.noises)[below])
+    cross = s2 * matern(at * scale, points * scale) * np.exp(-decay * below)
+    mean, deviation = process.predict(process.alike(at))
+    assert mean == pytest.approx(cross @ np.linalg.solve(K, y), rel=1e-5)
+    assert deviation**2 == pytest.approx(s2 - np.diag(cross @ np.linalg.solve(K, cross.T)), rel=1e-4)
+    assert process.mean(at, np.zeros(4, dtype=np.intp)) == pytest.approx(mean)
+    assert process.observed_on_top() == pytest.approx(process.predict(process.alike(points))[0])
+
+
+def test_a_fit_finds_which_hyperparameter_matters() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((60, 2))
+    y = np.sin(6 * points[:, 0])
+    found = fit(prior(2)[0], np.arange(2), points, np.zeros(60, dtype=np.intp), (y - y.mean()) / y.std(), 12)
+    assert found.lengths[1] - found.lengths[0] > 1  # more than e times as long
+
+
+@given(st.integers(0, 10_000))
+def test_a_covariance_with_equal_rows_can_be_factorised(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.random((3, 2))[rng.integers(3, size=20)]
+    L = cholesky(matern(rows, rows))
+    assert np.abs(L @ L.T - matern(rows, rows)).max() < 1e-3
+
+
+@pytest.mark.parametrize("z", [-30.0, -8.0, -1.0001, -0.9999, 0.0, 2.5, 20.0])
+def test_expected_improvement_is_the_integral_that_defines_it(z: float) -> None:
+    # E max(0, z − Z) for a standard normal Z, scaled by φ(z) so that the tail does not underflow
+    scaled, _ = quad(lambda t: t * math.exp(-0.5 * t**2 + t * z), 0, 60 if z < 5 else 100, limit=400)
+    expected = math.log(scaled) + norm.logpdf(z)
+    assert log_expected_improvement(np.array([z]))[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_expected_improvement_is_finite_and_grows_however_far_out() -> None:
+    z = -np.geomspace(1e7, 1e-3, 400)
+    log_improvement = log_expected_improvement(z)
+    assert np.isfinite(log_improvement).all()
+    assert (np.diff(log_improvement) > 0).all()

@@ -1,0 +1,159 @@
+"""What the Gaussian process learns from: losses of all rungs on the scale of the largest budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import bohb
+from bohb.core.gp.targets import (
+    Results,
+    best_first,
+    line,
+    plateaus,
+    prefixes,
+    rungs_below,
+    same_losses,
+    standardised,
+    targets,
+    winsorised,
+)
+
+NAN, INF = np.nan, np.inf
+
+
+def test_losses_far_above_the_median_are_cut() -> None:
+    assert winsorised(np.array([1.0, 2, 3, 4, 100, INF, NAN])).tolist()[:6] == [1, 2, 3, 4, 7, INF]
+
+
+def test_failures_and_gaps_alone_are_left_as_they_are() -> None:
+    assert np.isinf(winsorised(np.array([INF, NAN]))[0])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        ([1.0, 2, 3], [2.0, 3, 4], (1.0, 1.0)),  # shifted
+        ([1.0, 2, 3], [1.5, 2, 2.5], (0.5, 1.0)),
+        ([1.0, 2, 3], [3.0, 2, 1], (0.3, 2 - 0.6)),  # a slope stays within [.3, 1.5]
+        ([1.0, 2, 3], [10.0, 20, 30], (1.5, 17.0)),
+        ([1.0, 2, NAN], [2.0, 4, 4], (1.0, 1.5)),  # two shared: shift only
+        ([1.0, 2, NAN], [NAN, NAN, 5.0], (1.0, 3.5)),  # none shared: by the medians
+        ([1.0, 1, 1], [2.0, 3, 4], (1.0, 2.0)),  # nothing to tell a slope from
+        ([1.0, INF, 3, 5], [2.0, 3, 4, INF], (1.0, 1.0)),  # failures are no points
+    ],
+)
+def test_a_rung_is_mapped_to_the_next_by_a_line(x: list[float], y: list[float], expected: tuple[float, float]) -> None:
+    assert line(np.array(x), np.array(y)) == pytest.approx(expected)
+
+
+def test_rungs_are_chained_to_the_largest_budget() -> None:
+    top = np.array([1.0, 2.0, 3.0, NAN, NAN])
+    middle = np.array([2.0, 3.0, 4.0, 5.0, NAN])  # one more than on top
+    low = np.array([4.0, 6.0, 8.0, 10.0, 12.0])  # twice as much as in the middle
+    found = targets(np.arange(5), np.column_stack([top, middle, low]))
+    assert found.below.tolist() == [0, 0, 0, 1, 2]
+    assert found.y * found.spread + found.centre == pytest.approx([1, 2, 3, 4, 5])
+    assert found.y.mean() == pytest.approx(0)
+    assert found.y.std() == pytest.approx(1)
+
+
+def test_a_failure_counts_as_the_worst_that_did_not_fail() -> None:
+    losses = np.array([[1.0, 1.0], [2.0, 2.0], [INF, 3.0], [NAN, 7.0], [NAN, INF]])
+    found = targets(np.arange(5), losses)
+    raw = found.y * found.spread + found.centre
+    assert found.finite == 3
+    assert raw[[2, 4]] == pytest.approx(raw[3])
+
+
+def test_nothing_but_failures_gives_targets_that_say_nothing() -> None:
+    found = targets(np.arange(2), np.array([[INF], [INF]]))
+    assert (found.finite, found.y.tolist()) == (0, [0, 0])
+
+
+@given(
+    arrays(
+        float,
+        st.tuples(st.integers(1, 12), st.integers(1, 4)),
+        elements=st.one_of(st.floats(-1e6, 1e6), st.sampled_from([NAN, INF])),
+    )
+)
+def test_targets_are_finite_whatever_the_losses(losses: np.ndarray) -> None:
+    losses = losses[~np.isnan(losses).all(1)]
+    if len(losses):
+        found = targets(np.arange(len(losses)), losses)
+        assert np.isfinite(found.y).all()
+        assert found.finite == int((np.isfinite(losses[np.arange(len(losses)), found.below])).sum())
+
+
+def test_equal_losses_are_not_told_apart_by_rounding() -> None:
+    y, centre, spread = standardised(np.full(7, 0.1) + np.array([0, 0, 0, 1e-17, 0, 0, 0]))
+    assert y.tolist() == [0] * 7
+    assert centre == pytest.approx(0.1)
+    assert spread == 1
+
+
+def test_the_highest_rungs_and_lowest_losses_are_kept() -> None:
+    losses = np.array([[NAN, 5.0], [NAN, 1.0], [9.0, 2.0], [8.0, 3.0]])
+    assert best_first(targets(np.arange(4), losses), 3).rows.tolist() == [3, 2, 1]
+
+
+def test_budgets_that_are_no_power_of_eta_belong_to_the_nearest_rung() -> None:
+    assert rungs_below(np.array([81.0, 80, 27, 30, 1, 1e-9]), 81, 3).tolist() == [0, 0, 1, 1, 4, 15]
+
+
+def test_fits_are_due_whenever_there_are_15_percent_more_results() -> None:
+    assert prefixes(7) == []
+    assert prefixes(14) == [8, 10, 11, 13, 14]
+    assert all(b >= a for a, b in zip(prefixes(1000), prefixes(1000)[1:], strict=False))
+
+
+def test_results_of_one_configuration_share_a_row_whichever_study_they_are_from() -> None:
+    def run(budgets: list[float], **more: object) -> bohb.BOHB:
+        study = bohb.BOHB({"x": (0.0, 1.0)}, budgets=budgets, seed=0, **more)  # type: ignore[arg-type]
+        for _ in range(4):
+            trial = study.ask()
+            study.tell(trial, trial.config["x"] if trial.config["x"] < 0.9 else float("nan"))
+        return study
+
+    earlier = run([3.0, 27.0])
+    study = run([1.0, 3.0], warm_start=[earlier.history])
+    results = Results(1)
+    results.catch_up(study.history)
+    results.catch_up(study.history)  # nothing new, nothing twice
+    assert len(results) == 8
+    rows, losses = results.table(8, 3.0, 3)
+    by_row = dict(zip(rows.tolist(), losses.tolist(), strict=True))
+    on_27 = sum(event.budget == 27 for event in study.history.observed)
+    assert np.isfinite(losses[:, 0]).sum() + np.isinf(losses[:, 0]).sum() <= 8 - on_27
+    for number, outcome in study.history.outcomes.items():
+        trial = study.history.trials[number]
+        row = next(r for r in by_row if results.vectors(np.array([r]))[0] == study.space.encode(trial.config))
+        assert by_row[row][0 if trial.budget == 3 else 1] == outcome.ranking_loss
+
+
+def test_a_bad_configuration_looks_bad_on_whichever_rung_it_was_seen() -> None:
+    low = np.array([1.0, 1.1, 1.2, 5.0, 6.0, 7.0, 8.0])
+    top = np.array([1.0, 1.1, 1.2, NAN, NAN, NAN, 8.0])  # one of the worst was seen among the best
+    found = targets(np.arange(7), np.column_stack([top, low]))
+    assert found.y[6] == found.y.max()
+
+
+def test_losses_are_the_same_if_they_are_on_every_shared_rung() -> None:
+    losses = np.array([[1.0, 5.0], [1.0, 5.0], [NAN, 5.0], [2.0, 5.0], [INF, NAN]])
+    assert same_losses(losses)[0].tolist() == [1, 1, 1, -1, 0]
+
+
+def test_a_plateau_reaches_half_way_to_the_first_other_loss() -> None:
+    losses = np.array([1.0, 1.0, 1.0, 2.0])[:, None]
+    alike = np.array([[1, 0.9, 0.8, 0.4], [0.9, 1, 0.9, 0.5], [0.8, 0.9, 1, 0.6], [0.4, 0.5, 0.6, 1]])
+    assert plateaus(alike, losses) == pytest.approx([0.6, 0.7, 0.7, 1])
+
+
+def test_an_equal_loss_beyond_another_one_makes_no_plateau() -> None:
+    losses = np.array([1.0, 2.0, 1.0])[:, None]
+    alike = np.array([[1, 0.9, 0.5], [0.9, 1, 0.9], [0.5, 0.9, 1]])
+    assert plateaus(alike, losses).tolist() == [1, 1, 1]

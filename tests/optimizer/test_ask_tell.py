@@ -1,0 +1,356 @@
+"""Ask and tell, warm starts, first configurations, replay and determinism."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bohb
+from bohb import BOHB, History, Origin, Outcome, Status, replay
+from bohb.core.events import Event, StudyCreated, TrialFinished, from_json, to_json
+from bohb.errors import (
+    AlreadyTold,
+    InvalidArgument,
+    InvalidConfiguration,
+    InvalidResult,
+    JournalUnavailable,
+    NoTrialReady,
+    StudyDone,
+    UnknownTrial,
+)
+from bohb.journal import MemoryJournal
+from tests.core import spaces
+
+SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "c": ["a", "b", "c"]}
+
+
+def loss_of(trial: bohb.Trial) -> float:
+    noise = np.random.default_rng([trial.seed, int(trial.budget)]).normal() / trial.budget
+    return float(abs(trial.config["x"] - 0.3) + abs(trial.config["y"] - 0.7) + (trial.config["c"] != "b") + noise)
+
+
+def run(study: BOHB, n: int, workers: int = 1) -> BOHB:
+    """n evaluations by so many workers that finish out of order."""
+    running: list[bohb.Trial] = []
+    for step in range(n):
+        running += study.ask_many(workers - len(running))
+        trial = running.pop(step % len(running))
+        study.tell(trial, math.nan if trial.number % 11 == 5 else loss_of(trial))
+    return study
+
+
+def new(seed: int = 0, **keywords: Any) -> BOHB:
+    return BOHB(SPACE, min_budget=1, max_budget=9, seed=seed, **keywords)
+
+
+def fingerprint(study: BOHB) -> list[Any]:
+    return [(t.number, t.config, t.budget, t.seed, t.origin, t.reason) for t in study.history.trials.values()]
+
+
+def test_the_incumbent_is_the_lowest_loss_on_the_largest_budget() -> None:
+    study = new()
+    assert study.incumbent is None
+    losses = {}
+    for _ in range(30):
+        trial = study.ask()
+        losses[trial.number] = loss_of(trial)
+        study.tell(trial, losses[trial.number])
+    best = min((t for t in study.history.trials.values() if t.budget == 9), key=lambda t: losses[t.number])
+    assert study.incumbent is not None
+    assert study.incumbent.config == best.config
+    for budget in (1.0, 3.0, 9.0):
+        on_budget = [losses[t.number] for t in study.history.trials.values() if t.budget == budget]
+        assert study.history.best[budget].loss == min(on_budget)
+    trajectory = study.history.trajectory
+    assert all((b.budget, -b.loss) > (a.budget, -a.loss) for a, b in itertools.pairwise(trajectory))
+
+
+def test_the_same_seed_and_the_same_results_give_the_same_trials() -> None:
+    assert fingerprint(run(new(7), 150)) == fingerprint(run(new(7), 150))
+    assert fingerprint(run(new(7), 60, workers=5)) == fingerprint(run(new(7), 60, workers=5))
+    assert fingerprint(run(new(7), 20)) != fingerprint(run(new(8), 20))
+
+
+def test_another_process_makes_the_same_trials_bit_for_bit() -> None:
+    code = "from tests.optimizer.test_ask_tell import *\nprint(json.dumps(fingerprint(run(new(3), 80, workers=3))))"
+    out = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    assert json.loads(out.stdout) == json.loads(json.dumps(fingerprint(run(new(3), 80, workers=3))))
+
+
+def test_the_decisions_of_a_stored_study_are_still_made() -> None:
+    """A change of these numbers is a change of the algorithm for everybody who resumes a study."""
+    study = run(new(2018), 60)
+    trial = study.history.trials[55]
+    assert (trial.budget, trial.bracket, trial.origin.value) == (3.0, 6, "promoted")
+    model_based = [t for t in study.history.trials.values() if t.origin is Origin.MODEL]
+    assert len(model_based) == 21
+    assert model_based[-1].config == {"c": "b", "x": 0.96582280737, "y": 0.78137981098}
+
+
+def test_results_in_any_json_shape_replay_to_the_same_next_decision() -> None:
+    study = run(new(5), 70, workers=4)
+    stored = [(event.kind, json.loads(json.dumps(to_json(event)))) for event in study.events]
+    again = BOHB.from_events([from_json(kind, body) for kind, body in stored], SPACE)
+    assert fingerprint(again) == fingerprint(study)
+    assert fingerprint(run(again, 20, workers=4)) == fingerprint(run(study, 20, workers=4))
+
+
+@pytest.mark.parametrize("name", sorted(spaces.ALL))
+def test_a_study_is_rebuilt_from_its_events_alone(name: str) -> None:
+    study = BOHB(spaces.ALL[name](), min_budget=1, max_budget=9, seed=1)
+    for i in range(40):
+        study.tell(study.ask(), i % 7)
+    events: list[Event] = [from_json(e.kind, json.loads(json.dumps(to_json(e)))) for e in study.events]
+    again = BOHB.from_events(events)
+    assert fingerprint(again) == fingerprint(study)
+    assert again.ask() == study.ask()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 100), st.integers(1, 6), st.data())
+def test_folding_in_two_parts_equals_folding_once(seed: int, workers: int, data: st.DataObject) -> None:
+    events = run(new(seed), 25, workers=workers).events
+    cut = data.draw(st.integers(1, len(events)))
+    once = History().extend(events)
+    twice = History().extend(events[:cut]).extend(events[cut:])
+    assert twice.outcomes == once.outcomes
+    assert twice.trajectory == once.trajectory
+    assert {b: d.losses.tolist() for b, d in twice.observations.items()} == {
+        b: d.losses.tolist() for b, d in once.observations.items()
+    }
+    assert BOHB.from_events(events).ask() == BOHB.from_events(list(events)).ask()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 30))
+def test_only_finished_trials_are_promoted_and_failed_ones_never(seed: int, workers: int) -> None:
+    study = run(new(seed), 60, workers=workers)
+    for trial in study.history.trials.values():
+        if trial.origin is Origin.PROMOTED:
+            assert study.history.outcomes[trial.reason["from_trial"]].ok
+            assert trial.previous_budget is not None
+            assert trial.previous_budget < trial.budget
+            first = study.history.trials[trial.config_id]
+            assert (first.config, first.seed) == (trial.config, trial.seed)
+
+
+def test_hyperband_random_search_and_tpe_are_settings() -> None:
+    hyperband = run(new(1, random_fraction=1), 80)
+    assert {t.origin for t in hyperband.history.trials.values()} == {Origin.RANDOM, Origin.PROMOTED}
+    random_search = run(BOHB(SPACE, min_budget=9, max_budget=9, seed=1, random_fraction=1), 30)
+    assert {t.budget for t in random_search.history.trials.values()} == {9.0}
+    assert {t.origin for t in random_search.history.trials.values()} == {Origin.RANDOM}
+    tpe = run(BOHB(SPACE, budgets=[9], seed=1), 40)
+    assert {t.origin for t in tpe.history.trials.values()} == {Origin.RANDOM, Origin.MODEL}
+
+
+def test_first_configurations_come_first() -> None:
+    given = [{"x": 0.1, "y": 0.2, "c": "a"}, {"x": 0.9, "y": 0.8, "c": "c"}]
+    study = new(initial_configs=given)
+    trials = [study.ask() for _ in range(3)]
+    assert [t.config for t in trials[:2]] == given
+    assert [t.origin for t in trials] == [Origin.GIVEN, Origin.GIVEN, Origin.RANDOM]
+    with pytest.raises(InvalidConfiguration, match="x=7"):
+        new(initial_configs=[{"x": 7, "y": 0, "c": "a"}])
+
+
+def test_a_warm_start_teaches_the_model_but_fills_no_bracket() -> None:
+    earlier = run(new(1), 60)
+    for source in (earlier, earlier.history, [earlier.history]):
+        study = new(2, warm_start=source, random_fraction=0)
+        assert study.model() is not None
+        assert study.incumbent is None
+        trial = study.ask()
+        assert (trial.number, trial.bracket, trial.origin) == (0, 0, Origin.MODEL)
+    crashed = [o for o in earlier.history.outcomes.values() if not o.ok]
+    assert crashed, "the earlier study has crashed trials, which must not disturb"
+    with pytest.raises(InvalidConfiguration):
+        BOHB({"z": (0.0, 1.0)}, budgets=[1], warm_start=earlier)
+
+
+def test_a_warm_start_hands_on_everything_once_and_counts_as_no_failure_of_this_study() -> None:
+    first = run(BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=0), 0)
+    for _ in range(60):
+        trial = first.ask()
+        first.tell(trial, RuntimeError() if trial.number < 12 else trial.config["a"])
+    assert any("reuses" in t.reason for t in first.history.trials.values())
+    n = sum(len(d_b) for d_b in first.history.observations.values())
+    second = BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=1, warm_start=first)
+    third = BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=2, warm_start=second)
+    for study in (second, third):
+        assert sum(len(d_b) for d_b in study.history.observations.values()) == n
+        assert study.history.n_failed == 0
+        assert study.history.n_failures_known == 12
+
+
+def test_results_on_budgets_beyond_this_study_do_not_freeze_its_model() -> None:
+    larger = run(BOHB(SPACE, budgets=[27], seed=0), 30)
+    study = run(new(1, warm_start=larger), 60)
+    model = study.model()
+    assert model is not None
+    assert model.budget <= 9
+
+
+def test_what_an_objective_does_to_its_configuration_is_its_own_business() -> None:
+    study = new()
+    trial = study.ask()
+    before = dict(trial.config)
+    trial.config.clear()
+    study.tell(trial, 0.5)
+    assert study.history.trials[0].config == before
+
+
+def test_tell_takes_losses_dicts_outcomes_and_exceptions() -> None:
+    study = new()
+    for result, status in [
+        (0.5, Status.OK),
+        ({"loss": np.float32(1), "info": {"a": 1}}, Status.OK),
+        (Outcome(Status.TIMEOUT, error="too slow"), Status.TIMEOUT),
+        (RuntimeError("boom"), Status.CRASHED),
+        (math.inf, Status.DIVERGED),
+    ]:
+        trial = study.ask()
+        study.tell(trial, result)
+        assert study.history.outcomes[trial.number].status is status
+
+
+@pytest.mark.parametrize("bad", [None, "0.5", 1j, np.zeros(3), {"info": 1}, True])
+def test_a_bad_result_is_refused_and_the_trial_stays_open(bad: Any) -> None:
+    study = new()
+    trial = study.ask()
+    with pytest.raises(InvalidResult):
+        study.tell(trial, bad)
+    assert trial.number in study.history.pending
+    study.tell(trial, 0.5)
+    assert trial.number not in study.history.pending
+
+
+def test_telling_an_unknown_trial_is_refused() -> None:
+    study, other = new(), new(99)
+    with pytest.raises(UnknownTrial, match="trial 0 was never asked for"):
+        study.tell(0, 1.0)
+    study.ask()
+    for bad in (5, -1, "0", None, True):
+        with pytest.raises(UnknownTrial):
+            study.tell(bad, 1.0)  # type: ignore[arg-type]
+    with pytest.raises(UnknownTrial, match="another seed"):
+        study.tell(other.ask(), 1.0)
+
+
+def test_telling_twice_has_one_effect_and_another_outcome_is_refused() -> None:
+    study = new()
+    trial = study.ask()
+    study.tell(trial, 0.5)
+    n = len(study.events)
+    study.tell(trial, 0.5)
+    study.tell(trial, {"loss": 0.5})
+    assert len(study.events) == n
+    with pytest.raises(AlreadyTold, match=r"trial 0 has already ended with loss 0.5; loss 0.6"):
+        study.tell(trial, 0.6)
+    assert study.history.outcomes[0].loss == 0.5
+
+
+def test_a_limited_study_says_when_to_wait_and_when_it_is_done() -> None:
+    study = new(max_brackets=1)
+    trials = [study.ask() for _ in range(9)]
+    with pytest.raises(NoTrialReady, match="9 running ones"):
+        study.ask()
+    for trial in trials:
+        study.tell(trial, RuntimeError())
+    assert study.done
+    with pytest.raises(StudyDone, match="after 9 trials"):
+        study.ask()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"min_budget": 9, "max_budget": 1}, "min_budget=9 must not exceed"),
+        ({"min_budget": 0, "max_budget": 1}, "min_budget=0"),
+        ({"min_budget": 1, "max_budget": 9, "eta": 1}, "eta=1 must be larger"),
+        ({"budgets": [1, 3], "eta": 0.9}, "eta=0.9"),
+        ({"budgets": [3, 1]}, "must increase strictly"),
+        ({"budgets": []}, "empty"),
+        ({"budgets": [1], "max_budget": 2}, "not both"),
+        ({"max_budget": 2}, "must both be given"),
+        ({}, "must both be given"),
+        ({"budgets": [1], "seed": -1}, "seed=-1"),
+        ({"budgets": [1], "seed": 1.5}, "seed=1.5"),
+        ({"budgets": [1], "max_brackets": 0}, "max_brackets=0"),
+        ({"budgets": [1], "rho": 1}, "unknown settings"),
+        ({"budgets": [1], "random_fraction": 2}, "random_fraction=2"),
+        ({"budgets": [1], "settings": "paper"}, "settings='paper'"),
+    ],
+)
+def test_bad_arguments_are_refused_with_value_and_rule(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        BOHB(SPACE, **keywords)
+
+
+def test_events_must_begin_with_the_creation() -> None:
+    for events in ([], list(run(new(), 3).events)[1:]):
+        with pytest.raises(InvalidArgument, match="StudyCreated"):
+            BOHB.from_events(events)
+
+
+def test_a_study_without_a_seed_draws_one_and_keeps_it() -> None:
+    one, other = BOHB(SPACE, budgets=[1]), BOHB(SPACE, budgets=[1])
+    assert isinstance(one.events[0], StudyCreated)
+    assert one.ask().config != other.ask().config
+    assert BOHB.from_events(one.events).ask() is not None
+
+
+def test_the_plan_is_known_before_anything_runs() -> None:
+    study = BOHB(SPACE, min_budget=1, max_budget=81, seed=0)
+    assert study.plan().configurations == 81 + 34 + 15 + 8 + 5
+    assert len(study.events) == 1
+
+
+def test_a_runner_that_was_slower_takes_note_and_decides_anew() -> None:
+    journal = MemoryJournal()
+    one = BOHB(SPACE, budgets=[1], seed=0, journal=journal)
+    other = BOHB(SPACE, budgets=[1], seed=0, journal=journal)
+    first = one.ask()
+    second = other.ask()
+    assert (first.number, second.number) == (0, 1)
+    one.tell(first, 0.5)
+    other.tell(second, 0.25)
+    one.tell(second, 0.25)  # known by now, and the same
+    assert one.history.outcomes == other.history.outcomes
+    assert replay(journal.read(0)).exact
+
+
+class Forgetful(MemoryJournal):
+    """Stores an append, but its answer is lost: the connection broke after the commit."""
+
+    broken = True
+
+    def append(self, events: Sequence[Event], after: int) -> None:
+        super().append(events, after)
+        if self.broken and any(isinstance(event, TrialFinished) for event in events):
+            self.broken = False
+            raise JournalUnavailable("the connection was lost")
+
+
+def test_a_result_whose_acknowledgement_was_lost_is_stored_once() -> None:
+    journal = Forgetful()
+    study = BOHB(SPACE, budgets=[1], seed=0, journal=journal)
+    trial = study.ask()
+    with pytest.raises(JournalUnavailable):
+        study.tell(trial, 0.5)
+    study.tell(trial, 0.5)
+    assert sum(isinstance(event, TrialFinished) for event in journal.read(0)) == 1
+    assert study.history.outcomes[0].loss == 0.5

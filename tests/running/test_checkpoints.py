@@ -1,0 +1,212 @@
+"""Checkpoints: what a trial finds is complete, and belongs to its previous budget."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bohb
+from bohb import BOHB, Trial, minimize
+from bohb.core.schedule.plan import plan
+from bohb.running.checkpoints import Checkpoints, cheapest_to_lose
+from tests import objectives
+
+
+def run(tmp_path: Path, objective: Any, **keywords: Any) -> bohb.Study:
+    defaults: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0, "progress": False, "directory": tmp_path}
+    return minimize(objective, {"x": (0.01, 0.5)}, **{**defaults, **keywords})
+
+
+def test_continuing_gives_the_result_of_training_through_and_saves_a_sixth(tmp_path: Path) -> None:
+    study = run(tmp_path, objectives.training, max_budget=27, max_brackets=4, workers=2)
+    steps = 0
+    for trial, outcome in study.trials:
+        assert outcome is not None
+        assert outcome.ok, outcome.error
+        steps += len(outcome.curve)
+        through = tmp_path / f"through-{trial.number}"
+        through.mkdir()
+        alone = replace(trial, previous_budget=None, checkpoint_dir=through, reporter=None)
+        assert objectives.training(alone) == outcome.loss
+    table = plan(study.history.round)
+    assert steps == table.continued_cost * 27
+    assert 1 - table.continued_cost / table.cost > 0.15
+
+
+def counting(trial: Trial) -> float:
+    """Fails on some configurations after having written to the directory."""
+    assert trial.checkpoint_dir is not None
+    file = trial.checkpoint_dir / "budgets.json"
+    seen = json.loads(file.read_text()) if file.exists() else []
+    assert (seen[-1] if seen else None) == trial.previous_budget
+    file.write_text(json.dumps([*seen, trial.budget]))
+    if trial.config_id % 5 == 3:
+        raise RuntimeError("after writing")
+    return float(trial.config["x"])
+
+
+def test_directories_belong_to_configurations_and_go_when_they_cannot_be_promoted(tmp_path: Path) -> None:
+    study = run(tmp_path, counting, max_brackets=6, workers=2)
+    assert study.incumbent is not None
+    left = {path.name for path in (tmp_path / "study" / "checkpoints").iterdir() if path.is_dir()}
+    assert left == {str(study.incumbent.trial.config_id)}
+    home = tmp_path / "study" / "checkpoints" / left.pop()
+    assert json.loads(next(home.glob("trial-*/budgets.json")).read_text())[-1] == 9
+    assert {o.error for _, o in study.failures} == {"RuntimeError: after writing"}
+
+
+def trial_of(number: int, budget: float, config_id: int = 0, **keywords: Any) -> Trial:
+    return Trial(number, {"x": 0.1}, budget, config_id, 0, 0, 1, bohb.Origin.RANDOM, **keywords)
+
+
+def test_what_a_killed_trial_wrote_is_not_handed_on(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path)
+    first = store.prepare(trial_of(0, 1))
+    assert first.checkpoint_dir is not None
+    (first.checkpoint_dir / "model").write_text("one")
+    store.keep(first)
+    store.settle(first)
+    second = trial_of(4, 3, previous_budget=1, reason={"from_trial": 0})
+    running = store.prepare(second)
+    assert running.checkpoint_dir is not None
+    assert (running.checkpoint_dir / "model").read_text() == "one"
+    (running.checkpoint_dir / "model").write_text("half-writ")
+    (running.checkpoint_dir / "junk").write_text("")
+    again = Checkpoints(tmp_path).prepare(second)  # after a kill
+    assert again.checkpoint_dir is not None
+    assert (again.previous_budget, [p.name for p in again.checkpoint_dir.iterdir()]) == (1, ["model"])
+    assert (again.checkpoint_dir / "model").read_text() == "one"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_kill_around_the_commit_of_a_result_leaves_the_right_checkpoint(tmp_path: Path, durable: bool) -> None:
+    """The directory is put by before the result is durable; which one counts depends on whether it became so."""
+    store = Checkpoints(tmp_path)
+    for number, budget in ((0, 1), (4, 3)):
+        trial = store.prepare(trial_of(number, budget, reason={"from_trial": 0} if number else {}))
+        assert trial.checkpoint_dir is not None
+        (trial.checkpoint_dir / "model").write_text(str(budget))
+        store.keep(trial)
+        store.keep(trial)  # a retry after the journal was full
+        if number == 0:
+            store.settle(trial)
+    store = Checkpoints(tmp_path)  # killed before `settle`
+    if durable:
+        following = store.prepare(trial_of(9, 9, previous_budget=3, reason={"from_trial": 4}))
+        expected = "3"
+    else:
+        following = store.prepare(trial_of(4, 3, previous_budget=1, reason={"from_trial": 0}))
+        expected = "1"
+    assert following.checkpoint_dir is not None
+    assert (following.checkpoint_dir / "model").read_text() == expected
+    assert following.previous_budget == float(expected)
+
+
+def big(trial: Trial) -> float:
+    assert trial.checkpoint_dir is not None
+    (trial.checkpoint_dir / "weights").write_bytes(b"x" * 10_000)
+    return float(trial.config["x"])
+
+
+def test_the_quota_is_respected_and_the_incumbent_kept(tmp_path: Path) -> None:
+    largest = 0
+    checkpoints = Checkpoints(tmp_path, quota=45_000)
+    sweep = checkpoints.sweep
+
+    def measured(history: bohb.History) -> None:
+        nonlocal largest
+        sweep(history)
+        sizes = [p.stat().st_size for p in tmp_path.glob("*/trial-*/weights")]
+        largest = max(largest, sum(sizes))
+        if history.incumbent is not None:
+            assert list((tmp_path / str(history.incumbent.trial.config_id)).glob("trial-*/weights"))
+
+    checkpoints.sweep = measured  # type: ignore[method-assign]
+    optimizer = BOHB({"x": (0.01, 0.5)}, min_budget=1, max_budget=27, seed=0)
+    study = bohb.run(
+        optimizer, bohb.executors.inline.SerialExecutor(big), bohb.Limits(max_brackets=4, max_trials=90), checkpoints
+    )
+    assert 10_000 <= largest <= 45_000
+    assert len(study.history.outcomes) == 90
+    dropped = [t for t in study.history.trials.values() if t.origin == "promoted"]
+    assert dropped
+
+
+def test_the_cheapest_checkpoints_to_lose_are_the_worst_of_the_smallest_budgets() -> None:
+    optimizer = BOHB({"x": (0.01, 0.5)}, min_budget=1, max_budget=9, seed=0)
+    trials = [optimizer.ask() for _ in range(9)]
+    for trial in trials:
+        optimizer.tell(trial, trial.number)
+    promoted = [optimizer.ask() for _ in range(3)]
+    optimizer.tell(promoted[0], 5.0)
+    order = cheapest_to_lose(optimizer.history, range(9))
+    assert order == [8, 7, 6, 5, 4, 3]  # 1 and 2 run, 0 is the incumbent
+
+
+def test_a_configuration_whose_checkpoint_is_gone_starts_afresh(tmp_path: Path) -> None:
+    trial = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, reason={"from_trial": 0}))
+    assert trial.previous_budget is None
+    assert trial.checkpoint_dir is not None
+    assert list(trial.checkpoint_dir.iterdir()) == []
+
+
+def test_an_objective_that_writes_nothing_costs_no_directories_and_still_continues(tmp_path: Path) -> None:
+    seen: list[tuple[float, float | None, str]] = []
+
+    def idle(trial: Trial) -> float:
+        assert trial.checkpoint_dir is not None
+        assert trial.checkpoint_dir.is_dir()
+        seen.append((trial.budget, trial.previous_budget, str(trial.checkpoint_dir)))
+        return float(trial.config["x"])
+
+    run(tmp_path, idle, max_brackets=1)
+    assert len({place for *_, place in seen}) == 1  # one trial at a time, one directory
+    assert {(budget, previous) for budget, previous, _ in seen} == {(1, None), (3, 1), (9, 3)}
+    assert [path.name for path in (tmp_path / "study" / "checkpoints").iterdir()] == ["empty"]
+
+
+def test_that_nothing_was_left_is_remembered_by_the_next_runner(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path)
+    first = store.prepare(trial_of(0, 1))
+    store.keep(first)
+    store.settle(first)
+    second = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, reason={"from_trial": 0}))
+    assert second.previous_budget == 1
+    assert second.checkpoint_dir is not None
+    assert list(second.checkpoint_dir.iterdir()) == []
+
+
+def test_the_directory_of_a_lost_trial_is_never_used_again(tmp_path: Path) -> None:
+    """Whoever lost it may still write to it."""
+    store = Checkpoints(tmp_path)
+    first = store.prepare(trial_of(0, 1))
+    second = store.prepare(trial_of(0, 1, attempt=2))
+    third = store.prepare(trial_of(1, 1, config_id=1))
+    assert len({first.checkpoint_dir, second.checkpoint_dir, third.checkpoint_dir}) == 3
+    assert first.checkpoint_dir is not None
+    assert not first.checkpoint_dir.exists()
+
+
+def test_directories_of_dead_runners_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+    living = Checkpoints(tmp_path).prepare(trial_of(0, 1)).checkpoint_dir
+    assert living is not None
+    machine, _, _ = living.parent.name.rsplit("-", 2)
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    dead = tmp_path / "working" / f"{machine}-{process.pid}-0123abcd" / "0"
+    dead.mkdir(parents=True)
+    other = tmp_path / "working" / f"another-machine-{process.pid}-0123abcd"
+    other.mkdir()
+    Checkpoints(tmp_path)
+    assert (living.exists(), dead.exists(), other.exists()) == (True, False, True)
+
+
+def test_without_checkpoints_there_is_no_directory(tmp_path: Path) -> None:
+    study = run(tmp_path, lambda trial: float(trial.checkpoint_dir is not None), max_trials=3, checkpoints=False)
+    assert [outcome.loss for _, outcome in study.trials if outcome is not None] == [0.0] * 3
+    assert not (tmp_path / "study" / "checkpoints").exists()

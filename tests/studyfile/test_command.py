@@ -1,0 +1,150 @@
+"""Objectives that are commands."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bohb import Origin, Outcome, Status, Trial
+from bohb.errors import InvalidArgument, InvalidResult
+from bohb.studyfile.command import ShellObjective, result_in, texts
+
+
+def a_trial(config: dict[str, Any], budget: float = 3.0, **more: Any) -> Trial:
+    return Trial(5, config, budget, 2, 0, 0, 77, Origin.RANDOM, **more)
+
+
+def test_values_take_the_place_of_placeholders() -> None:
+    trial = a_trial({"lr": 0.1, "act": "relu", "flag": True, "n": 3, "shape": (3, 3)}, checkpoint_dir=Path("/c"))
+    command = "p --lr={lr} {act} {flag} {n} {shape} {budget} {seed} {number} {config_id} {checkpoint_dir} a{n}b{n}"
+    run = ShellObjective(command, tuple(trial.config))
+    assert run.arguments(trial) == [
+        "p", "--lr=0.1", "relu", "true", "3", "[3, 3]", "3", "77", "5", "2", "/c", "a3b3",
+    ]  # fmt: skip
+    assert json.loads(texts(trial)["config"])["shape"] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "value", ["; touch x", "$(touch x)", "`touch x`", "a b", "'", '"', "--help", "{lr}", "", "\n", "*"]
+)
+@pytest.mark.parametrize("shell", [False, True])
+def test_a_value_is_never_read_as_anything_but_text(value: str, shell: bool, tmp_path: Path) -> None:
+    script = tmp_path / "show.py"
+    script.write_text("import json, sys\nprint(json.dumps({'loss': 1, 'argv': sys.argv[1:]}))")
+    run = ShellObjective(f"{sys.executable} {script} {{name}}", ("name", "lr"), str(tmp_path), shell)
+    outcome = run(a_trial({"name": value, "lr": 1}))
+    assert outcome.info["argv"] == [value]
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("p --drop {drop} --lr {lr}", ["p", "--lr", "0.1"]),
+        ("p --drop={drop} --lr {lr}", ["p", "--lr", "0.1"]),
+        ("p -v drop={drop} -v lr={lr}", ["p", "-v", "lr=0.1"]),
+        ("p --verbose --drop={drop}", ["p", "--verbose"]),
+        ("p {drop} {lr}", ["p", "0.1"]),
+        ("p --from {previous_budget} --lr {lr}", ["p", "--lr", "0.1"]),
+        ("p --lr {lr} {drop}", ["p", "--lr", "0.1"]),
+    ],
+)
+def test_what_is_absent_is_left_out_with_its_option(command: str, expected: list[str]) -> None:
+    assert ShellObjective(command, ("drop", "lr")).arguments(a_trial({"lr": 0.1})) == expected
+
+
+def test_in_a_shell_what_is_absent_is_empty() -> None:
+    run = ShellObjective("p --drop={drop} | cat", ("drop",), shell=True)
+    assert run.arguments(a_trial({})) == ["p --drop='' | cat"]
+
+
+def test_braces_of_the_commands_own_stay() -> None:
+    run = ShellObjective(["awk", "BEGIN{print {x}} {if(1){print $1}} {{x}}"], ("x",))
+    assert run.arguments(a_trial({"x": 2}))[1] == "BEGIN{print 2} {if(1){print $1}} {x}"
+
+
+@pytest.mark.parametrize(
+    ("command", "names", "message"),
+    [
+        ("p {y}", ("x",), r"\{y\} is unknown; use x, budget"),
+        ("p {seed}", ("seed",), "could be the trial's seed or the hyperparameter"),
+        ("", (), "is empty"),
+        ("p 'x", (), "cannot be split"),
+        (["p", 3], (), "must be a list of texts"),
+    ],
+)
+def test_a_command_that_cannot_work_is_refused_at_once(command: Any, names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        ShellObjective(command, names)
+    with pytest.raises(InvalidArgument, match="one text"):
+        ShellObjective(["p"], (), shell=True)
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("0.5", 0.5),
+        ("epoch 1\n0.7\n0.5\nbye", 0.5),
+        ('{"loss": 0.5, "acc": 1}', {"loss": 0.5, "acc": 1}),
+        ('0.1\nloss is\n{"loss": 0.5}\n{torn', {"loss": 0.5}),
+        (" -1e-3 \n\n", -1e-3),
+        ("inf", math.inf),
+    ],
+)
+def test_the_loss_is_the_last_number_or_json_line(printed: str, expected: Any) -> None:
+    assert result_in(printed) == expected
+
+
+@pytest.mark.parametrize("printed", ["", "\n", "done", "loss: 0.5", "[0.5]", '"0.5"'])
+def test_without_a_loss_the_last_line_is_shown(printed: str) -> None:
+    with pytest.raises(InvalidResult, match="printed no loss"):
+        result_in(printed)
+
+
+def run_shell(text: str, **more: Any) -> Outcome:
+    return ShellObjective(text, ("x",), shell=True)(a_trial({"x": 1}, **more))
+
+
+def test_a_command_that_fails_says_why() -> None:
+    failed = run_shell("echo 0.5; echo one >&2; echo 'last words' >&2; exit 3")
+    assert (failed.status, failed.error) == (Status.CRASHED, "exit code 3: last words")
+    assert failed.output == "one\nlast words\n"
+    assert run_shell("kill -SEGV $$").error == "killed by SIGSEGV, nothing on stderr"
+    assert run_shell("echo nan").status is Status.DIVERGED
+    missing = ShellObjective("no-such-program-here", ())(a_trial({}))
+    assert missing.error == "cannot start 'no-such-program-here': No such file or directory"
+
+
+def test_the_environment_tells_the_same() -> None:
+    told = run_shell('echo "{\\"loss\\": 1, \\"b\\": \\"$BOHB_BUDGET $BOHB_SEED $BOHB_PREVIOUS_BUDGET\\"}"')
+    assert told.info == {"b": "3 77 "}
+
+
+def test_printed_steps_become_the_learning_curve() -> None:
+    curve: list[tuple[float, float]] = []
+    trial = a_trial({"x": 1}, reporter=lambda step, loss: curve.append((step, loss)))
+    text = """for i in 1 2 3; do echo '{"step": '$i', "loss": 0.'$i'}'; sleep 0.02; done; echo 0.25"""
+    assert ShellObjective(text, ("x",), shell=True)(trial).loss == 0.25
+    assert curve == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+def test_a_child_that_keeps_the_pipes_open_is_not_waited_for_and_not_left() -> None:
+    began = time.monotonic()
+    told = run_shell("sleep 60 & echo '{\"loss\": 0.5, \"pid\": '$!'}'")
+    assert told.loss == 0.5
+    assert time.monotonic() - began < 10
+    time.sleep(0.1)
+    status = Path(f"/proc/{told.info['pid']}/status")
+    assert not status.exists() or "zombie" in status.read_text()
+
+
+def test_a_flood_of_output_is_read_to_its_end(capfd: pytest.CaptureFixture[str]) -> None:
+    told = run_shell("head -c 9000000 /dev/zero | tr '\\0' 'x'; echo; echo 0.5")
+    assert told.loss == 0.5
+    capfd.readouterr()
