@@ -21,9 +21,9 @@ ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 # Inside: of use to nobody who does not change the package. Everything else has a place in the reference.
 INTERNAL = (
-    "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.space.", "bohb.core.policy",
-    "bohb.core.density.normal", "bohb.dashboard.", "bohb.executors.", "bohb.integrations.", "bohb.journal.",
-    "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
+    "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.space.",
+    "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.", "bohb.executors.", "bohb.integrations.",
+    "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
 PACKAGES = ("bohb.core", "bohb.executors", "bohb.integrations")  # they hold modules and no names of their own
 FULFILS = {"append", "read", "key"}  # explained by the protocol, or by the module, that they fulfil
