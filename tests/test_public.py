@@ -25,7 +25,10 @@ INTERNAL = (
     "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.", "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
-PACKAGES = ("bohb.core", "bohb.executors", "bohb.integrations")  # they hold modules and no names of their own
+PACKAGES = (  # they hold modules and no names of their own
+    "bohb.core", "bohb.core.adaptive", "bohb.core.density", "bohb.core.gp", "bohb.core.schedule", "bohb.core.space",
+    "bohb.executors", "bohb.integrations",
+)  # fmt: skip
 FULFILS = {"append", "read", "key"}  # explained by the protocol, or by the module, that they fulfil
 EXTRAS = {  # what a user does without the extra, and the package that is missing then
     "plot": ("import bohb.plots", "plotly"),
