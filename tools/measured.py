@@ -128,7 +128,10 @@ def table(prefix: str) -> str:
     networks = lower_on("networks", "Feed-forward networks, 512 full evaluations", "paper/networks/experiment.py")
     lcbench = lower_on("lcbench", "LCBench surrogates, 100 full evaluations", "paper/lcbench.py")
     rows = [counting_ones(), networks, lcbench, preset(), overhead(1_000), overhead(10_000), throughput(), resuming()]
-    lines = [f"| {what} | {ours} | {others} | [{Path(script).name}]({prefix}{script}) |\n" for what, ours, others, script in rows]
+    lines = [
+        f"| {what} | {ours} | {others} | [{Path(script).name}]({prefix}{script}) |\n"
+        for what, ours, others, script in rows
+    ]
     return HEAD + "".join(lines)
 
 
