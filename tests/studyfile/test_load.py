@@ -12,9 +12,10 @@ from bohb import Space
 from bohb.core.settings import BEST
 from bohb.errors import InvalidSpace
 from bohb.studyfile.clauses import parse
-from bohb.studyfile.keys import StudyFileError, memory, seconds
+from bohb.studyfile.keys import StudyFileError
 from bohb.studyfile.load import load
 from bohb.studyfile.space import build_space
+from bohb.units import memory, seconds
 from tests.cli.running import STUDY, call, complaint, written
 
 
