@@ -293,7 +293,7 @@ def test_a_limited_study_says_when_to_wait_and_when_it_is_done() -> None:
         ({"budgets": [1], "max_brackets": 0}, "max_brackets=0"),
         ({"budgets": [1], "rho": 1}, "unknown settings"),
         ({"budgets": [1], "random_fraction": 2}, "random_fraction=2"),
-        ({"budgets": [1], "settings": "paper"}, "settings='paper'"),
+        ({"budgets": [1], "settings": "papers"}, "settings='papers'"),
     ],
 )
 def test_bad_arguments_are_refused_with_value_and_rule(keywords: dict[str, Any], message: str) -> None:
