@@ -171,8 +171,10 @@ def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _times(log_ratio: float) -> str:
-    if abs(log_ratio) > 10:
-        return f"e^{log_ratio:.3g} times as likely"
+    if log_ratio > math.log(1e6):
+        return "more than a million times as likely"
+    if log_ratio < -math.log(1e6):
+        return "less than a millionth as likely"
     return f"{math.exp(log_ratio):.3g} times as likely"
 
 
