@@ -154,7 +154,7 @@ def test_a_result_that_was_taken_over() -> None:
             play(optimizer, 1, smooth)
         except Exception:  # noqa: BLE001 - the space is exhausted
             break
-    reused = [n for n, trial in optimizer.history.trials.items() if "reuses" in trial.reason]
+    reused = [n for n, trial in optimizer.history.trials.items() if trial.reuses is not None]
     for number in reused:
         told = why(optimizer.history, number)
         assert told.reuses is not None

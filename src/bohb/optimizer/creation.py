@@ -97,7 +97,7 @@ def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
         known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
         for number, outcome in history.outcomes.items():
             trial = history.trials[number]
-            if "reuses" not in trial.reason:  # that one is the result of another trial
+            if trial.reuses is None:  # that one is the result of another trial
                 known.append((trial.config, trial.budget, outcome.loss, f"trial {number}"))
         for config, budget, loss, source in known:
             space.encode(space.restore(config))
