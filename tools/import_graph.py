@@ -1,7 +1,7 @@
 """Print the import graph of the package: modules, edges, the most connected modules, and cycles.
 
-    python tools/import_graph.py                # src/bohb
-    python tools/import_graph.py other/bohb     # another version of the package
+python tools/import_graph.py                # src/bohb
+python tools/import_graph.py other/bohb     # another version of the package
 """
 
 from __future__ import annotations
