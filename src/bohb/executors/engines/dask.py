@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from bohb.core.trial import Outcome
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
 from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble
 from bohb.executors.engines.order import Order
@@ -27,7 +27,7 @@ try:
     from distributed import Future as DaskFuture
     from distributed.client import ClosedClientError
 except ImportError as error:
-    raise MissingExtra(f"executor='dask://…' needs Dask ({error}); pip install 'bohb[dask]'") from error
+    raise MissingExtra(f"executor='dask://…' needs Dask ({error}): {install_hint('dask')}") from error
 
 _SLOTS_SECONDS = 1.0  # how old the known number of workers may be
 _CLOSE_SECONDS = 5.0
