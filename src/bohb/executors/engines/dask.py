@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from bohb.core.trial import Outcome
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
 from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble, settle
 from bohb.executors.engines.session import Session
@@ -26,7 +26,7 @@ try:
     from distributed import Future as DaskFuture
     from distributed.client import ClosedClientError
 except ImportError as error:
-    raise MissingExtra(f"executor='dask://…' needs Dask ({error}); pip install 'bohb[dask]'") from error
+    raise MissingExtra(f"executor='dask://…' needs Dask ({error}): {install_hint('dask')}") from error
 
 _CLOSE_SECONDS = 5.0
 

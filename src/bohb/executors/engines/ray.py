@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection
 from typing import Any
 
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
 from bohb.executors.engines.executor import Answers, EngineBroken, Trouble
 from bohb.executors.engines.session import Session
@@ -16,7 +16,7 @@ from bohb.executors.resources import Resources
 try:
     import ray
 except ImportError as error:
-    raise MissingExtra(f"executor='ray://…' needs Ray ({error}); pip install 'bohb[ray]'") from error
+    raise MissingExtra(f"executor='ray://…' needs Ray ({error}): {install_hint('ray')}") from error
 
 
 class RayEngine:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from bohb.core.trial import Outcome
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
 from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble, settle
 from bohb.executors.engines.session import Session
@@ -19,7 +19,7 @@ from bohb.executors.resources import Resources
 try:
     import submitit
 except ImportError as error:
-    raise MissingExtra(f"a submitit executor needs submitit ({error}); pip install 'bohb[slurm]'") from error
+    raise MissingExtra(f"a submitit executor needs submitit ({error}): {install_hint('slurm')}") from error
 
 _POLL_SECONDS = 0.2  # between two checks for the result files of jobs
 _REASON_CHARACTERS = 500  # of submitit's error, which quotes the job's whole log
