@@ -46,13 +46,13 @@ def modules() -> list[Path]:
 
 
 def test_imports_point_down_only() -> None:
-    wrong = {
-        name: target
+    wrong = [
+        f"{name} must not import {target}"
         for name, targets in graph.items()
         for target in targets
-        if name != "bohb" and target.split(".")[1] not in ALLOWED[name.split(".")[1]]
-    }
-    assert wrong == {}
+        if name != "bohb" and (target == "bohb" or target.split(".")[1] not in ALLOWED[name.split(".")[1]])
+    ]
+    assert wrong == []
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -84,4 +84,6 @@ def test_no_module_is_too_long_to_read_at_a_sitting() -> None:
 def test_the_architecture_page_lists_every_module() -> None:
     page = (REPOSITORY / "docs" / "architecture.md").read_text()
     listed = re.findall(r"^\| `(bohb[\w.]*)` \|", page, flags=re.MULTILINE)
-    assert sorted(listed) == sorted(graph), "docs/architecture.md has one line per module"
+    assert sorted(set(graph) - set(listed)) == [], "add a line to docs/architecture.md"
+    assert sorted(set(listed) - set(graph)) == [], "remove the line from docs/architecture.md"
+    assert len(listed) == len(set(listed))
