@@ -1,4 +1,4 @@
-"""The site: which address shows what."""
+"""The web application: which address shows what."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from bohb.dashboard.assets import assets
 from bohb.dashboard.figures import Figures, templates
 from bohb.dashboard.files import Log, StoredFile, checkpoint_files, log_tail, study_files
 from bohb.dashboard.guard import Guard, harden
+from bohb.dashboard.layout import Page
 from bohb.dashboard.pages.compare import compare_page
 from bohb.dashboard.pages.overview import overview_page
 from bohb.dashboard.pages.plots import plots_page
@@ -33,7 +34,7 @@ from bohb.journal.target import path_of
 from bohb.plots import PLOTS
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_LIST_SECONDS = 0.7  # for reading studies that are new to us; the rest appear with the next update
+_LIST_SECONDS = 0.7  # for reading new studies; the others appear with the next update
 
 
 def create_app(
@@ -43,11 +44,11 @@ def create_app(
     *,
     directory: str | Path | None = None,
 ) -> Starlette:
-    """The dashboard of a journal as an ASGI application.
+    """Return the dashboard of a journal as an ASGI application.
 
     journal: the journal's file or address; it need not exist yet.
-    token: what a reader must show; None demands nothing.
-    allowed_hosts: the names under which readers may address the server.
+    token: what a reader must present; None: no token is needed.
+    allowed_hosts: the host names that requests may use for this server.
     directory: where the studies' files are, if they were run with `directory=`.
     """
     site = _Site(journal, None if directory is None else Path(directory))
@@ -59,14 +60,14 @@ def create_app(
         ],
         exception_handlers={BohbError: _journal_trouble, HTTPException: _not_found, 500: _our_fault},
     )
-    app.router.redirect_slashes = False  # an address that is not ours leads nowhere
+    app.router.redirect_slashes = False  # unknown addresses are 404, not redirects
     app.state.warm_up = site.warm_up
     app.state.close = site.close
     return app
 
 
 class _Site:
-    """What the pages share: the studies, and the figures drawn so far."""
+    """The state that requests share: the studies, and the figures drawn so far."""
 
     def __init__(self, journal: str | Path, directory: Path | None) -> None:
         self._library = Library(journal)
@@ -74,7 +75,7 @@ class _Site:
         self._directory = directory
 
     def routes(self) -> list[Route]:
-        """Which address shows what."""
+        """Return the routes of the site."""
         pages = {
             "/": self.studies,
             "/study": self.overview,
@@ -92,15 +93,15 @@ class _Site:
         return [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
 
     def warm_up(self) -> None:
-        """Do what is slow the first time (imports, reading the largest study) before anybody waits for it."""
-        assets()["plotly.js"].answer(packed=True)
+        """Do what is slow the first time (imports, reading the largest study) before the first request."""
+        assets()["plotly.js"].answer(compressed=True)
         templates()
         try:
             lengths = self._library.lengths()
             if lengths:
                 self._library.view(max(lengths, key=lambda name: lengths[name]))
         except BohbError:
-            return  # the pages will say so
+            return  # the pages show the error
 
     def close(self) -> None:
         """Close all files."""
@@ -117,32 +118,30 @@ class _Site:
             cards.append((name, card))
         # An unfinished list has a version of its own, so that the page's script asks for it again.
         version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
-        page = studies_page(self._name(), cards, version, time.time())
-        return page_answer(page.render())
+        return _shown(studies_page(self._name(), cards, version, time.time()))
 
     def overview(self, request: Request) -> Response:
-        return page_answer(overview_page(self._begun(request), time.time()).render())
+        return _shown(overview_page(self._begun(request), time.time()))
 
     def trials(self, request: Request) -> Response:
-        page = trials_page(self._begun(request), parse(request.query_params), time.time())
-        return page_answer(page.render())
+        return _shown(trials_page(self._begun(request), parse(request.query_params), time.time()))
 
     def trial(self, request: Request) -> Response:
         view = self._begun(request)
         trial = _trial(view, request.query_params.get("number", ""))
         log, files = self._left_behind(view, trial)
-        return page_answer(trial_page(view, trial, log, files, time.time()).render())
+        return _shown(trial_page(view, trial, log, files, time.time()))
 
     def plots(self, request: Request) -> Response:
-        return page_answer(plots_page(self._begun(request), time.time()).render())
+        return _shown(plots_page(self._begun(request)))
 
     def compare(self, request: Request) -> Response:
         names = list(self._library.lengths())
         a, b = (self._begun(request, key) if request.query_params.get(key) else None for key in ("a", "b"))
-        return page_answer(compare_page(names, a, b, time.time()).render())
+        return _shown(compare_page(names, a, b))
 
     def version(self, request: Request) -> Response:
-        """What changes when a page does, as cheaply as it can be had."""
+        """Return a text that changes whenever a page does."""
         parameters = request.query_params
         if "study" not in parameters:
             return json_answer({"version": _list_version(self._library.lengths())})
@@ -171,11 +170,11 @@ class _Site:
         return _drawn(self._figures.comparison(self._begun(request, "a"), self._begun(request, "b"), over))
 
     def _begun(self, request: Request, key: str = "study") -> View:
-        """The study that a request names."""
+        """Return the study that a request names."""
         name = request.query_params.get(key, "")
         view = self._library.view(name)
         if view.history.created is None:
-            raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it is begun")
+            raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it starts")
         return view
 
     def _left_behind(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
@@ -191,10 +190,10 @@ class _Site:
 
 
 def static(request: Request) -> Response:
-    """One of our files; there are no others."""
+    """Return a style sheet, a script or an image."""
     found = assets().get(request.path_params["name"])
     if found is None:
-        raise HTTPException(404, "There is no such file")
+        raise HTTPException(404, "File not found")
     return found.answer("gzip" in request.headers.get("accept-encoding", ""))
 
 
@@ -203,12 +202,16 @@ def _list_version(lengths: dict[str, int]) -> str:
 
 
 def _trial(view: View, number: str) -> Trial:
-    """The trial that a request names: looked up, never computed with."""
+    """Return the trial that a request names."""
     known = number.isascii() and number.isdecimal() and len(number) < 12
     trial = view.history.trials.get(int(number)) if known else None
     if trial is None:
         raise HTTPException(404, f"This study has no trial {number[:40]!r}")
     return trial
+
+
+def _shown(page: Page) -> Response:
+    return page_answer(page.render(time.time()))
 
 
 def _drawn(figure: bytes) -> Response:
@@ -217,18 +220,18 @@ def _drawn(figure: bytes) -> Response:
 
 def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    title = error.detail if error.status_code == 404 and error.detail != "Not Found" else "There is no such page"
+    title = error.detail if error.status_code == 404 and error.detail != "Not Found" else "Page not found"
     return problem(request.scope, error.status_code, title, "Check the address, or start from the list of studies.")
 
 
 def _journal_trouble(request: Request, error: Exception) -> Response:
     if isinstance(error, UnknownStudy):
-        return problem(request.scope, 404, "There is no such study", str(error))
+        return problem(request.scope, 404, "Study not found", str(error))
     detail = str(error)
     return problem(request.scope, 503, "The journal cannot be read", detail[:1].upper() + detail[1:])
 
 
 def _our_fault(request: Request, _: Exception) -> Response:
-    answer = problem(request.scope, 500, "Something went wrong here", "This is a bug; the terminal shows the details.")
-    harden(answer.headers)  # this one does not pass the guard on its way out
+    answer = problem(request.scope, 500, "Internal error", "This is a bug; the terminal shows the details.")
+    harden(answer.headers)  # this response bypasses the guard
     return answer
