@@ -181,6 +181,28 @@ def test_a_table_of_csv_is_harmless_to_spreadsheets(finished: Path, tmp_path: Pa
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 41
 
 
+def test_the_whole_study_determines_the_columns_of_csv(finished: Path) -> None:
+    def head(*options: str) -> str:
+        return call("trials", finished, "--format", "csv", *options).stdout.splitlines()[0]
+
+    assert head() == head("--limit", "1") == head("--status", "waiting")
+    assert head().endswith("config.x,config.act,info.n") or head().endswith("config.act,config.x,info.n")
+    rows = list(csv.DictReader(io.StringIO(call("trials", finished, "--format", "csv").stdout)))
+    assert {(row["status"], row["info.n"]) for row in rows} == {("ok", "1"), ("crashed", "")}
+
+
+def test_trials_are_sorted_by_the_names_in_the_head_of_the_table(finished: Path) -> None:
+    head = call("trials", finished, "--limit", "1").stdout.splitlines()[0].split()
+    assert {"trial", "time", "x"} <= set(head)
+    for name in head:
+        assert len(answer("trials", finished, "--sort", name)) == 40
+    assert [row["number"] for row in answer("trials", finished, "--sort", "-trial")] == [*reversed(range(40))]
+    times = [row["seconds"] for row in answer("trials", finished, "--sort", "time")]
+    assert times == sorted(times)
+    named = answer("trials", finished, "--sort", "config.x"), answer("trials", finished, "--sort", "info.n")
+    assert [len(rows) for rows in named] == [40, 40]
+
+
 def test_parquet_says_what_it_needs(finished: Path, tmp_path: Path) -> None:
     assert "needs --out" in complaint("trials", finished, "--format", "parquet")
     try:
@@ -228,7 +250,7 @@ def test_a_damaged_journal_is_named_not_shown(finished: Path, tmp_path: Path) ->
     connection.close()
     assert _quick(Target(str(path), "bowl")) is None
     assert "damaged at position 9" in complaint("status", path)
-    assert "9 events are sound" in call("repair", path, "--dry-run").stdout
+    assert "9 events are intact" in call("repair", path, "--dry-run").stdout
     assert answer("repair", path)["events"] == 9
     assert answer("status", path)["trials"]["started"] > 0
     garbage = tmp_path / "garbage.db"

@@ -51,8 +51,8 @@ class Target:
 
 
 def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument and the option that name a study."""
-    function = click.option("--study", help="The study's name, where a journal holds several.")(function)
+    """Add the argument and the option that name a study."""
+    function = click.option("--study", help="Name of the study, if the journal holds several.")(function)
     return click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")(function)
 
 
