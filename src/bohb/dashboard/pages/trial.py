@@ -144,8 +144,8 @@ def _lineage(view: View, trial: Trial) -> Markup | None:
         name = element("strong", f"Trial {n} (this one)") if n == trial.number else trial_link(view.name, n)
         loss = number(outcome.loss if outcome else None)
         rows.append([name, number(other.budget), badge(state(view.history, n)), loss])
-    listing = table(["Trial", "Budget", "Status", "Loss"], rows, "All trials of this configuration")
-    return section("Other budgets", listing)
+    listing = table(["Trial", "Budget", "Status", "Loss"], rows, "Trials of this configuration")
+    return section("All budgets of this configuration", listing)
 
 
 def _info(outcome: Outcome | None) -> Markup | None:
