@@ -7,9 +7,7 @@ from typing import Any
 
 from bohb.analysis.clock import finished, started
 from bohb.core.history import History
-from bohb.core.trial import Status
 
-STATES = (*(status.value for status in Status), "running", "waiting")
 CONFIG, INFO = "config.", "info."  # prefixes of the columns of a hyperparameter and of an entry of `info`
 
 
@@ -50,6 +48,7 @@ COLUMNS: dict[str, Callable[[History, int], Any]] = {
     "seed": _of_trial("seed"),
     "previous_budget": _of_trial("previous_budget"),
     "attempt": _of_trial("attempt"),
+    "from_trial": _of_trial("from_trial"),
     "reuses": _of_trial("reuses"),
     "started": started,
     "finished": _of_outcome("finished"),

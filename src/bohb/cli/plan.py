@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.estimate import makespan
 from bohb.cli.options import SECONDS
 from bohb.cli.target import DEFAULT
 from bohb.cli.template import TEMPLATE
@@ -87,6 +86,8 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
     if unit:
         lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
     if each is not None:
+        from bohb.core.estimate import makespan
+
         data["workers"] = slots
         for name, continued in (("seconds_continued", True), ("seconds", False)):
             data[name] = makespan(planned.brackets, slots, each, continued)

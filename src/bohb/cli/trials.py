@@ -14,22 +14,22 @@ import click
 
 from bohb.cli.target import find, history, target_options
 from bohb.cli.text import json_option, note, table, value_text
+from bohb.core.trial import STATES, Origin
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.units import DASH, counted, duration, number
 
 if TYPE_CHECKING:
     from bohb.core.history import History
 
-# Written out here because importing core.trial takes half a second; a test compares them.
-STATES = ("ok", "diverged", "crashed", "timeout", "memory", "bad_result", "lost", "running", "waiting")
-ORIGINS = ("random", "model", "given", "promoted")
 _ALIASES = {"trial": "number", "time": "seconds"}  # what the table calls these columns
 
 
 @click.command()
 @target_options
 @click.option("--status", type=click.Choice(STATES), multiple=True, help="Only trials with this status; repeatable.")
-@click.option("--origin", type=click.Choice(ORIGINS), multiple=True, help="Only trials of this origin; repeatable.")
+@click.option(
+    "--origin", type=click.Choice(list(Origin)), multiple=True, help="Only trials of this origin; repeatable."
+)
 @click.option("--budget", type=float, multiple=True, help="Only trials on this budget; repeatable.")
 @click.option("--sort", default="number", help="Column to sort by, such as loss or lr; -loss sorts descending.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of trials.")

@@ -46,7 +46,11 @@ class Page:
             element("header", self._brand(), self._navigation(), class_="site"),
             element("p", hidden=True, id="notice", role="status"),
             element("main", self.heading or element("h1", self.title), self.main, id="main", tabindex="-1"),
-            element("footer", f"bohb {__version__} · read-only · ", element("span", "no changes since it was loaded", id="freshness")),
+            element(
+                "footer",
+                f"bohb {__version__} · read-only · ",
+                element("span", "no changes since it was loaded", id="freshness"),
+            ),
             data_version_url=self.version_url,
             data_version=self.version,
             data_now=f"{now:.3f}",

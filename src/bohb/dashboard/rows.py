@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from bohb.analysis.trials import STATES as TRIAL_STATES
 from bohb.analysis.trials import sorted_trials, state
 from bohb.core.history import History
+from bohb.core.trial import STATES as TRIAL_STATES
 from bohb.core.trial import Origin, Status
 from bohb.dashboard.studies import View
 
