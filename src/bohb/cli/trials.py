@@ -21,15 +21,14 @@ from bohb.units import DASH, counted, duration, number
 if TYPE_CHECKING:
     from bohb.core.history import History
 
+_ORIGINS = [origin.value for origin in Origin]
 _ALIASES = {"trial": "number", "time": "seconds"}  # what the table calls these columns
 
 
 @click.command()
 @target_options
 @click.option("--status", type=click.Choice(STATES), multiple=True, help="Only trials with this status; repeatable.")
-@click.option(
-    "--origin", type=click.Choice(list(Origin)), multiple=True, help="Only trials of this origin; repeatable."
-)
+@click.option("--origin", type=click.Choice(_ORIGINS), multiple=True, help="Only trials of this origin; repeatable.")
 @click.option("--budget", type=float, multiple=True, help="Only trials on this budget; repeatable.")
 @click.option("--sort", default="number", help="Column to sort by, such as loss or lr; -loss sorts descending.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of trials.")

@@ -49,7 +49,7 @@ class Page:
             element(
                 "footer",
                 f"bohb {__version__} · read-only · ",
-                element("span", "no changes since it was loaded", id="freshness"),
+                element("span", "no changes yet", id="freshness"),
             ),
             data_version_url=self.version_url,
             data_version=self.version,
