@@ -1,4 +1,4 @@
-"""What the pages say, and that nothing users name can be anything but text."""
+"""The contents of the pages; names that users choose are always shown as text."""
 
 from __future__ import annotations
 

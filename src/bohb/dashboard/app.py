@@ -59,7 +59,7 @@ def create_app(
             Middleware(Guard, token=token, allowed_hosts=tuple(allowed_hosts)),
             Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
         ],
-        exception_handlers={BohbError: _journal_trouble, HTTPException: _not_found, 500: _our_fault},
+        exception_handlers={BohbError: _journal_error, HTTPException: _not_found, 500: _internal_error},
     )
     app.router.redirect_slashes = False  # unknown addresses are 404, not redirects
     app.state.warm_up = site.warm_up
@@ -119,58 +119,58 @@ class _Site:
             cards.append((name, card))
         # An unfinished list has a version of its own, so that the page's script asks for it again.
         version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
-        return _shown(studies_page(self._name(), cards, version, time.time()))
+        return _page(studies_page(self._name(), cards, version, time.time()))
 
     def overview(self, request: Request) -> Response:
-        return _shown(overview_page(self._begun(request), time.time()))
+        return _page(overview_page(self._study(request), time.time()))
 
     def trials(self, request: Request) -> Response:
-        return _shown(trials_page(self._begun(request), parse(request.query_params), time.time()))
+        return _page(trials_page(self._study(request), parse(request.query_params), time.time()))
 
     def trial(self, request: Request) -> Response:
-        view = self._begun(request)
+        view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        log, files = self._left_behind(view, trial)
-        return _shown(trial_page(view, trial, log, files, time.time()))
+        log, files = self._files_of(view, trial)
+        return _page(trial_page(view, trial, log, files, time.time()))
 
     def plots(self, request: Request) -> Response:
-        return _shown(plots_page(self._begun(request)))
+        return _page(plots_page(self._study(request)))
 
     def compare(self, request: Request) -> Response:
         names = list(self._library.lengths())
-        a, b = (self._begun(request, key) if request.query_params.get(key) else None for key in ("a", "b"))
-        return _shown(compare_page(names, a, b))
+        a, b = (self._study(request, key) if request.query_params.get(key) else None for key in ("a", "b"))
+        return _page(compare_page(names, a, b))
 
     def version(self, request: Request) -> Response:
         """Return a text that changes whenever a page does."""
         parameters = request.query_params
         if "study" not in parameters:
             return json_answer({"version": _list_version(self._library.lengths())})
-        view = self._begun(request)
+        view = self._study(request)
         version = str(view.version)
         if "trial" in parameters:
             version = trial_version(view, _trial(view, parameters["trial"]).number)
         if "other" in parameters:
-            version += f"-{self._begun(request, 'other').version}"
+            version += f"-{self._study(request, 'other').version}"
         return json_answer({"version": version})
 
     def figure(self, request: Request) -> Response:
         key = request.query_params.get("plot", "")
         if key not in PLOTS:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
-        return _drawn(self._figures.plot(self._begun(request), key))
+        return _figure(self._figures.plot(self._study(request), key))
 
     def curve(self, request: Request) -> Response:
-        view = self._begun(request)
-        return _drawn(self._figures.curve(view, _trial(view, request.query_params.get("number", ""))))
+        view = self._study(request)
+        return _figure(self._figures.curve(view, _trial(view, request.query_params.get("number", ""))))
 
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")
         if over not in ("cost", "time"):
             raise HTTPException(404, f"There is no comparison over {over[:80]!r}")
-        return _drawn(self._figures.comparison(self._begun(request, "a"), self._begun(request, "b"), over))
+        return _figure(self._figures.comparison(self._study(request, "a"), self._study(request, "b"), over))
 
-    def _begun(self, request: Request, key: str = "study") -> View:
+    def _study(self, request: Request, key: str = "study") -> View:
         """Return the study that a request names."""
         name = request.query_params.get(key, "")
         view = self._library.view(name)
@@ -178,7 +178,7 @@ class _Site:
             raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it starts")
         return view
 
-    def _left_behind(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
+    def _files_of(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
         root = files_directory(path_of(self._library.target), view.name, self._directory)
         if root is None:
             return None, ([], False)
@@ -210,11 +210,11 @@ def _trial(view: View, number: str) -> Trial:
     return trial
 
 
-def _shown(page: Page) -> Response:
+def _page(page: Page) -> Response:
     return page_answer(page.render(time.time()))
 
 
-def _drawn(figure: bytes) -> Response:
+def _figure(figure: bytes) -> Response:
     return Response(figure, media_type="application/json")
 
 
@@ -224,14 +224,14 @@ def _not_found(request: Request, error: Exception) -> Response:
     return problem(request.scope, error.status_code, title, "Check the address, or start from the list of studies.")
 
 
-def _journal_trouble(request: Request, error: Exception) -> Response:
+def _journal_error(request: Request, error: Exception) -> Response:
     if isinstance(error, UnknownStudy):
         return problem(request.scope, 404, "Study not found", str(error))
     detail = str(error)
     return problem(request.scope, 503, "The journal cannot be read", detail[:1].upper() + detail[1:])
 
 
-def _our_fault(request: Request, _: Exception) -> Response:
+def _internal_error(request: Request, _: Exception) -> Response:
     answer = problem(request.scope, 500, "Internal error", "This is a bug; the terminal shows the details.")
     harden(answer.headers)  # this response bypasses the guard
     return answer
