@@ -113,4 +113,5 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
 
 def _went_on_elsewhere(history: History, number: int) -> bool:
     """Whether another bracket has promoted this configuration, or the trial whose result it is."""
-    return history.trials[number].reason.get("reuses", number) in history.promotions.taken
+    reused = history.trials[number].reuses
+    return (number if reused is None else reused) in history.promotions.taken

@@ -14,6 +14,7 @@ import click
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS
 from bohb.cli.target import Target
 from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
+from bohb.core.settings import PRESETS
 
 if TYPE_CHECKING:
     from bohb.running.study import Study
@@ -33,7 +34,8 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 )
 @click.option("--journal", help="A file or a database URL.")
 @click.option("--study", help="The name of the study in the journal.")
-@click.option("--seed", type=click.IntRange(0), help="Decides everything.")
+@click.option("--seed", type=click.IntRange(0), help="Random seed.")
+@click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
 @click.option("--max-brackets", type=click.IntRange(1), help="Limit: brackets opened.")
 @click.option("--max-trials", type=click.IntRange(1), help="Limit: trials started.")
@@ -174,6 +176,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
+    from bohb.core.space.describe import describe
     from bohb.optimizer.creation import study_budgets
     from bohb.studyfile.check import preflight
     from bohb.studyfile.load import load
@@ -192,7 +195,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         start_method=file.values.get("start_method"),
         config=next(iter(file.values.get("initial_configs", ())), None),
     )
-    emit(as_json, [finding.to_json() for finding in findings], _report(findings))
+    report = "\n".join(["space:", *(f"  {clean(line)}" for line in describe(space)), "", _report(findings)])
+    emit(as_json, [finding.to_json() for finding in findings], report)
     if any(finding.verdict == "fail" for finding in findings):
         sys.exit(1)
 

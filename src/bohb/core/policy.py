@@ -188,12 +188,10 @@ class Starter:
         """A survivor on the next rung; if its result there is known from another bracket, it is not run again."""
         history = self._history
         before = history.trials[start.number]
-        reason: dict[str, Any] = {"from_trial": start.number, "loss": history.outcomes[start.number].loss}
+        reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss}
         if start.number in history.promotions.at_random:
             reason["picked"] = "at random"  # to see whether rungs agree
         known = twin(history, start.number, start.budget)
-        if known is not None:
-            reason["reuses"] = known
         trial = replace(
             before,
             number=len(history.trials),
@@ -203,6 +201,8 @@ class Starter:
             origin=Origin.PROMOTED,
             previous_budget=before.budget,
             attempt=1,
+            from_trial=start.number,
+            reuses=known,
             reason=reason,
         )
         started = TrialStarted(trial, *now)
