@@ -33,8 +33,8 @@ EPOCHS = BUDGETS["max_budget"]
 COST = 18  # full evaluations, that is trainings of 27 epochs
 METHODS: dict[str, dict[str, Any]] = {
     "random": {"budgets": [EPOCHS], "random_fraction": 1},
-    "bohb": {**BUDGETS, "settings": bohb.PAPER},
-    "best": {**BUDGETS, "settings": bohb.BEST},
+    "bohb": {**BUDGETS, "settings": "paper"},
+    "best": {**BUDGETS, "settings": "best"},
 }
 LABELS = {"random": "random search", "bohb": "BOHB as published", "best": "BEST"}
 COLOURS = {"random": "#8a8f98", "bohb": "#2a80c2", "best": "#d9730d"}
