@@ -91,7 +91,7 @@ def preset() -> Line:
         if row["method"] in names
     ]
     seeds = sorted({row["seeds"][1] for row in rows if row["method"] in names})
-    what = f"{rows[0]['problems']} problems on which BEST was not chosen, 60 full evaluations, "
+    what = f"{rows[0]['problems']} problems that were not used to choose BEST, 60 full evaluations, "
     what += f"{seeds[0]} to {seeds[-1]} seeds: final regret as a ratio to BEST, with 95 % interval"
     return what, "; ".join(others), "better/study.py"
 
