@@ -45,6 +45,23 @@ def demo() -> Line:
     return what, "; ".join([*parts, f"random search {rows['random']['loss']:.3f}"]), "demo.py"
 
 
+def demo_caption() -> str:
+    """Return the caption of the picture of the demo's problem."""
+    body = result("demo")
+    rows = {row["method"]: row for row in body["summary"]}
+    best, bohb = rows["best"], rows["bohb"]
+    lines = [
+        f"*A neural network with twelve hyperparameters on scikit-learn's digits: {best['seeds']} seeds, each at the cost "
+        f"of {body['cost']:g} full trainings.",
+        f"On validation loss, BEST beats random search in {best['loss wins']} of {best['seeds']} seeds and BOHB as "
+        f"published in {bohb['loss wins']}; on test error, in {best['test_error wins']} and {bohb['test_error wins']}.",
+        f"The mean test error is {best['test_error']:.2%} with BEST, {bohb['test_error']:.2%} with BOHB and "
+        f"{rows['random']['test_error']:.2%} with random search.",
+        "`make bench-demo` measures it again; [all numbers](docs/results/demo.md).*",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def counting_ones() -> Line:
     """Return the regrets on counting ones."""
     entry = result("counting_ones")["problems"]["counting_ones-8-8"]
@@ -253,6 +270,7 @@ TABLES: dict[str, tuple[Callable[[], str], str]] = {
     "better_misspecified": (better_misspecified, "python -m benchmarks.better.study --part misspecified"),
     "better_ablation": (better_ablation, "python -m benchmarks.better.study --part ablation"),
     "gp_speed": (gp_speed, "python -m benchmarks.speed.gp_speed"),
+    "demo": (demo_caption, "python -m benchmarks.demo"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import optuna
@@ -15,14 +16,15 @@ from benchmarks import demo
 def test_optuna_searches_the_space_of_the_demo() -> None:
     from digits_network import space
 
-    ours = space()
+    ours: Any = space()
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
     seen = set()
     for _ in range(60):
         trial = study.ask()
         config = demo.suggest(trial)
         CS.Configuration(ours, values=config)  # refuses missing, inactive and illegal values
-        for name, found in trial.distributions.items():
+        distributions: dict[str, Any] = trial.distributions
+        for name, found in distributions.items():
             seen.add(name)
             if isinstance(found, optuna.distributions.CategoricalDistribution):
                 assert set(found.choices) == set(ours[name].choices)
