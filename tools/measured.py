@@ -51,8 +51,8 @@ def demo_caption() -> str:
     rows = {row["method"]: row for row in body["summary"]}
     best, bohb = rows["best"], rows["bohb"]
     lines = [
-        f"*A neural network with twelve hyperparameters on scikit-learn's digits: {best['seeds']} seeds, each at the cost "
-        f"of {body['cost']:g} full trainings.",
+        f"*A neural network with twelve hyperparameters on scikit-learn's digits: {best['seeds']} seeds, each at the "
+        f"cost of {body['cost']:g} full trainings.",
         f"On validation loss, BEST beats random search in {best['loss wins']} of {best['seeds']} seeds and BOHB as "
         f"published in {bohb['loss wins']}; on test error, in {best['test_error wins']} and {bohb['test_error wins']}.",
         f"The mean test error is {best['test_error']:.2%} with BEST, {bohb['test_error']:.2%} with BOHB and "
