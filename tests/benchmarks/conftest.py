@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 
 @pytest.fixture(autouse=True, scope="module")
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread: with small matrices on busy cores, more threads take ten times the CPU time."""
-    with threadpool_limits(1, user_api="blas"), pytest.MonkeyPatch.context() as patch:
+    """Limit numerical libraries to one thread: with small matrices on busy cores, more threads take ten times the CPU time."""
+    with threadpool_limits(1), pytest.MonkeyPatch.context() as patch:
         for library in ("OPENBLAS", "OMP", "MKL"):  # for child processes
             patch.setenv(f"{library}_NUM_THREADS", "1")
         yield
