@@ -9,8 +9,8 @@ from threadpoolctl import threadpool_limits
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_blas_thread() -> Iterator[None]:
-    """Limit numerical libraries to one thread: with small matrices on busy cores, more threads take ten times the CPU time."""
+def one_thread() -> Iterator[None]:
+    """Use one thread: with small matrices on busy cores, more threads take ten times the CPU time."""
     with threadpool_limits(1), pytest.MonkeyPatch.context() as patch:
         for library in ("OPENBLAS", "OMP", "MKL"):  # for child processes
             patch.setenv(f"{library}_NUM_THREADS", "1")
