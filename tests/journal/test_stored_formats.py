@@ -55,7 +55,7 @@ def test_a_study_of_format_1_makes_its_decisions_again_and_goes_on() -> None:
     """If this fails, everybody who resumes a study gets other trials than before: raise the format and say so."""
     events = import_jsonl(ASSETS / "study-1.jsonl").events
     report = replay(events)
-    assert report.difference is None
+    assert report.differences == ()
     assert report.decisions == 92
     study = BOHB.from_events(events)
     assert {trial.origin for trial in study.history.trials.values()} == {"random", "model", "promoted"}

@@ -65,7 +65,7 @@ def test_four_runners_share_a_study_without_a_trial_twice_or_lost(url: str, tmp_
     assert not [event for event in events if isinstance(event, TrialLost)]
     owners = {event.session for event in events if isinstance(event, TrialStarted)}
     assert len(owners) > 1  # it was shared indeed
-    assert replay(events).exact
+    assert replay(events).ok
 
 
 def test_the_trials_of_a_killed_runner_are_taken_over_once_its_lease_has_run_out(url: str, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_trials_of_a_killed_runner_are_taken_over_once_its_lease_has_run_out
     lost = [event for event in events if isinstance(event, TrialLost)]
     assert [(event.number, event.attempt, event.counts) for event in lost] == [(0, 1, False)]
     assert "runner stopped" in lost[0].reason
-    assert replay(events).exact
+    assert replay(events).ok
 
 
 def test_a_lease_holds_until_it_runs_out_by_the_clock_of_the_server(url: str) -> None:
@@ -128,7 +128,7 @@ def test_the_late_result_of_a_taken_over_trial_is_kept_and_not_used(url: str, tm
     assert used.outcome.info == {"attempt": 2}
     assert [(event.number, event.attempt, event.outcome.info) for event in late] == [(0, 1, {"attempt": 1})]
     assert sorted(finished(events)) == list(range(20))
-    assert replay(events).exact
+    assert replay(events).ok
 
 
 def test_runners_survive_connections_that_are_cut(url: str, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_runners_survive_connections_that_are_cut(url: str, tmp_path: Path) -> N
     finish(*runners)
     events = stored(url)
     assert sorted(finished(events)) == list(range(80))
-    assert replay(events).exact
+    assert replay(events).ok
 
 
 def _sessions(url: str) -> int:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bohb import Space
-from bohb.core.settings import BEST
+from bohb import History, Space
+from bohb.core.settings import HPBANDSTER, PRESETS
 from bohb.errors import InvalidSpace
+from bohb.journal import SqlJournal
 from bohb.studyfile.clauses import parse
-from bohb.studyfile.keys import StudyFileError, memory, seconds
+from bohb.studyfile.keys import StudyFileError
 from bohb.studyfile.load import load
 from bohb.studyfile.space import build_space
+from bohb.units import memory, seconds
 from tests.cli.running import STUDY, call, complaint, written
 
 
@@ -72,7 +75,7 @@ def test_what_is_wrong_is_named_with_file_key_value_and_rule(
     assert change[0] in STUDY
     text = STUDY.replace(*change)
     if not message:
-        assert 'settings.preset = "mine" must be one of paper, hpbandster' in complaint("run", written(tmp_path, text))
+        assert 'settings.preset = "mine" must be one of best, paper' in complaint("run", written(tmp_path, text))
         return
     assert message in refused(tmp_path, text)
 
@@ -278,7 +281,22 @@ def test_budgets_that_adapt_by_an_option(tmp_path: Path) -> None:
     assert "schedule: stored 'adaptive', given 'hyperband'" in line
 
 
-def test_a_file_may_name_the_preset_best(tmp_path: Path) -> None:
-    file = written(tmp_path, STUDY.replace("seed = 1", 'settings = {preset = "best", gp_share = 0.5}'))
+@pytest.mark.parametrize("line", ['settings = {preset = "best", gp_share = 0.5}', 'settings = "best"'])
+def test_a_file_may_name_the_preset(tmp_path: Path, line: str) -> None:
+    file = written(tmp_path, STUDY.replace("seed = 1", line))
     found = load(file).arguments
-    assert (found["settings"], found["gp_share"]) == (BEST, 0.5)
+    assert found["settings"] == "best"
+    assert found.get("gp_share") == (0.5 if "gp_share" in line else None)
+    call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
+
+
+def test_an_option_names_the_preset_and_single_settings_of_the_file_stay(tmp_path: Path) -> None:
+    file = written(tmp_path, STUDY.replace("seed = 1", "settings = {num_samples = 5}"))
+    call("run", file, "--preset", "hpbandster", "--max-trials", "1", "--quiet", "--workers", "0")
+    with SqlJournal(tmp_path / "study.db", "bowl", read_only=True) as journal:
+        assert History().extend(journal.read()).settings == replace(HPBANDSTER, num_samples=5)
+
+
+def test_the_template_names_a_preset(tmp_path: Path) -> None:
+    call("init", tmp_path / "study.toml")
+    assert load(tmp_path / "study.toml").arguments["settings"] in PRESETS

@@ -1,4 +1,4 @@
-"""`bohb replay` and `bohb repair`: is a journal what it should be, and if not, what is left of it?"""
+"""`bohb replay` and `bohb repair`: check the decisions of a study, cut back a damaged journal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from bohb.cli.target import find, study_names, target_options
 from bohb.cli.text import clean, counted, emit, json_option
 from bohb.errors import InvalidArgument, JournalError
 
+_SHOWN = 5  # differences that are printed
+
 
 @click.command()
 @target_options
@@ -18,23 +20,31 @@ from bohb.errors import InvalidArgument, JournalError
 def replay(target: str | None, study: str | None, as_json: bool) -> None:
     """Make every decision of a study again and compare.
 
-    Each is made from the events before it. Exit code: 1 if one differs.
+    Each is made from the stored events before it. Exit code: 1 if a decision makes another choice.
 
     \b
     Examples:
       bohb replay study.db
       bohb replay study.toml --json
     """
+    from bohb.running.replay import TOLERANCE
     from bohb.running.replay import replay as again
 
     place = find(target, study)
     found = again(place.journal, place.study)
-    text = f"{counted(found.decisions, 'decision')} made again, all of them alike"
-    if not found.exact:
-        text = f"{counted(found.decisions, 'decision')} made again, then one differs: {found.difference}"
-    data = {"decisions": found.decisions, "exact": found.exact, "difference": found.difference}
-    emit(as_json, data, clean(text))
-    if not found.exact:
+    counts = {"exact": found.exact, "within_tolerance": found.within_tolerance, "different": found.different}
+    lines = [
+        f"{counted(found.decisions, 'decision')} made again: {found.exact} exact, {found.within_tolerance} within "
+        f"tolerance, {found.different} different",
+        f"A decision within tolerance makes the same choice with numbers at most {TOLERANCE:g} apart, as on another "
+        "machine; a different one makes another choice.",
+        *found.differences[:_SHOWN],
+    ]
+    if found.different > _SHOWN:
+        lines.append(f"and {found.different - _SHOWN} more; --json lists all of them")
+    data = {"decisions": found.decisions, **counts, "differences": list(found.differences)}
+    emit(as_json, data, "\n".join(map(clean, lines)))
+    if not found.ok:
         sys.exit(1)
 
 

@@ -14,6 +14,7 @@ import click
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS
 from bohb.cli.target import Target
 from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
+from bohb.core.settings import PRESETS
 
 if TYPE_CHECKING:
     from bohb.running.study import Study
@@ -33,7 +34,8 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 )
 @click.option("--journal", help="A file or a database URL.")
 @click.option("--study", help="The name of the study in the journal.")
-@click.option("--seed", type=click.IntRange(0), help="Decides everything.")
+@click.option("--seed", type=click.IntRange(0), help="Random seed.")
+@click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
 @click.option("--max-brackets", type=click.IntRange(1), help="Limit: brackets opened.")
 @click.option("--max-trials", type=click.IntRange(1), help="Limit: trials started.")

@@ -9,7 +9,7 @@ TEMPLATE = '''\
 study = "my-study"                 # its name in the journal
 journal = "study.db"               # a file beside this one, or postgresql+psycopg://user@host/name
 workers = 2                        # trials at once, each in a process of its own; 0: in bohb's own process
-seed = 1                           # decides everything; leave it out for a random one
+seed = 1                           # random seed; leave it out for a random one
 
 # What is minimised. Either any command: it prints a number, or {"loss": number, …}, as its last line …
 command = """
@@ -47,6 +47,8 @@ max_seconds = "8h"
 # seconds = "30m"
 # memory = "4GB"
 
-# [settings]                       # by the paper's names
-# random_fraction = 0.3333
+[settings]
+preset = "best"                    # "best": strongest in our measurements; "paper": BOHB as published (the default);
+                                   # "hpbandster": like the authors' code, to compare with it
+# random_fraction = 0.3333         # single settings by name
 '''

@@ -155,3 +155,16 @@ HPBANDSTER = Settings(
 )
 # What the study in docs/results/better.md supports: see docs/better.md.
 BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1)
+
+Preset = Literal["best", "paper", "hpbandster"]
+PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}
+
+
+def as_settings(settings: Settings | Preset) -> Settings:
+    """Return the settings themselves, or the preset of that name."""
+    if isinstance(settings, Settings):
+        return settings
+    if isinstance(settings, str) and settings in PRESETS:
+        return PRESETS[settings]
+    names = ", ".join(repr(name) for name in PRESETS)
+    raise InvalidArgument(f"settings={settings!r} must be one of the presets {names}, or a Settings object")

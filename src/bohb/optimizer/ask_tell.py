@@ -24,7 +24,7 @@ from bohb.core.events import (
 from bohb.core.history import History, Result
 from bohb.core.policy import Now, Starter, restart_lost
 from bohb.core.schedule.plan import Plan, plan
-from bohb.core.settings import PAPER, Settings
+from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, outcome_of
 from bohb.errors import (
@@ -67,7 +67,8 @@ class BOHB:
         two of three brackets are chosen by how well rungs agree, and may start on as little as min_budget/eta².
     integer_budgets: round the budgets to whole numbers.
     seed: decides everything; the same seed and the same order of results give the same trials.
-    settings: `PAPER`, `BEST` or `HPBANDSTER`; single ones can be changed by name: random_fraction=1 is Hyperband.
+    settings: "paper" (BOHB as published, the default), "best" (strongest measured) or "hpbandster", or a `Settings`;
+        single settings can be changed by name: random_fraction=1 is Hyperband.
     sampler: a function that proposes configurations in the place of the paper's model (see `Situation`).
     max_brackets: open no more brackets than this.
     initial_configs: configurations to evaluate before the sampler is asked.
@@ -86,7 +87,7 @@ class BOHB:
         budgets: Budgets = None,
         integer_budgets: bool = False,
         seed: int | None = None,
-        settings: Settings = PAPER,
+        settings: Settings | Preset = PAPER,
         sampler: Sampler | None = None,
         max_brackets: int | None = None,
         initial_configs: Iterable[Mapping[str, Any]] = (),

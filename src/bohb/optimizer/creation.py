@@ -14,7 +14,7 @@ from bohb.core.custom_sampler import Sampler, sampler_name
 from bohb.core.events import BudgetsRaised, ConfigGiven, Event, ObservationAdded, StudyCreated
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets
-from bohb.core.settings import TPE, Settings
+from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
@@ -64,11 +64,11 @@ def scheduled(changes: Mapping[str, Any], budgets: Budgets) -> dict[str, Any]:
     return {**changes, "schedule": "adaptive"}
 
 
-def changed_settings(settings: Settings, changes: Mapping[str, Any], sampler: Sampler | None = None) -> Settings:
+def changed_settings(
+    settings: Settings | Preset, changes: Mapping[str, Any], sampler: Sampler | None = None
+) -> Settings:
     """The settings with some of them replaced by name, and with the name of the sampler."""
-    if not isinstance(settings, Settings):
-        raise InvalidArgument(f"settings={settings!r} must be a Settings, such as bohb.PAPER")
-    changed = Settings.from_json({**settings.to_json(), **changes})
+    changed = Settings.from_json({**as_settings(settings).to_json(), **changes})
     if sampler is None:
         if changed.sampler != TPE:
             raise InvalidArgument(f"the settings name the sampler {changed.sampler!r}; give the function, sampler=…")

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from bohb.core.custom_sampler import Sampler
 from bohb.core.history import History
-from bohb.core.settings import PAPER, Settings
+from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
@@ -47,7 +47,7 @@ def minimize(
     budgets: Sequence[float] | Literal["adaptive"] | None = None,
     integer_budgets: bool = False,
     seed: int | None = None,
-    settings: Settings = PAPER,
+    settings: Settings | Preset = PAPER,
     sampler: Sampler | None = None,
     workers: int | None = None,
     executor: Any = None,

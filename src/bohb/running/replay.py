@@ -1,42 +1,76 @@
-"""Exact replay: does every decision of a stored study follow from the events before it?"""
+"""Replay: make every decision of a stored study again and compare it with the stored one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from bohb.core.custom_sampler import Sampler, sampler_name
 from bohb.core.events import BracketPlanned, Event, RungCut, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.history import History
 from bohb.core.policy import Now, Starter, restart_lost
 from bohb.core.settings import TPE, Settings
+from bohb.core.space import Space
+from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.optimizer.blas import one_thread
+
+TOLERANCE = 1e-6
+"""How far two numbers of one decision may be apart, relatively or absolutely.
+
+It applies to hyperparameter values in the encoded unit cube and to the numbers of `reason`. Another machine's linear
+algebra changes the last of about 16 digits; another candidate differs by far more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
     """The result of a replay.
 
-    decisions: how many decisions were made again.
-    difference: where the first one differs, or None.
+    exact: number of decisions that were equal to the stored ones.
+    within_tolerance: number of decisions that made the same choice with numbers at most `TOLERANCE` apart.
+    differences: one line for every decision that made another choice.
     """
 
-    decisions: int
-    difference: str | None
+    exact: int
+    within_tolerance: int
+    differences: tuple[str, ...] = ()
 
     @property
-    def exact(self) -> bool:
-        """Whether every decision was made again just so."""
-        return self.difference is None
+    def different(self) -> int:
+        """Number of decisions that made another choice."""
+        return len(self.differences)
+
+    @property
+    def decisions(self) -> int:
+        """Number of decisions that were made again."""
+        return self.exact + self.within_tolerance + self.different
+
+    @property
+    def ok(self) -> bool:
+        """Whether no decision made another choice."""
+        return not self.differences
+
+
+class _Match(IntEnum):
+    """How well two values agree."""
+
+    EXACT = 0
+    WITHIN_TOLERANCE = 1
+    DIFFERENT = 2
 
 
 def replay(
     source: str | Path | Journal | Iterable[Event], study: str = "study", sampler: Sampler | None = None
 ) -> Replay:
-    """Make every decision of a study again from the events before it, and report the first difference.
+    """Make every decision of a study again, each from the stored events before it, and compare.
 
     source: a journal (a path, a URL or an object), or the events themselves.
     sampler: the function that proposed the configurations, if the study was created with one.
@@ -47,24 +81,29 @@ def replay(
     _check_sampler(events[0], sampler)
     history = History()
     starter = Starter(history, sampler)
-    decisions = position = 0
+    counts = dict.fromkeys(_Match, 0)
+    differences: list[str] = []
+    position = 0
     while position < len(events):
         taken = events[position : position + 1]
         if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned):
             with one_thread(history.settings):
                 decided = starter.next_events(Now())
-            taken = events[position : position + len(decided)] if decided else taken
+            stored = events[position : position + max(1, len(decided))]
             # Once a limit is reached, only trials that lost their worker are started, whatever else is ready.
-            if not _same(decided, taken) and not _same(restart_lost(history, Now()), taken):
-                return Replay(decisions, f"event {position}: stored {taken}, decided {decided}")
-            decisions += 1
+            match = min(_compare(made, stored, history.space) for made in (decided, restart_lost(history, Now())))
+            counts[match] += 1
+            if match is _Match.DIFFERENT:
+                differences.append(f"event {position}: {_difference(decided, stored)}")
+            else:
+                taken = stored
         history.extend(taken)
         position += len(taken)
-    return Replay(decisions, None)
+    return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))
 
 
 def _check_sampler(created: Event, sampler: Sampler | None) -> None:
-    """Refuse what would be another sampler than the study's."""
+    """Refuse a sampler that is not the study's."""
     stored = Settings.from_json(created.settings).sampler if isinstance(created, StudyCreated) else TPE
     given = TPE if sampler is None else sampler_name(sampler)
     if stored != given:
@@ -85,14 +124,61 @@ def _events(source: str | Path | Journal | Iterable[Event], study: str) -> list[
     return list(source) if isinstance(source, Iterable) else list(source.read(0))
 
 
-def _same(decided: list[Event], stored: list[Event]) -> bool:
-    return [_decided(event) for event in decided] == [_decided(event) for event in stored]
+def _compare(decided: Sequence[Event], stored: Sequence[Event], space: Space) -> _Match:
+    """How well the events of a decision agree, apart from their times."""
+    if [event.key for event in decided] != [event.key for event in stored]:
+        return _Match.DIFFERENT
+    return max(_compare_event(made, known, space) for made, known in zip(decided, stored, strict=True))
 
 
-def _decided(event: Event) -> object:
-    """What was decided in an event: all of it but the time."""
-    if isinstance(event, TrialStarted):
-        return event.trial
-    if isinstance(event, TrialFinished):
-        return event.number, event.outcome.status, event.outcome.loss
-    return event
+def _compare_event(decided: Event, stored: Event, space: Space) -> _Match:
+    match decided, stored:
+        case TrialStarted(), TrialStarted():
+            return max(
+                _compare_configs(decided.trial.config, stored.trial.config, space),
+                _compare_values(_choice(decided.trial), _choice(stored.trial)),
+            )
+        case TrialFinished(), TrialFinished():
+            return _Match.EXACT if decided.outcome.same_effect(stored.outcome) else _Match.DIFFERENT
+        case BracketPlanned(), BracketPlanned():
+            return _compare_values([decided.rungs, decided.reason], [stored.rungs, stored.reason])
+        case _:
+            return _Match.EXACT if decided == stored else _Match.DIFFERENT
+
+
+def _choice(trial: Trial) -> dict[str, Any]:
+    """The compared fields of a trial, without the configuration."""
+    return {field.name: getattr(trial, field.name) for field in fields(Trial) if field.compare} | {"config": None}
+
+
+def _compare_configs(decided: Mapping[str, Any], stored: Mapping[str, Any], space: Space) -> _Match:
+    """How well two configurations agree in the encoded unit cube."""
+    if decided == stored:
+        return _Match.EXACT
+    vectors = space.encode(decided), space.encode(space.restore(dict(stored)))
+    close = np.allclose(*vectors, rtol=0, atol=TOLERANCE, equal_nan=True)
+    return _Match.WITHIN_TOLERANCE if close else _Match.DIFFERENT
+
+
+def _compare_values(decided: Any, stored: Any) -> _Match:
+    """How well two values agree that consist of numbers, texts, lists and dictionaries."""
+    if decided == stored:
+        return _Match.EXACT
+    if isinstance(decided, Mapping) and isinstance(stored, Mapping) and decided.keys() == stored.keys():
+        return max(_compare_values(value, stored[name]) for name, value in decided.items())
+    if isinstance(decided, list | tuple) and isinstance(stored, list | tuple) and len(decided) == len(stored):
+        return max((_compare_values(*pair) for pair in zip(decided, stored, strict=True)), default=_Match.EXACT)
+    both_floats = isinstance(decided, float) and isinstance(stored, float)
+    close = both_floats and math.isclose(decided, stored, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return _Match.WITHIN_TOLERANCE if close else _Match.DIFFERENT
+
+
+def _difference(decided: Sequence[Event], stored: Sequence[Event]) -> str:
+    """What differs, as one line."""
+    made, known = decided[0] if decided else None, stored[0]
+    if isinstance(made, TrialStarted) and isinstance(known, TrialStarted):
+        names = [f.name for f in fields(Trial) if getattr(made.trial, f.name) != getattr(known.trial, f.name)]
+        return f"trial {known.trial.number}: " + "; ".join(
+            f"{name} stored {getattr(known.trial, name)!r}, decided {getattr(made.trial, name)!r}" for name in names
+        )
+    return f"stored {known}, decided {made}"

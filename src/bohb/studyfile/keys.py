@@ -87,7 +87,7 @@ TOP: dict[str, Check] = {
     "budget": _table,
     "limits": _table,
     "trial": _table,
-    "settings": _table,
+    "settings": _any_of("must be the name of a preset or a table", _text, _table),
     "seed": _whole,
     "workers": _whole,
     "executor": _text,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.studyfile.keys import BUDGET, LIMITS, TOP, TRIAL, StudyFileError, check_keys, wrong
 
@@ -62,16 +63,13 @@ class StudyFile:
     @property
     def setting_arguments(self) -> dict[str, Any]:
         """The preset and the single settings, as `BOHB` takes them."""
-        from bohb.core.settings import BEST, HPBANDSTER, PAPER
-
         changes = dict(self._part("settings"))
         preset = changes.pop("preset", "paper")
-        presets = {"paper": PAPER, "hpbandster": HPBANDSTER, "best": BEST}
-        if preset not in presets:
-            raise self.wrong("settings.preset", preset, f"must be one of {', '.join(presets)}")
+        if preset not in PRESETS:
+            raise self.wrong("settings.preset", preset, f"must be one of {', '.join(PRESETS)}")
         if self._part("budget").get("adaptive", False):
             changes["schedule"] = "adaptive"
-        return {"settings": presets[preset], **changes}
+        return {"settings": preset, **changes}
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -195,6 +193,8 @@ def load(path: str | Path) -> StudyFile:
     checked = check_keys(place, "", values, TOP)
     for name, known in (("budget", BUDGET), ("limits", LIMITS), ("trial", TRIAL)):
         checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)
+    if isinstance(checked.get("settings"), str):
+        checked["settings"] = {"preset": checked["settings"]}
     for name in ("space", "budget"):
         if not checked.get(name):
             raise StudyFileError(f"{path}: the key '{name}' is missing")

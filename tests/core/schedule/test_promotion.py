@@ -80,7 +80,7 @@ def test_no_configuration_is_promoted_twice_from_a_budget(
         assert (trial.config, trial.seed, trial.config_id) == (before.config, before.seed, before.config_id)
         assert trial.previous_budget == before.budget < trial.budget
     agree(study.history, seen(list(study.events)))
-    assert bohb.replay(study.events).exact
+    assert bohb.replay(study.events).ok
 
 
 @given(st.lists(st.lists(st.integers(0, 30), min_size=9, max_size=9), min_size=2, max_size=6))
@@ -113,7 +113,7 @@ def test_a_finite_space_is_evaluated_once_and_results_that_were_taken_over_are_n
     assert len({(t.config["a"], t.budget) for t in ran}) == len(ran)
     sources = [trial.reason["from_trial"] for trial in promoted(study)]
     assert len(set(sources)) == len(sources)
-    assert bohb.replay(study.events).exact
+    assert bohb.replay(study.events).ok
 
 
 def test_a_rung_that_failed_as_a_whole_is_filled_from_other_brackets() -> None:
