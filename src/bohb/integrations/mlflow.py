@@ -15,7 +15,7 @@ from bohb.integrations.listening import Finished, TrackerUnavailable, beside, re
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
 
-_KEY, _TRIAL = "bohb.running.study", "bohb.trial"
+_KEY, _TRIAL = "bohb.study", "bohb.trial"
 _BATCH = 100  # parameters or metrics per request; MLflow takes no more parameters at once
 
 
