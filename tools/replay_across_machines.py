@@ -42,7 +42,7 @@ def spaces() -> list[Any]:
     for child, parent in {"c": "svm", "depth": "forest", "width": "net", "drop": "net"}.items():
         conditional.add(CS.EqualsCondition(conditional[child], conditional["kind"], parent))
     mixed = {"lr": (1e-5, 1e-1, "log"), "momentum": (0.0, 1.0), "units": (8, 512, "log"), "depth": (1, 6)}
-    floats = {name: (0.0, 1.0) for name in "abcd"} | {"decay": (1e-6, 1e-2, "log")}
+    floats = dict.fromkeys("abcd", (0.0, 1.0)) | {"decay": (1e-6, 1e-2, "log")}
     return [{**mixed, "optimiser": ["sgd", "adam", "rmsprop"]}, conditional, floats]
 
 
@@ -89,8 +89,8 @@ def replay_all(directory: Path) -> dict[str, int]:
         counts["within tolerance"] += found.within_tolerance
         counts["different"] += found.different
         counts["studies that differ"] += found.different > 0
-        if found.difference is not None and found.different:
-            print(f"{path.name}: {found.difference}"[:2000], file=sys.stderr)
+        for difference in found.differences:
+            print(f"{path.name}: {difference}", file=sys.stderr)
     return counts
 
 
@@ -110,6 +110,7 @@ def child(kind: str, *arguments: str) -> str:
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", type=int, default=50)
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)

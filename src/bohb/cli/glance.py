@@ -176,8 +176,6 @@ class Glance:
         self.n_finished += 1
         loss = float("inf") if row.loss is None else row.loss
         self.n_failed += row.loss is None
-        if "reuses" not in row.reason:
-            self._promotions.finished(row.budget, row.number, loss)
         self.brackets[row.bracket].finish(row.number, loss)
         if row.loss is not None:
             self._compare(row, row.loss)

@@ -1,8 +1,8 @@
 """Where evaluations fail, on whatever budget, and what samplers learn from it.
 
-The paper does not say what a failed evaluation teaches. Here it joins the bad observations of Eq. 3. But the model of the
-largest budget does not know of failures on smaller ones, and the share ρ of random configurations would never learn.
-Therefore
+The paper does not say what a failed evaluation teaches. Here it joins the bad observations of Eq. 3. But the model of
+the largest budget does not know of failures on smaller ones, and the share ρ of random configurations would never
+learn. Therefore
 
 - a candidate's l/g is multiplied by the probability that its evaluation succeeds, as in constrained expected
   improvement;

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-
-import numpy as np
 
 from bohb.core.density.observations import Observations
 from bohb.core.events import (
@@ -32,6 +29,7 @@ from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.promotion import Promotions
 from bohb.core.settings import Settings
 from bohb.core.space import Array, Space
+from bohb.core.streams import random_promotion
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError
 
@@ -79,7 +77,7 @@ class History:
         `ready_brackets` of those that have a trial to start.
     planned: the brackets that an adaptive study chose, by index, opened or not.
     seen: in an adaptive study, the losses on each budget by configuration, earlier studies' included.
-    promotions: who was promoted, where brackets do not decide on it alone.
+    promotions: who was promoted at random, in an adaptive study.
     trajectory: every incumbent in turn; the last one is current.
     best: the best result per budget.
     """
@@ -106,7 +104,7 @@ class History:
         self.ready_brackets: dict[int, None] = {}
         self.planned: dict[int, BracketPlanned] = {}
         self.seen: dict[float, dict[bytes, float]] = {}
-        self.promotions = Promotions(Settings(), partial(_draw, 0))  # until the study is created
+        self.promotions = Promotions(Settings(), partial(random_promotion, 0))  # until the study is created
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
         self.sessions: list[SessionStarted] = []
@@ -180,18 +178,8 @@ class History:
 
     def alive(self) -> set[int]:
         """The config_ids that can still be promoted, and the incumbent's."""
-        numbers = self.promotions.waiting(self._next_sizes())
-        numbers.update(n for index in self.open_brackets for n in self.brackets[index].alive())
-        alive = {self.trials[n].config_id for n in numbers}
+        alive = {self.trials[n].config_id for index in self.open_brackets for n in self.brackets[index].alive()}
         return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
-
-    def _next_sizes(self) -> dict[float, int]:
-        """How many a bracket can at most take from each budget at once."""
-        sizes: dict[float, int] = {}
-        for bracket in (*self._round, *(self.brackets[index].bracket for index in self.open_brackets)):
-            for lower, upper in itertools.pairwise(bracket.rungs):
-                sizes[lower.budget] = max(sizes.get(lower.budget, 0), upper.size)
-        return sizes
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """What tells two configurations apart."""
@@ -243,7 +231,7 @@ class History:
         if self._space is None:
             self._space = Space.from_json(event.space)
         self._settings = Settings.from_json(event.settings)
-        self.promotions = Promotions(self._settings, partial(_draw, event.seed))
+        self.promotions = Promotions(self._settings, partial(random_promotion, event.seed))
         self._apply_budgets(event.budgets, 0)
 
     def _apply_budgets(self, budgets: tuple[float, ...], first_bracket: int) -> None:
@@ -321,7 +309,6 @@ class History:
         self.cost_reported += outcome.cost or 0.0
         if "reuses" not in trial.reason:
             self._observe(trial.budget, self.space.encode(trial.config), outcome.ranking_loss)
-            self.promotions.finished(trial.budget, number, outcome.ranking_loss)
         self.brackets[trial.bracket].finish(number, outcome.ranking_loss)
         self._refresh(trial.bracket)
         if outcome.ok:
@@ -345,8 +332,3 @@ class History:
         if current is None or (-result.budget, result.loss) < (-current.budget, current.loss):
             self.trajectory.append(result)
             self.spent_at_improvement = self.budget_spent
-
-
-def _draw(seed: int, bracket: int, rung: int, n: int) -> int:
-    """A number below n, from a generator that depends on the study's seed and the place alone."""
-    return int(np.random.default_rng([seed, bracket, rung, 7]).integers(n))

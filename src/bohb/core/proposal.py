@@ -123,7 +123,8 @@ def descending(score: Array, decimals: int) -> list[int]:
     Scores are rounded before they are compared, and ties are broken by the order of the candidates: linear algebra
     rounds differently on other machines, which must not decide.
     """
-    return np.argsort(-np.round(score, decimals), kind="stable").tolist()
+    order: list[int] = np.argsort(-np.round(score, decimals), kind="stable").tolist()
+    return order
 
 
 def significant(x: float, digits: int = 4) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from bohb._version import __version__
 from bohb.errors import InvalidArgument
 
 TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
@@ -54,8 +53,8 @@ class Settings:
     model: the model of the built-in sampler: "density" (Algorithm 2), "gp", a Gaussian process over configurations and
         rungs, or "mixture" of both.
     gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
-    random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in the
-        bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
+    random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in
+        the bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
     schedule: "hyperband" (Algorithm 1), or "adaptive": some brackets are chosen by how well rungs agree.
     """
 
@@ -112,8 +111,8 @@ class Settings:
         for name, left in _REMOVED.items():
             if stored.get(name, left) != left:
                 raise InvalidArgument(
-                    f"the study was stored with {name}={stored[name]!r}, but bohb {__version__} has only {left!r}; "
-                    "continue it with the version that stored it, or start a new study with warm_start=…"
+                    f"the study was stored with {name}={stored[name]!r}, which bohb 0.1.0 removed; {left!r} is left. "
+                    "Continue it with the version that stored it, or start a new study with warm_start=…"
                 )
         stored = {name: value for name, value in stored.items() if name not in _REMOVED}
         unknown = sorted(set(stored) - known)

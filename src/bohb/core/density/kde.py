@@ -8,8 +8,8 @@ A density is the mean over its points y_i of ∏_j K_j(x_j, y_ij). The kernel K_
 Appendix D imputes an inactive coordinate (NaN) of a point by a uniform draw. Here its kernel is the uniform density
 itself, 1 or 1/c_j. A coordinate that is inactive in x is integrated out. The density integrates to one in both cases.
 
-log ∏_j K_j(x_j, y_ij) is a sum of products of a number that depends on x and one that depends on y_i. The log-kernels of
-all candidates and points are therefore one matrix product, which is much faster than a loop over coordinates.
+log ∏_j K_j(x_j, y_ij) is a sum of products of a number that depends on x and one that depends on y_i. The log-kernels
+of all candidates and points are therefore one matrix product, which is much faster than a loop over coordinates.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ def scott(points: Array, coordinates: Coordinates, min_bandwidth: float = 1e-3, 
         variance[j] = (1 - (share * share).sum()) / 2
     bandwidths = np.round(1.06 * np.sqrt(variance) * total ** (-1 / (4 + d)), _BANDWIDTH_DECIMALS)
     largest = np.where(choices > 0, (choices - 1) / np.maximum(choices, 1), np.inf)
-    return np.minimum(np.maximum(bandwidths, min_bandwidth), largest)
+    bounded: Array = np.minimum(np.maximum(bandwidths, min_bandwidth), largest)
+    return bounded
 
 
 def _features(points: Array, coordinates: Coordinates, h: Array, boundary: bool) -> Array:
@@ -139,7 +140,8 @@ def _weights(X: Array, coordinates: Coordinates, h: Array) -> Array:
     width = h[numeric]
     x, active = _zero_if_inactive(X[:, numeric] - 0.5)
     own = active * (-0.5 * (x / width) ** 2 - np.log(width) - _LOG_SQRT_2PI)
-    columns = [x / width**2, np.ones((len(X), 1)), own[:, always].sum(axis=1)[:, None], active[:, ~always], own[:, ~always]]
+    ones, constant = np.ones((len(X), 1)), own[:, always].sum(axis=1)[:, None]
+    columns = [x / width**2, ones, constant, active[:, ~always], own[:, ~always]]
     same, other = np.log1p(-h[owner]), np.log(h[owner] / (choices[owner] - 1))
     x = X[:, owner]
     columns.append(np.where(x == coordinates.choice, same, other) * ~np.isnan(x))

@@ -36,7 +36,7 @@ class Embedding:
         self._choices = space.choices.tolist()
         self._optional = space.coordinates.optional.tolist()
         self._arc = [optional and not c for c, optional in zip(self._choices, self._optional, strict=True)]
-        widths = [c + optional if c else 1 + optional for c, optional in zip(self._choices, self._optional, strict=True)]
+        widths = [(c or 1) + optional for c, optional in zip(self._choices, self._optional, strict=True)]
         self.owner: NDArray[np.intp] = np.repeat(np.arange(space.d), widths)  # column -> hyperparameter
         self._plain = [j for j in range(space.d) if not self._choices[j] and not self._arc[j]]
         starts = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(int)

@@ -97,7 +97,8 @@ def rungs_below(of: Array, budgets: Sequence[float]) -> NDArray[np.intp]:
     A budget of an earlier study that is none of this study's belongs to the nearest, by their ratio.
     """
     apart = np.abs(np.log(of)[:, None] - np.log(np.array(budgets[::-1], dtype=float)))
-    return np.minimum(np.argmin(np.round(apart, 9), axis=1), MOST_BELOW)
+    nearest: NDArray[np.intp] = np.minimum(np.argmin(np.round(apart, 9), axis=1), MOST_BELOW)
+    return nearest
 
 
 def winsorised(losses: Array) -> Array:

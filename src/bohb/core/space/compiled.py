@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.space.coordinates import Coordinates
 from bohb.core.space import conditions
+from bohb.core.space.coordinates import Coordinates
 from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale, bins, index_of
 from bohb.errors import ForbiddenConfiguration, InvalidConfiguration, InvalidSpace
 
