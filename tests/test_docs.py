@@ -32,7 +32,7 @@ PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "reference").glob("*.md"), ROOT / "
 NOT_RUN = "# not run here:"
 SET_UP = re.compile(r"^(?:pip install|make|git clone|cd|python3? -m venv|\. \S+/activate)\b.*$", flags=re.MULTILINE)
 # Shell lines that need a server or a cluster; the tests that start one say the same.
-ELSEWHERE = {"cluster.md": "tests/executors", "runners.md": "tests/runners", "trackers.md": "tests/integrations"}
+ELSEWHERE = {"cluster.md": "tests/executors", "runners.md": "tests/running", "trackers.md": "tests/integrations"}
 # What else a block may be: played by tests/cli/test_session.py, read below, or shown only.
 OTHER_KINDS = {"console", "toml", "text"}
 

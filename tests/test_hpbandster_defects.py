@@ -96,7 +96,7 @@ def test_many_choices_have_no_negative_density() -> None:
 
 def test_an_unseen_choice_does_not_win() -> None:
     """With every good configuration all ones, the reference flipped a bit to the unseen 0 in 11 % of its picks."""
-    space = Space({f"c{i}": [0, 1] for i in range(8)} | {f"x{i}": (0.0, 1.0) for i in range(8)})
+    space = Space({f"c{i}": {"choice": [0, 1]} for i in range(8)} | {f"x{i}": (0.0, 1.0) for i in range(8)})
     rng = np.random.default_rng(0)
     d_b = Observations(16)
     for i in range(120):

@@ -40,7 +40,7 @@ def counting_ones() -> tuple[str, str, str, str]:
 
     others = f"Hyperband {regrets('hyperband')}; TPE {regrets('tpe')}; random search {regrets('random')}"
     what = f"Counting ones, 8 + 8 dimensions: mean regret after 128 and 512 full evaluations ({runs} seeds)"
-    return what, regrets("bohb"), others, "counting_ones.py"
+    return what, regrets("bohb"), others, "paper/counting_ones.py"
 
 
 def lower_on(name: str, what: str, script: str) -> tuple[str, str, str, str]:
@@ -77,7 +77,7 @@ def preset() -> tuple[str, str, str, str]:
     seeds = sorted({row["seeds"][1] for row in rows if row["method"] in told})
     what = f"The preset `BEST`, {rows[0]['problems']} problems it was not chosen on, 60 full evaluations "
     what += f"({seeds[0]} to {seeds[-1]} seeds): final regret"
-    return what, "1", f"so many times that, with 95 % intervals: {'; '.join(others)}", "better.py"
+    return what, "1", f"so many times that, with 95 % intervals: {'; '.join(others)}", "better/study.py"
 
 
 def overhead(n: int) -> tuple[str, str, str, str]:
@@ -88,7 +88,7 @@ def overhead(n: int) -> tuple[str, str, str, str]:
     names = {"hpbandster": "HpBandSter", "optuna": "Optuna's TPE"}
     others = "; ".join(f"{names[key]} {value / ours:.0f} times that" for key, value in seconds.items() if key in names)
     what = f"One ask and one tell at {n:,} observations, 16 mixed dimensions, CPU time".replace(",", " ", 1)
-    return what, f"{1000 * ours:.1f} ms", others, "overhead.py"
+    return what, f"{1000 * ours:.1f} ms", others, "speed/overhead.py"
 
 
 def throughput() -> tuple[str, str, str, str]:
@@ -105,7 +105,7 @@ def throughput() -> tuple[str, str, str, str]:
         f"Optuna (SQLite, no isolation) {milliseconds('optuna', 0, 'sqlite') / ours:.0f} times"
     )
     what = "A no-op evaluation through the whole study, 2 isolated workers, in memory, CPU time of all processes"
-    return what, f"{ours:.1f} ms", others, "throughput.py"
+    return what, f"{ours:.1f} ms", others, "speed/throughput.py"
 
 
 def resuming() -> tuple[str, str, str, str]:
@@ -117,7 +117,7 @@ def resuming() -> tuple[str, str, str, str]:
         return f"{seconds[0]:.1f}–{seconds[-1]:.1f} s"
 
     what = "Open and resume a stored study of 10 000 and of 100 000 trials, CPU time"
-    return what, f"{opened(10_000)}, {opened(100_000)}", "", "resume.py"
+    return what, f"{opened(10_000)}, {opened(100_000)}", "", "speed/resume.py"
 
 
 def table(prefix: str) -> str:
@@ -125,10 +125,13 @@ def table(prefix: str) -> str:
 
     prefix: from the page to the benchmarks.
     """
-    networks = lower_on("networks", "Feed-forward networks, 512 full evaluations", "networks/experiment.py")
-    lcbench = lower_on("lcbench", "LCBench surrogates, 100 full evaluations", "lcbench.py")
+    networks = lower_on("networks", "Feed-forward networks, 512 full evaluations", "paper/networks/experiment.py")
+    lcbench = lower_on("lcbench", "LCBench surrogates, 100 full evaluations", "paper/lcbench.py")
     rows = [counting_ones(), networks, lcbench, preset(), overhead(1_000), overhead(10_000), throughput(), resuming()]
-    lines = [f"| {what} | {ours} | {others} | [{script}]({prefix}{script}) |\n" for what, ours, others, script in rows]
+    lines = [
+        f"| {what} | {ours} | {others} | [{Path(script).name}]({prefix}{script}) |\n"
+        for what, ours, others, script in rows
+    ]
     return HEAD + "".join(lines)
 
 

@@ -46,7 +46,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
     """One figure, in this process."""
     import bohb
     from bohb.executors.base import Executor
-    from bohb.executors.inline import SerialExecutor
+    from bohb.executors.inline import InlineExecutor
     from bohb.executors.local.executor import LocalExecutor
     from bohb.journal import Journal, MemoryJournal, SqlJournal
     from bohb.running.checkpoints import Checkpoints
@@ -60,7 +60,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
         optimizer = bohb.BOHB(space(), journal=journal, random_fraction=args.random_fraction, **arguments_of(args.seed))
         optimizer.model()  # the first fit belongs to opening
         checkpoints = Checkpoints(Path(directory) / "checkpoints", None)
-        executor: Executor = LocalExecutor(objective, args.workers) if args.workers else SerialExecutor(objective)
+        executor: Executor = LocalExecutor(objective, args.workers) if args.workers else InlineExecutor(objective)
         before = len(optimizer.history.outcomes)
         load = os.getloadavg()[0]
         watch = Stopwatch()

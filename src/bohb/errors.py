@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class BohbError(Exception):
     """The root of everything this package raises on purpose."""
@@ -67,8 +69,20 @@ class JournalBusy(JournalError):
 
 
 class StudyMismatch(JournalError):
-    """A stored study was opened with another space, budgets, seed or settings."""
+    """A stored study was opened with another space, budgets, seed or settings.
+
+    differences: (what, stored value, given value), one for each difference.
+    """
+
+    def __init__(self, message: str, differences: Sequence[tuple[str, str, str]] = ()) -> None:
+        super().__init__(message)
+        self.differences = tuple(differences)
 
 
 class MissingExtra(BohbError, ImportError):
     """An optional dependency is not installed; the message names the extra."""
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs an optional dependency of this package."""
+    return f'pip install ".[{extra}]" in a clone of bohb'

@@ -77,7 +77,7 @@ def test_nothing_is_decided_while_a_rung_is_incomplete() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_promoted_are_those_that_ran_on_the_next_rung(kind: str) -> None:
     history = played(kind)
-    went_on = {trial.reason["from_trial"] for trial in history.trials.values() if "from_trial" in trial.reason}
+    went_on = {trial.from_trial for trial in history.trials.values()} - {None}
     promoted = {entry.number for table in survival(history) for entry in table.entries if entry.promoted}
     assert went_on <= promoted
     waiting = sum(len(bracket.alive()) for bracket in history.brackets)

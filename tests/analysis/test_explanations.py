@@ -8,6 +8,7 @@ import pytest
 from bohb import BEST, BOHB
 from bohb.analysis import failures, why
 from bohb.analysis.failures import normalised
+from bohb.analysis.why import _times
 from bohb.core.trial import Origin, Status
 from bohb.errors import UnknownTrial
 from tests.analysis.studies import KINDS, XY, play, played, smooth, tiny
@@ -147,13 +148,13 @@ def test_given_running_lost_and_restarted_trials() -> None:
 
 
 def test_a_result_that_was_taken_over() -> None:
-    optimizer = BOHB({"a": [1, 2], "b": [1, 2]}, budgets=[1, 3], seed=0)
+    optimizer = BOHB({"a": {"choice": [1, 2]}, "b": {"choice": [1, 2]}}, budgets=[1, 3], seed=0)
     for _ in range(12):
         try:
             play(optimizer, 1, smooth)
         except Exception:  # noqa: BLE001 - the space is exhausted
             break
-    reused = [n for n, trial in optimizer.history.trials.items() if "reuses" in trial.reason]
+    reused = [n for n, trial in optimizer.history.trials.items() if trial.reuses is not None]
     for number in reused:
         told = why(optimizer.history, number)
         assert told.reuses is not None
@@ -173,3 +174,9 @@ def test_every_trial_of_every_study_can_be_explained(kind: str) -> None:
 def test_a_trial_nobody_started_has_no_explanation() -> None:
     with pytest.raises(UnknownTrial, match="there is no trial 6; this study has started 6 trials"):
         why(tiny().history, 6)
+
+
+def test_likelihood_ratios_stay_readable() -> None:
+    assert _times(math.log(3.0)) == "3 times as likely"
+    assert _times(3.63e5) == "more than a million times as likely"
+    assert _times(-3.63e5) == "less than a millionth as likely"

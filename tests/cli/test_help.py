@@ -54,14 +54,32 @@ def test_errors_are_one_line_without_a_traceback_unless_asked_for(tmp_path: Path
     assert told.stderr.splitlines()[-1].startswith("bohb: none.toml")
 
 
-def test_several_lines_of_an_error_become_one(tmp_path: Path) -> None:
+def test_a_study_that_does_not_match_its_journal_is_a_table_of_differences(tmp_path: Path) -> None:
     file = written(tmp_path)
     call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
     text = file.read_text().replace("[0, 1]", "[0, 2]").replace("max = 9", "max = 8")
     file.write_text(text)
-    line = complaint("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
-    assert "upper stored 1.0, given 2.0" in line
-    assert "budgets: stored" in line
+    told = call("run", file, "--max-trials", "1", "--quiet", "--workers", "0", code=1).stderr
+    first, head, *rows, last = told.splitlines()
+    assert first.startswith("bohb: the stored study cannot be continued")
+    assert head.split() == ["what", "stored", "given"]
+    cells = {row.split()[0]: row.split()[1:] for row in rows}
+    assert cells["x.upper"] == ["1.0", "2.0"]
+    assert set(cells) == {"x.upper", "x.default_value", "budgets"}
+    assert "warm_start" in last
+
+
+@pytest.mark.parametrize("command", ["plan", "check", "run"])
+def test_a_journal_in_place_of_a_study_file_is_recognised(finished: Path, command: str) -> None:
+    assert complaint(command, finished) == (
+        f"bohb: {finished} is a journal, not a study file; 'bohb status {finished}' shows its study"
+    )
+
+
+@pytest.mark.parametrize("command", ["status", "best", "trials"])
+def test_a_study_file_without_a_journal_says_how_to_start(tmp_path: Path, command: str) -> None:
+    file = written(tmp_path)
+    assert f"has no journal yet; 'bohb run {file}' starts it" in complaint(command, file)
 
 
 def test_help_and_looking_import_nothing_heavy(finished: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_quick_look_sees_what_the_history_sees() -> None:
         agree(History().extend(events[:stop]), seen(events[:stop]))
     kinds = {event.kind for event in events}
     assert {"lost", "observed", "given", "session"} <= kinds
-    assert any("reuses" in e.trial.reason for e in events if isinstance(e, TrialStarted))
+    assert any(e.trial.reuses is not None for e in events if isinstance(e, TrialStarted))
 
 
 def test_a_quick_look_sees_raised_budgets_and_refilled_rungs(tmp_path: Path) -> None:
@@ -202,7 +202,6 @@ def test_output_in_a_pipe_has_no_control_characters(finished: Path, tmp_path: Pa
 
 def test_a_study_is_found_by_its_file_its_journal_or_its_name(tmp_path: Path) -> None:
     file = written(tmp_path)
-    assert "there is no journal" in complaint("status", file)
     for name in ("a", "b"):
         bohb.minimize(
             lambda t: 0.5,

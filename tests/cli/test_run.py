@@ -109,7 +109,7 @@ def test_limits_of_a_trial_hold_for_commands_and_their_children(tmp_path: Path) 
     text = STUDY.replace('"echo {x}"', f'"{command}"') + "\n[limits]\nmax_initial_failures = 2\n"
     began = time.monotonic()
     told = call("run", written(tmp_path, text), "--trial-seconds", "0.3", "--quiet", code=1)
-    assert "ran past trial_seconds=0.3" in told.stdout
+    assert "ran longer than trial_seconds=0.3" in told.stdout
     assert "the first 2 trials all failed" in told.stdout
     assert time.monotonic() - began < 30
     pids = (tmp_path / "pids").read_text().split()

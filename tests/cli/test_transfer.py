@@ -114,4 +114,4 @@ def test_a_missing_extra_is_named_in_one_line(
         if name.partition(".")[0] == module or name.startswith(("bohb.plots", "bohb.dashboard")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    assert 'pip install "bohb[' in complaint(*command, finished)
+    assert 'pip install ".[' in complaint(*command, finished)

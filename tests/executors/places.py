@@ -8,13 +8,13 @@ from typing import Any
 
 from bohb.executors.base import Executor, Objective
 from bohb.executors.choose import choose_executor
-from bohb.executors.engines.executor import TaskOptions
+from bohb.executors.options import TrialOptions
 from bohb.testing.acts import guard_of, host_of
 
 
 def on(where: Any, objective: Objective, workers: int | None = None, **options: Any) -> Executor:
     """An executor on an engine, as `minimize` would make it."""
-    return choose_executor(objective, where, workers, TaskOptions(**options))
+    return choose_executor(objective, where, workers, TrialOptions(**options))
 
 
 class LocalPlace:

@@ -79,7 +79,7 @@ def test_a_study_survives_the_death_of_a_ray_worker_and_leaves_the_cluster(place
 
 def test_resources_are_handed_to_rays_scheduler(place: RayPlace) -> None:
     place.join()
-    with pytest.raises(InvalidArgument, match=r"licence=1 for each trial, but its cluster has 0"):
+    with pytest.raises(InvalidArgument, match=r"licence=1 for each trial, but the cluster has 0"):
         place.executor(acting(), resources=Resources(others={"licence": 1}))
     place.add()
     executor = place.executor(seen_devices, resources=Resources(gpu=1, cpu=1, others={"licence": 1}))

@@ -19,10 +19,10 @@ from bohb.cli.run import run as run_command
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import INLINE_BYTES, EngineBroken, EngineExecutor, TaskOptions
-from bohb.executors.engines.pools import PoolEngine
+from bohb.executors.engines.executor import INLINE_BYTES, EngineBroken
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.resources import DEVICES, THREADS, Resources, own_devices, visible_devices
+from bohb.executors.options import TrialOptions
+from bohb.executors.resources import DEVICES, THREADS, Resources, free_devices, visible_devices
 from bohb.testing.acts import acting, collect, host_of, make_trial, noted, run_all, until
 from tests.executors.places import on
 from tests.executors.studies import TRIALS, assert_whole, kill_in_the_middle, run_study
@@ -47,9 +47,9 @@ def test_minimize_takes_an_executor_that_was_put_together_elsewhere(tmp_path: Pa
     space = {"x": (0.0, 1.0)}
     study = bohb.minimize(shown, space, min_budget=1, max_budget=9, max_trials=5, executor=local, progress=False)
     assert {number: outcome.loss for number, outcome in study.history.outcomes.items()} == {n: n for n in range(5)}
-    with pytest.raises(InvalidArgument, match="brings its own workers and limits"):
+    with pytest.raises(InvalidArgument, match="has its own workers and limits"):
         on(local, acting(), 3)
-    with pytest.raises(InvalidArgument, match="brings its own workers and limits"):
+    with pytest.raises(InvalidArgument, match="has its own workers and limits"):
         on(local, acting(), trial_seconds=3.0)
 
 
@@ -87,7 +87,7 @@ def test_workers_must_be_a_number_and_a_pool_must_say_how_large_it_is() -> None:
 @pytest.mark.parametrize("engine", ["dask", "ray"])
 def test_an_engine_that_is_not_installed_is_named_with_its_extra(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, {"dask": "distributed", "ray": "ray"}[engine], None)
-    monkeypatch.delitem(sys.modules, f"bohb.executors.{engine}", raising=False)
+    monkeypatch.delitem(sys.modules, f"bohb.executors.engines.{engine}", raising=False)
     with pytest.raises(MissingExtra, match=rf"bohb\[{engine}\]"):
         on(f"{engine}://host:1", acting())
 
@@ -130,7 +130,7 @@ def test_children_stay_warm_between_trials_and_go_when_idle(
     assert isinstance(second, Outcome)
     assert first.info == second.info
     monkeypatch.setattr(task, "IDLE_SECONDS", 0.0)
-    until(lambda: not task._bench._idle, "the idle child is ended")
+    until(lambda: not task._children._idle, "the idle child is ended")
     third = run_all(executor, [make_trial(2)])[2]
     assert isinstance(third, Outcome)
     assert third.info != first.info
@@ -202,7 +202,7 @@ def test_local_slots_get_devices_and_threads_of_their_own(monkeypatch: pytest.Mo
     infos = [getattr(outcome, "info", {}) for outcome in found.values()]
     assert {info[DEVICES] for info in infos} <= {"3,5", "GPU-abc,MIG-1"}
     assert {info[name] for info in infos for name in THREADS} == {"3"}
-    with pytest.raises(InvalidArgument, match=r"workers=3 .* need 6 GPUs, but 4 can be seen"):
+    with pytest.raises(InvalidArgument, match=r"workers=3 .* need 6 GPUs, but 4 are visible"):
         on(None, shown, 3, resources=Resources(gpu=2))
     with pytest.raises(InvalidArgument, match="whole number"):
         on(None, shown, 3, resources=Resources(gpu=0.5))
@@ -217,15 +217,15 @@ def test_devices_are_counted_by_the_driver_and_limited_by_the_environment(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv(DEVICES, raising=False)
     assert visible_devices() == ["0", "1"]
-    assert own_devices(1, {"0"}) == ("1",)
-    assert own_devices(2, set()) == ()  # all that there are: nothing to choose
+    assert free_devices(1, {"0"}) == ("1",)
+    assert free_devices(2, set()) == ()  # all that there are: nothing to choose
     for value, expected in (("", []), ("-1", []), ("1", ["1"]), ("1,-1,0", ["1"]), ("NoDevFiles", [])):
         monkeypatch.setenv(DEVICES, value)
         assert visible_devices() == expected
 
 
 def test_pools_take_cores_and_memory_and_refuse_what_they_do_not_schedule(pool: ThreadPoolExecutor) -> None:
-    with pytest.raises(InvalidArgument, match=r"'gpu'\]=1 cannot be had from a ThreadPoolExecutor"):
+    with pytest.raises(InvalidArgument, match=r"'gpu'\]=1 is not scheduled by a ThreadPoolExecutor"):
         on(pool, shown, resources=Resources(gpu=1))
     executor = on(pool, shown, resources=Resources(cpu=2, memory=10**9))
     info = getattr(run_all(executor, [make_trial(0)])[0], "info", {})
@@ -239,7 +239,7 @@ def test_pools_take_cores_and_memory_and_refuse_what_they_do_not_schedule(pool: 
         ({"gpu": -1}, r"resources\['gpu'\]=-1 must be a positive number"),
         ({"gpu": True}, r"resources\['gpu'\]=True"),
         ({"memory": "8 elephants"}, r"resources\['memory'\]='8 elephants' must be a number or a text"),
-        ({"licence": 1}, r"resources\['licence'\]=1 cannot be had from local workers"),
+        ({"licence": 1}, r"resources\['licence'\]=1 is not scheduled by local workers"),
     ],
 )
 def test_a_resource_that_makes_no_sense_is_refused(resources: dict[str, Any], error: str) -> None:
@@ -250,10 +250,8 @@ def test_a_resource_that_makes_no_sense_is_refused(resources: dict[str, Any], er
 def test_resources_need_workers_and_their_memory_is_a_limit() -> None:
     with pytest.raises(InvalidArgument, match="resources needs isolated workers"):
         on(None, shown, resources=Resources(cpu=1))
-    engine = PoolEngine(ThreadPoolExecutor(1))
-    executor = EngineExecutor(engine, shown, options=TaskOptions(resources=Resources(memory=10**9)))
-    assert executor._order.trial_memory == 10**9
-    executor.shutdown(kill=True)
+    assert TrialOptions(resources=Resources(memory=10**9)).memory_limit == 10**9
+    assert TrialOptions(trial_memory=10**8, resources=Resources(memory=10**9)).memory_limit == 10**8
 
 
 # --- study file and command line

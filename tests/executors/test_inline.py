@@ -1,4 +1,4 @@
-"""What a SerialExecutor does: the same as any other, in this process."""
+"""What a InlineExecutor does: the same as any other, in this process."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 
 from bohb.core.trial import Status
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.inline import SerialExecutor
+from bohb.executors.inline import InlineExecutor
 from tests.executors import objectives
 from tests.executors.running import make_trial, run_one
 
 
 def test_the_objective_must_be_callable() -> None:
     with pytest.raises(InvalidArgument, match=r"objective=3\.5"):
-        SerialExecutor(3.5)  # type: ignore[arg-type]
+        InlineExecutor(3.5)  # type: ignore[arg-type]
 
 
 def test_the_serial_executor_runs_in_this_process() -> None:
-    with SerialExecutor(objectives.anything) as executor:
+    with InlineExecutor(objectives.anything) as executor:
         assert executor.slots == 1
         assert executor.wait(None) == []
         assert run_one(executor, act="pid").info["pid"] == os.getpid()
@@ -38,7 +38,7 @@ def test_an_interrupt_passes_through_the_serial_executor_and_keeps_the_trial() -
             raise KeyboardInterrupt
         return 0.0
 
-    executor = SerialExecutor(interrupted_once)
+    executor = InlineExecutor(interrupted_once)
     executor.submit(make_trial(4))
     with pytest.raises(KeyboardInterrupt):
         executor.wait(None)

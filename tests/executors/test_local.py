@@ -21,7 +21,7 @@ from bohb.core.trial import Outcome, Status
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.local.curve import POINTS
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.local.setup import StartMethod
+from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, run_all, run_one, until
 
@@ -51,14 +51,14 @@ def ok(result: object) -> Outcome:
 
 
 def test_every_trial_comes_back_once_with_its_own_loss(method: StartMethod) -> None:
-    with LocalExecutor(objectives.loss, 3, start_method=method) as executor:
+    with LocalExecutor(objectives.loss, 3, TrialOptions(start_method=method)) as executor:
         results = run_all(executor, [make_trial(n) for n in range(100)])
     assert {number: ok(result).loss for number, result in results.items()} == {n: float(n) for n in range(100)}
 
 
 def test_lambdas_and_closures_are_shipped_by_value(method: StartMethod) -> None:
     offset = 41.0
-    with LocalExecutor(lambda trial: trial.number + offset, 1, start_method=method) as executor:
+    with LocalExecutor(lambda trial: trial.number + offset, 1, TrialOptions(start_method=method)) as executor:
         assert run_one(executor, number=1).loss == 42.0
 
 
@@ -170,7 +170,7 @@ def test_each_worker_leads_its_own_session(shared: LocalExecutor) -> None:
 
 
 def test_workers_see_path_directory_and_arguments_of_the_coordinator(method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 1, start_method=method) as executor:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(start_method=method)) as executor:
         info = run_one(executor, act="environment").info
     assert (info["path"], info["cwd"], info["argv"]) == (sys.path, os.getcwd(), sys.argv)
 
@@ -179,7 +179,7 @@ def test_each_slot_has_its_environment(method: StartMethod) -> None:
     def slot_env(slot: int) -> dict[str, str]:
         return {"GPU": f"gpu-{slot}"}
 
-    with LocalExecutor(objectives.anything, 2, start_method=method, slot_env=slot_env) as executor:
+    with LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method), slot_env=slot_env) as executor:
         outcomes = run_all(executor, [make_trial(n, act="environment") for n in range(20)])
     for outcome in map(ok, outcomes.values()):
         assert outcome.info["gpu"] == f"gpu-{str(outcome.worker)[-1]}"
@@ -188,7 +188,7 @@ def test_each_slot_has_its_environment(method: StartMethod) -> None:
 def test_no_descriptor_of_the_coordinator_reaches_a_worker(method: StartMethod, tmp_path: Path) -> None:
     with open(tmp_path / "secret", "w") as secret:
         os.set_inheritable(secret.fileno(), True)
-        with LocalExecutor(objectives.anything, 2, start_method=method) as executor:
+        with LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method)) as executor:
             for outcome in map(ok, run_all(executor, [make_trial(n, act="descriptors") for n in range(4)]).values()):
                 targets = outcome.info["descriptors"].values()
                 assert not [target for target in targets if "secret" in target]
@@ -196,7 +196,7 @@ def test_no_descriptor_of_the_coordinator_reaches_a_worker(method: StartMethod, 
 
 
 def test_workers_do_not_draw_the_same_numbers(method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 2, start_method=method) as executor:
+    with LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method)) as executor:
         infos = [
             ok(result).info for result in run_all(executor, [make_trial(n, act="draws") for n in range(6)]).values()
         ]
@@ -206,7 +206,7 @@ def test_workers_do_not_draw_the_same_numbers(method: StartMethod) -> None:
 
 
 def test_a_worker_is_replaced_after_so_many_trials() -> None:
-    with LocalExecutor(objectives.warm, 1, recycle_after=2) as executor:
+    with LocalExecutor(objectives.warm, 1, TrialOptions(recycle_after=2)) as executor:
         pids = [run_one(executor, number=n).info["pid"] for n in range(6)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
 
@@ -215,7 +215,9 @@ def test_a_worker_is_replaced_after_so_many_trials() -> None:
 
 
 def test_what_a_trial_prints_is_in_its_log(tmp_path: Path, method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 1, log_dir=tmp_path / "logs", start_method=method) as executor:
+    with LocalExecutor(
+        objectives.anything, 1, TrialOptions(log_dir=tmp_path / "logs", start_method=method)
+    ) as executor:
         outcome = run_one(executor, number=7, act="prints")
     assert outcome.output is None
     assert (tmp_path / "logs" / "7.log").read_text().splitlines() == ["by Python", "by descriptor", "by grandchild"]
@@ -232,7 +234,7 @@ def test_output_does_not_leak_into_the_next_trial(shared: LocalExecutor) -> None
 
 
 def test_a_silent_trial_leaves_no_log(tmp_path: Path) -> None:
-    with LocalExecutor(objectives.loss, 1, log_dir=tmp_path) as executor:
+    with LocalExecutor(objectives.loss, 1, TrialOptions(log_dir=tmp_path)) as executor:
         run_one(executor)
     assert list(tmp_path.iterdir()) == []
 
@@ -249,7 +251,7 @@ def test_shutdown_waits_for_running_trials_and_their_results_can_be_fetched(tmp_
 
 
 def test_shutdown_with_kill_takes_less_than_two_seconds(tmp_path: Path, method: StartMethod) -> None:
-    executor = LocalExecutor(objectives.anything, 2, start_method=method)
+    executor = LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method))
     executor.submit(make_trial(0, act="hangs", note=str(tmp_path / "pids")))
     until((tmp_path / "pids").exists, "the trial starts")
     started = time.monotonic()
@@ -292,6 +294,7 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
         textwrap.dedent("""
         from bohb.core.trial import Origin, Trial
         from bohb.executors.local.executor import LocalExecutor
+        from bohb.executors.options import TrialOptions
 
         class Shift:
             amount = 2.0
@@ -301,7 +304,7 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
             return trial.budget + helper_of_script.OFFSET + Shift.amount
 
         for method in ("spawn", "forkserver", "fork"):
-            executor = LocalExecutor(objective, 2, start_method=method)
+            executor = LocalExecutor(objective, 2, TrialOptions(start_method=method))
             executor.submit(Trial(0, {}, 1.0, 0, 0, 0, 0, Origin.RANDOM))
             print(method, [done.result.loss for done in executor.wait(20)])
         """)
@@ -332,27 +335,32 @@ def test_forking_needs_no_pickle() -> None:
         with lock:
             return 1.0
 
-    with LocalExecutor(holds_a_lock, 1, start_method="fork") as executor:
+    with LocalExecutor(holds_a_lock, 1, TrialOptions(start_method="fork")) as executor:
         assert run_one(executor).loss == 1.0
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"workers": 0}, "workers=0"),
-        ({"workers": True}, "workers=True"),
-        ({"workers": 1.5}, "workers=1.5"),
-        ({"workers": 1, "trial_seconds": 0}, "trial_seconds=0"),
-        ({"workers": 1, "trial_seconds": float("nan")}, "trial_seconds=nan"),
-        ({"workers": 1, "trial_memory": -1}, "trial_memory=-1"),
-        ({"workers": 1, "log_bytes": 10}, "log_bytes=10"),
-        ({"workers": 1, "recycle_after": 0}, "recycle_after=0"),
-        ({"workers": 1, "start_method": "thread"}, "start_method='thread'"),
+        ({"trial_seconds": 0}, "trial_seconds=0"),
+        ({"trial_seconds": float("nan")}, "trial_seconds=nan"),
+        ({"trial_seconds": True}, "trial_seconds=True"),
+        ({"trial_memory": -1}, "trial_memory=-1"),
+        ({"trial_memory": "1GB"}, "trial_memory='1GB'"),
+        ({"log_bytes": 10}, "log_bytes=10"),
+        ({"recycle_after": 0}, "recycle_after=0"),
+        ({"start_method": "thread"}, "start_method='thread'"),
     ],
 )
-def test_arguments_that_break_a_rule_are_named(arguments: dict[str, Any], message: str) -> None:
+def test_options_that_break_a_rule_are_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        LocalExecutor(objectives.loss, **arguments)
+        TrialOptions(**arguments)
+
+
+@pytest.mark.parametrize("workers", [0, True, 1.5])
+def test_the_number_of_workers_must_be_positive(workers: Any) -> None:
+    with pytest.raises(InvalidArgument, match=f"workers={workers}"):
+        LocalExecutor(objectives.loss, workers)
 
 
 def test_the_objective_must_be_callable() -> None:

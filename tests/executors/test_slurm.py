@@ -59,7 +59,7 @@ def test_submitits_debug_executor_runs_trials_one_after_the_other(tmp_path: Path
 
 
 def test_the_number_of_jobs_must_be_said(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="say with workers="):
+    with pytest.raises(InvalidArgument, match="give workers="):
         on(Jobs(tmp_path).submitit, acting())
 
 

@@ -1,4 +1,4 @@
-"""What is said between processes: lines of JSON, points of curves, and what a death means."""
+"""Messages between processes: lines of JSON, points of curves, and reports of dead workers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
 from bohb.executors.local.curve import POINTS, Point, Reporter, extend
-from bohb.executors.local.deaths import Death, verdict
-from bohb.executors.local.setup import Setup
+from bohb.executors.local.deaths import Death, interpret
 from bohb.executors.local.wire import Lines, encode
+from bohb.executors.options import TrialOptions
 
-SETUP = Setup(4, "spawn", "token", 1, [], [], "/tmp", False, 2**20, None, 2.5, 300 * 2**20, 60.0)
+OPTIONS = TrialOptions(trial_seconds=2.5, trial_memory=300 * 2**20)
 
 
 def test_lines_cut_anywhere_give_the_same_bodies() -> None:
@@ -60,10 +60,10 @@ def test_both_ends_of_the_wire_agree_on_what_to_drop(count: int) -> None:
             Lost("worker 3 (pid 9) was killed by SIGKILL, probably by the kernel's out-of-memory killer"),
         ),
         (Death(1, 9, 70, "cannot be started: no memory"), Lost("worker 3 (pid 9) cannot be started: no memory")),
-        (Death(1, 9, -9, "timeout"), Outcome(Status.TIMEOUT, error="ran past trial_seconds=2.5")),
+        (Death(1, 9, -9, "timeout"), Outcome(Status.TIMEOUT, error="ran longer than trial_seconds=2.5")),
         (
             Death(1, 9, -9, "memory", 400 * 2**20),
-            Outcome(Status.MEMORY, error="grew to 400 MiB, past trial_memory of 300 MiB"),
+            Outcome(Status.MEMORY, error="used 400 MiB of memory, more than trial_memory of 300 MiB"),
         ),
         (Death(1, 9, -11), Outcome(Status.CRASHED, error="killed by SIGSEGV")),
         (Death(1, 9, -signal.SIGRTMIN - 3), Outcome(Status.CRASHED, error=f"killed by signal {signal.SIGRTMIN + 3}")),
@@ -71,4 +71,4 @@ def test_both_ends_of_the_wire_agree_on_what_to_drop(count: int) -> None:
     ],
 )
 def test_a_death_is_the_objectives_fault_or_a_loss(death: Death, expected: Outcome | Lost) -> None:
-    assert verdict(death, 3, SETUP, started=True) == expected
+    assert interpret(death, 3, OPTIONS, started=True) == expected

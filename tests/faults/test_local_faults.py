@@ -19,7 +19,7 @@ import pytest
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.base import Lost
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.local.setup import StartMethod
+from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, noted, run_one, still_works, until
 
@@ -136,7 +136,7 @@ def test_in_chaos_every_trial_ends_exactly_once() -> None:
 
 
 def test_a_hang_is_killed_at_its_limit_with_its_whole_tree(tmp_path: Path, method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 2, trial_seconds=1.0, start_method=method) as executor:
+    with LocalExecutor(objectives.anything, 2, TrialOptions(trial_seconds=1.0, start_method=method)) as executor:
         executor.submit(make_trial(0, act="hangs", note=str(tmp_path / "pids")))
         executor.submit(make_trial(1, act="fine"))
         pids = noted(tmp_path / "pids")
@@ -147,7 +147,7 @@ def test_a_hang_is_killed_at_its_limit_with_its_whole_tree(tmp_path: Path, metho
         assert still_works(executor)
     hung, fine = results[0], results[1]
     assert isinstance(hung, Outcome)
-    assert (hung.status, hung.error, hung.output) == (Status.TIMEOUT, "ran past trial_seconds=1", "hanging\n")
+    assert (hung.status, hung.error, hung.output) == (Status.TIMEOUT, "ran longer than trial_seconds=1", "hanging\n")
     assert hung.started is not None
     assert hung.finished is not None
     assert 1.0 <= hung.finished - hung.started < 2.5
@@ -156,7 +156,7 @@ def test_a_hang_is_killed_at_its_limit_with_its_whole_tree(tmp_path: Path, metho
 
 
 def test_a_limit_holds_while_the_coordinator_does_something_else(tmp_path: Path) -> None:
-    with LocalExecutor(objectives.anything, 1, trial_seconds=0.3) as executor:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(trial_seconds=0.3)) as executor:
         executor.submit(make_trial(0, act="hangs", note=str(tmp_path / "pids")))
         pids = noted(tmp_path / "pids")
         until(lambda: not any(map(alive, pids)), "the tree dies, though nobody waits", 1.3 + 1.0)
@@ -166,7 +166,7 @@ def test_a_limit_holds_while_the_coordinator_does_something_else(tmp_path: Path)
 
 
 def test_a_result_that_waits_for_a_busy_coordinator_does_not_time_out(tmp_path: Path) -> None:
-    with LocalExecutor(objectives.anything, 1, trial_seconds=0.5) as executor:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(trial_seconds=0.5)) as executor:
         executor.submit(make_trial(0, act="large_info", size=3_000_000))  # more than the socket holds
         deadline = time.monotonic() + 1.5
         while time.monotonic() < deadline:
@@ -182,7 +182,9 @@ def test_an_import_that_hangs_ends_at_its_own_limit(tmp_path: Path, monkeypatch:
     monkeypatch.syspath_prepend(str(tmp_path))
     import slow_to_import  # type: ignore[import-not-found]
 
-    with LocalExecutor(slow_to_import.f, 1, start_seconds=0.5, slot_env=lambda slot: {"SLOW": "1"}) as executor:
+    with LocalExecutor(
+        slow_to_import.f, 1, TrialOptions(start_seconds=0.5), slot_env=lambda slot: {"SLOW": "1"}
+    ) as executor:
         outcome = run_one(executor)
     assert outcome.status is Status.CRASHED
     assert "did not load the objective within start_seconds=0.5" in str(outcome.error)
@@ -193,7 +195,7 @@ def test_an_import_that_hangs_ends_at_its_own_limit(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("act", ["hog", "hog_in_child"])
 def test_a_memory_hog_is_killed_and_its_neighbour_is_fine(tmp_path: Path, act: str) -> None:
-    with LocalExecutor(objectives.anything, 2, trial_memory=300 * MIB) as executor:
+    with LocalExecutor(objectives.anything, 2, TrialOptions(trial_memory=300 * MIB)) as executor:
         executor.submit(make_trial(0, act=act))
         executor.submit(make_trial(1, act="sleeps", seconds=0.5, note=str(tmp_path / "pid")))
         results = {done.trial.number: done.result for done in collect(executor, 2)}
@@ -201,7 +203,7 @@ def test_a_memory_hog_is_killed_and_its_neighbour_is_fine(tmp_path: Path, act: s
     hog, neighbour = results[0], results[1]
     assert isinstance(hog, Outcome)
     assert hog.status is Status.MEMORY
-    assert "past trial_memory of 300 MiB" in str(hog.error)
+    assert "more than trial_memory of 300 MiB" in str(hog.error)
     assert isinstance(neighbour, Outcome)
     assert neighbour.ok
 
@@ -217,7 +219,7 @@ def test_the_leak_of_one_trial_is_not_charged_to_the_next() -> None:
         kept.append(os.urandom(16) * (10 * MIB))  # 160 MiB that stay
         return 0.0
 
-    with LocalExecutor(leaks, 1, trial_memory=300 * MIB) as executor:
+    with LocalExecutor(leaks, 1, TrialOptions(trial_memory=300 * MIB)) as executor:
         assert all(run_one(executor, number=n).ok for n in range(4))
 
 
@@ -231,8 +233,9 @@ def test_all_processes_are_gone_within_a_second_of_the_coordinators_death(tmp_pa
         from tests.executors import objectives
         from tests.executors.running import make_trial
         from bohb.executors.local.executor import LocalExecutor
+        from bohb.executors.options import TrialOptions
         for method in {METHODS!r}:
-            executor = LocalExecutor(objectives.anything, 2, start_method=method)
+            executor = LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method))
             executor.submit(make_trial(0, act="hangs", note={str(tmp_path)!r} + "/" + method))
             vars()[method] = executor
         if os.fork() == 0:  # keeps our sockets open after our death
@@ -261,5 +264,7 @@ def children_of(pid: int) -> list[int]:
 
 def guard_of(pid: int) -> int:
     """The newest guard among our children."""
-    guards = [child for child in children_of(pid) if b"executors.guard" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    guards = [
+        child for child in children_of(pid) if b"executors.local.guard" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
     return guards[-1]

@@ -17,7 +17,7 @@ import pytest
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.local import logs
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.local.setup import StartMethod
+from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, noted, run_all, run_one, still_works, until
 
@@ -52,7 +52,7 @@ def test_a_signal_of_its_own_making_is_a_crash_that_names_it(shared: LocalExecut
 
 
 def test_a_real_segmentation_fault_leaves_its_traceback_in_the_output(tmp_path: Path, method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 2, start_method=method) as executor:
+    with LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method)) as executor:
         executor.submit(make_trial(0, act="sleeps", seconds=0.5, note=str(tmp_path / "pid")))
         executor.submit(make_trial(1, act="null_pointer"))
         results = {done.trial.number: done.result for done in collect(executor, 2)}
@@ -145,7 +145,7 @@ def test_an_objective_that_cannot_be_imported_fails_each_trial_with_the_reason(
     module = types.ModuleType("only_in_the_coordinator")
     exec("def objective(trial): return 0.0", vars(module))
     monkeypatch.setitem(sys.modules, "only_in_the_coordinator", module)
-    with LocalExecutor(module.objective, 2, start_method=method) as executor:
+    with LocalExecutor(module.objective, 2, TrialOptions(start_method=method)) as executor:
         results = run_all(executor, [make_trial(n) for n in range(5)])
     for result in results.values():
         assert isinstance(result, Outcome)
@@ -188,7 +188,7 @@ def test_a_worker_that_dies_while_loading_costs_one_trial_each_and_never_loops(h
 
 @pytest.mark.parametrize("fail", [False, True])
 def test_a_flood_with_forged_results_is_cut_and_changes_nothing(tmp_path: Path, fail: bool) -> None:
-    with LocalExecutor(objectives.anything, 1, log_dir=tmp_path, log_bytes=100_000) as executor:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(log_dir=tmp_path, log_bytes=100_000)) as executor:
         outcome = run_one(executor, number=9, act="floods", fail=fail)
         assert still_works(executor)
     assert outcome.loss == (None if fail else 1.0)
@@ -210,7 +210,7 @@ def test_an_endless_flood_is_held_at_its_limit_while_it_runs(tmp_path: Path) -> 
 
     sizes: list[int] = []
     log = tmp_path / "0.log"
-    with LocalExecutor(shouts, 1, log_dir=tmp_path, log_bytes=50_000) as executor:
+    with LocalExecutor(shouts, 1, TrialOptions(log_dir=tmp_path, log_bytes=50_000)) as executor:
         executor.submit(make_trial(0))
         while not executor.wait(0.02):
             sizes.append(log.stat().st_size if log.exists() else 0)
@@ -238,7 +238,7 @@ def test_a_worker_with_a_leftover_thread_is_replaced(shared: LocalExecutor, daem
 
 
 def test_a_trial_cannot_spoil_directory_and_streams_of_the_next(tmp_path: Path) -> None:
-    with LocalExecutor(objectives.anything, 1, log_dir=tmp_path) as executor:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(log_dir=tmp_path)) as executor:
         run_one(executor, act="spoils_process")
         assert run_one(executor, number=1, act="environment").info["cwd"] == os.getcwd()
         run_one(executor, number=2, act="prints")

@@ -20,7 +20,7 @@ import bohb
 from bohb import BOHB, Limits, Status, minimize, replay
 from bohb.core.events import Event, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import JournalUnavailable
-from bohb.executors.inline import SerialExecutor
+from bohb.executors.inline import InlineExecutor
 from bohb.journal import MemoryJournal, SqlJournal
 from tests import objectives
 from tests.objectives import SPACE
@@ -206,7 +206,7 @@ def test_while_the_journal_is_full_nothing_starts_and_nothing_is_lost(
     monkeypatch.setattr("bohb.running.runner.time.sleep", pause)
     optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal)
     with caplog.at_level(logging.ERROR, "bohb"):
-        study = bohb.run(optimizer, SerialExecutor(objective), Limits(max_trials=10))
+        study = bohb.run(optimizer, InlineExecutor(objective), Limits(max_trials=10))
     assert pauses == [5, 5, 5], "no trial started while the journal was full"
     assert "no trial is started until that is over" in caplog.text
     assert ran == list(range(10))

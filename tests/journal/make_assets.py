@@ -1,4 +1,4 @@
-"""Writes the stored examples of the current format. Run it once per format and commit the files; never change old ones.
+"""Write the stored examples of the current format. Run it once per format and commit the files; never change old ones.
 
 python -m tests.journal.make_assets
 """
@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from bohb import BOHB, Trial
+from bohb.core.events import FORMAT
 from bohb.journal import MemoryJournal, SqlJournal, export_jsonl
-from bohb.journal.schema import SCHEMA
 from bohb.testing import example_events, numbered_events
 from tests.core.spaces import conditional
 
@@ -26,9 +26,9 @@ def main() -> None:
             journal.append(numbered_events(3), after=0)
         with SqlJournal(made) as journal:
             journal.append(example_events(), after=0)
-            export_jsonl(journal, ASSETS / f"format-{SCHEMA}.jsonl")
-        (ASSETS / f"format-{SCHEMA}.db").write_bytes(made.read_bytes())
-    export_jsonl(real_study(), ASSETS / f"study-{SCHEMA}.jsonl")
+            export_jsonl(journal, ASSETS / f"format-{FORMAT}.jsonl")
+        (ASSETS / f"format-{FORMAT}.db").write_bytes(made.read_bytes())
+    export_jsonl(real_study(), ASSETS / f"study-{FORMAT}.jsonl")
 
 
 def real_study() -> MemoryJournal:

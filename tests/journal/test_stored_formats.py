@@ -5,17 +5,28 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bohb import BOHB, replay
-from bohb.core.events import BracketPlanned, Event, ResultLate
+from bohb import BOHB, Origin, Trial, replay
+from bohb.core.events import (
+    FORMAT,
+    BracketPlanned,
+    Event,
+    ResultLate,
+    StudyCreated,
+    TrialStarted,
+    from_json,
+    to_json,
+)
 from bohb.errors import JournalDamaged, JournalError
 from bohb.journal import SqlJournal, import_jsonl, study_names
 from bohb.testing import example_events, numbered_events
 
 ASSETS = Path(__file__).parent / "assets"
+PROMOTED = Trial(9, {"x": 0.5}, 3.0, 3, 0, 1, 1, Origin.PROMOTED, 1.0)
 
 
 @pytest.fixture
@@ -24,8 +35,9 @@ def stored(tmp_path: Path) -> Path:
 
 
 def first_events() -> list[Event]:
-    """What was stored when format 1 was new: there were no late results and no chosen brackets yet."""
-    return [event for event in example_events() if not isinstance(event, ResultLate | BracketPlanned)]
+    """The example events of format 1, which had no late results, no chosen brackets and no reused results."""
+    new = {"started/2/1", "finished/2"}
+    return [e for e in example_events() if not isinstance(e, ResultLate | BracketPlanned) and e.key not in new]
 
 
 def execute(path: Path, statement: str) -> None:
@@ -51,15 +63,47 @@ def test_a_text_file_of_format_1_has_its_known_contents() -> None:
     assert import_jsonl(ASSETS / "format-1.jsonl").events == first_events()
 
 
-def test_a_study_of_format_1_makes_its_decisions_again_and_goes_on() -> None:
+def test_a_database_of_format_2_has_its_known_contents(tmp_path: Path) -> None:
+    path = shutil.copy(ASSETS / "format-2.db", tmp_path / "study.db")
+    with SqlJournal(path, read_only=True) as journal:
+        assert list(journal.read()) == example_events()
+    assert import_jsonl(ASSETS / "format-2.jsonl").events == example_events()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_stored_study_makes_its_decisions_again_and_goes_on(number: int) -> None:
     """If this fails, everybody who resumes a study gets other trials than before: raise the format and say so."""
-    events = import_jsonl(ASSETS / "study-1.jsonl").events
+    events = import_jsonl(ASSETS / f"study-{number}.jsonl").events
+    assert isinstance(events[0], StudyCreated)
+    assert events[0].format == number
     report = replay(events)
     assert report.differences == ()
     assert report.decisions == 92
     study = BOHB.from_events(events)
     assert {trial.origin for trial in study.history.trials.values()} == {"random", "model", "promoted"}
     assert study.ask().number == 92
+
+
+def test_promotions_of_format_1_are_read_as_fields_of_the_trial() -> None:
+    reason = {"from_trial": 3, "loss": 0.5, "reuses": 7}
+    body = {"trial": {**to_json(TrialStarted(PROMOTED))["trial"], "reason": reason}}
+    event = from_json("started", body)
+    assert isinstance(event, TrialStarted)
+    assert (event.trial.from_trial, event.trial.reuses, event.trial.reason) == (3, 7, {"loss": 0.5})
+    assert reason == {"from_trial": 3, "loss": 0.5, "reuses": 7}, "what was read is left as it is"
+
+
+def test_a_reason_given_by_a_sampler_is_kept_whatever_its_names() -> None:
+    sampled = replace(PROMOTED, origin=Origin.MODEL, reason={"from_trial": "mine", "reuses": "too"})
+    assert from_json("started", to_json(TrialStarted(sampled))) == TrialStarted(sampled)
+
+
+def test_a_study_of_a_newer_format_is_refused() -> None:
+    study = BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=0)
+    body = to_json(study.events[0])
+    assert body["format"] == FORMAT
+    with pytest.raises(JournalError, match=rf"format {FORMAT + 1}.*upgrade"):
+        from_json("created", {**body, "format": FORMAT + 1})
 
 
 @pytest.mark.parametrize("read_only", [True, False])

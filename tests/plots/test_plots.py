@@ -220,4 +220,4 @@ def test_without_plotly_the_error_names_the_extra() -> None:
         "try:\n    import bohb.plots\nexcept MissingExtra as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "bohb[plot]"' in done.stdout
+    assert 'pip install ".[plot]"' in done.stdout

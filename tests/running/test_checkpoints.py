@@ -71,7 +71,7 @@ def test_what_a_killed_trial_wrote_is_not_handed_on(tmp_path: Path) -> None:
     (first.checkpoint_dir / "model").write_text("one")
     store.keep(first)
     store.settle(first)
-    second = trial_of(4, 3, previous_budget=1, reason={"from_trial": 0})
+    second = trial_of(4, 3, previous_budget=1, from_trial=0)
     running = store.prepare(second)
     assert running.checkpoint_dir is not None
     assert (running.checkpoint_dir / "model").read_text() == "one"
@@ -88,7 +88,7 @@ def test_a_kill_around_the_commit_of_a_result_leaves_the_right_checkpoint(tmp_pa
     """The directory is put by before the result is durable; which one counts depends on whether it became so."""
     store = Checkpoints(tmp_path)
     for number, budget in ((0, 1), (4, 3)):
-        trial = store.prepare(trial_of(number, budget, reason={"from_trial": 0} if number else {}))
+        trial = store.prepare(trial_of(number, budget, from_trial=0 if number else None))
         assert trial.checkpoint_dir is not None
         (trial.checkpoint_dir / "model").write_text(str(budget))
         store.keep(trial)
@@ -97,10 +97,10 @@ def test_a_kill_around_the_commit_of_a_result_leaves_the_right_checkpoint(tmp_pa
             store.settle(trial)
     store = Checkpoints(tmp_path)  # killed before `settle`
     if durable:
-        following = store.prepare(trial_of(9, 9, previous_budget=3, reason={"from_trial": 4}))
+        following = store.prepare(trial_of(9, 9, previous_budget=3, from_trial=4))
         expected = "3"
     else:
-        following = store.prepare(trial_of(4, 3, previous_budget=1, reason={"from_trial": 0}))
+        following = store.prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
         expected = "1"
     assert following.checkpoint_dir is not None
     assert (following.checkpoint_dir / "model").read_text() == expected
@@ -129,7 +129,7 @@ def test_the_quota_is_respected_and_the_incumbent_kept(tmp_path: Path) -> None:
     checkpoints.sweep = measured  # type: ignore[method-assign]
     optimizer = BOHB({"x": (0.01, 0.5)}, min_budget=1, max_budget=27, seed=0)
     study = bohb.run(
-        optimizer, bohb.executors.inline.SerialExecutor(big), bohb.Limits(max_brackets=4, max_trials=90), checkpoints
+        optimizer, bohb.executors.inline.InlineExecutor(big), bohb.Limits(max_brackets=4, max_trials=90), checkpoints
     )
     assert 10_000 <= largest <= 45_000
     assert len(study.history.outcomes) == 90
@@ -149,7 +149,7 @@ def test_the_cheapest_checkpoints_to_lose_are_the_worst_of_the_smallest_budgets(
 
 
 def test_a_configuration_whose_checkpoint_is_gone_starts_afresh(tmp_path: Path) -> None:
-    trial = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, reason={"from_trial": 0}))
+    trial = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert trial.previous_budget is None
     assert trial.checkpoint_dir is not None
     assert list(trial.checkpoint_dir.iterdir()) == []
@@ -175,7 +175,7 @@ def test_that_nothing_was_left_is_remembered_by_the_next_runner(tmp_path: Path) 
     first = store.prepare(trial_of(0, 1))
     store.keep(first)
     store.settle(first)
-    second = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, reason={"from_trial": 0}))
+    second = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert second.previous_budget == 1
     assert second.checkpoint_dir is not None
     assert list(second.checkpoint_dir.iterdir()) == []

@@ -18,7 +18,7 @@ from bohb import BOHB, Limits, Origin, Status, Trial, minimize
 from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Done, Lost
-from bohb.executors.inline import SerialExecutor
+from bohb.executors.inline import InlineExecutor
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.progress import Progress
 from tests import objectives
@@ -159,7 +159,7 @@ def test_a_disk_that_cannot_hold_checkpoints_pauses_the_study_and_loses_no_resul
     monkeypatch.setattr("bohb.running.runner.time.sleep", lambda _: None)
     study = bohb.run(
         BOHB(SPACE, min_budget=1, max_budget=9, seed=0),
-        SerialExecutor(objectives.quadratic),
+        InlineExecutor(objectives.quadratic),
         Limits(max_trials=13),
         checkpoints,
     )
@@ -185,7 +185,7 @@ class FlakyExecutor:
     """Loses the worker of chosen trials, as often as told."""
 
     def __init__(self, losses: dict[int, int]) -> None:
-        self._inner = SerialExecutor(objectives.quadratic)
+        self._inner = InlineExecutor(objectives.quadratic)
         self._losses = losses
         self.started: list[tuple[int, int]] = []
 
@@ -254,17 +254,18 @@ def test_small_spaces_are_not_evaluated_twice_on_one_budget_and_end_when_exhaust
 
 
 def test_duplicates_are_allowed_if_asked_for() -> None:
-    study = run(lambda t: 0.0, {"a": [1, 2]}, max_trials=50, duplicates=True)
+    study = run(lambda t: 0.0, {"a": (1, 2)}, max_trials=50, duplicates=True)
     assert len(study.history.trials) == 50
 
 
 def test_a_promotion_whose_result_is_known_reuses_it() -> None:
     study = run(lambda t: float(t.config["a"]), {"a": (1, 25)}, max_trials=10_000)
-    reused = [t for t in study.history.trials.values() if "reuses" in t.reason]
+    reused = [t for t in study.history.trials.values() if t.reuses is not None]
     assert reused
     for trial in reused:
         assert trial.origin is Origin.PROMOTED
-        twin = study.history.trials[trial.reason["reuses"]]
+        assert trial.reuses is not None
+        twin = study.history.trials[trial.reuses]
         assert (twin.config, twin.budget) == (trial.config, trial.budget)
 
 

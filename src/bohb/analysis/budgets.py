@@ -48,7 +48,7 @@ def observed(history: History, budget: float | None = None) -> Observed | None:
     numbers = [
         number
         for number in history.outcomes
-        if history.trials[number].budget == budget and "reuses" not in history.trials[number].reason
+        if history.trials[number].budget == budget and history.trials[number].reuses is None
     ]
     if not numbers:
         seen = sorted({history.trials[number].budget for number in history.outcomes})

@@ -56,7 +56,7 @@ def work_clock(history: History) -> WorkClock:
 def started(history: History, number: int) -> float | None:
     """When a trial's last attempt began, as its worker says, or when it was handed out."""
     outcome = history.outcomes.get(number)
-    if outcome is not None and outcome.started is not None and "reuses" not in history.trials[number].reason:
+    if outcome is not None and outcome.started is not None and history.trials[number].reuses is None:
         return outcome.started
     return history.started.get(number)
 
@@ -66,7 +66,7 @@ def finished(history: History, number: int) -> float | None:
     outcome = history.outcomes.get(number)
     if outcome is None:
         return None
-    if outcome.finished is None or "reuses" in history.trials[number].reason:
+    if outcome.finished is None or history.trials[number].reuses is not None:
         return history.started.get(number)
     return outcome.finished
 

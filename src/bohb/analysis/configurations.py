@@ -65,7 +65,7 @@ def slices(history: History, budget: float | None = None) -> list[Slice]:
     numbers = [
         number
         for number in history.outcomes
-        if "reuses" not in history.trials[number].reason and budget in (None, history.trials[number].budget)
+        if history.trials[number].reuses is None and budget in (None, history.trials[number].budget)
     ]
     trials = [history.trials[number] for number in numbers]
     places = placed(history.space, vectors(history.space, [trial.config for trial in trials]))

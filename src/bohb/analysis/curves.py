@@ -41,7 +41,7 @@ def curves(history: History) -> list[Curve]:
     found = []
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
-        if outcome.curve and "reuses" not in trial.reason:
+        if outcome.curve and trial.reuses is None:
             steps, losses = zip(*outcome.curve, strict=True)
             found.append(
                 Curve(number, trial.config_id, trial.budget, outcome.status, outcome.loss, tuple(steps), tuple(losses))

@@ -40,7 +40,7 @@ def losses(history: History) -> list[Evaluation]:
     rows = []
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
-        reused = "reuses" in trial.reason
+        reused = trial.reuses is not None
         begin = started(history, number)
         timed = not reused and begin is not None and outcome.finished is not None
         rows.append(

@@ -42,7 +42,7 @@ def failures(history: History) -> list[Cause]:
     """The causes, the most frequent first."""
     groups: dict[tuple[Status, str], list[int]] = {}
     for number, outcome in history.outcomes.items():
-        if not outcome.ok and "reuses" not in history.trials[number].reason:
+        if not outcome.ok and history.trials[number].reuses is None:
             groups.setdefault((outcome.status, normalised(error_line(outcome))), []).append(number)
     causes = [_cause(history, status, cause, numbers) for (status, cause), numbers in groups.items()]
     return sorted(causes, key=lambda cause: -cause.n)

@@ -36,7 +36,7 @@ def timeline(history: History) -> list[Span]:
     timed = []
     for number, trial in history.trials.items():
         start = clock.seconds(started(history, number))
-        if start is not None and number not in history.lost and "reuses" not in trial.reason:
+        if start is not None and number not in history.lost and trial.reuses is None:
             timed.append((start, number))
     lanes: dict[str, list[float]] = {"running": [], "slot": []}
     spans = []

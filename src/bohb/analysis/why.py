@@ -71,11 +71,9 @@ def why(history: History, number: int) -> Explanation:
     outcome = history.outcomes.get(number)
     rung = rung_of(history, number)
     entry = next(entry for entry in rung.entries if entry.number == number)
-    origin_trial = trial.reason.get("from_trial")
+    origin_trial = trial.from_trial
     from_rung = None if origin_trial is None else rung_of(history, origin_trial)
-    promoted_to = next(
-        (n for n, other in history.trials.items() if other.reason.get("from_trial") == number and n > number), None
-    )
+    promoted_to = next((n for n, other in history.trials.items() if other.from_trial == number), None)
     first = history.trials[trial.config_id]
     fate = _fate(history, number, rung, entry.promoted)
     best = history.incumbent
@@ -97,7 +95,7 @@ def why(history: History, number: int) -> Explanation:
         reason=dict(first.reason) if first.origin is not Origin.PROMOTED else {},
         from_trial=origin_trial,
         from_rung=from_rung,
-        reuses=trial.reason.get("reuses"),
+        reuses=trial.reuses,
         status=None if outcome is None else outcome.status,
         loss=None if outcome is None else outcome.loss,
         lost=history.losses.get(number, 0),
@@ -173,8 +171,10 @@ def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _times(log_ratio: float) -> str:
-    if abs(log_ratio) > 10:
-        return f"e^{log_ratio:.3g} times as likely"
+    if log_ratio > math.log(1e6):
+        return "more than a million times as likely"
+    if log_ratio < -math.log(1e6):
+        return "less than a millionth as likely"
     return f"{math.exp(log_ratio):.3g} times as likely"
 
 
@@ -210,9 +210,9 @@ def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> 
         yield f"{told}; it was promoted at random, to see whether rungs agree."
     else:
         yield f"{told}; {_best(rung)} went on{_cutoff(rung)}."
-    if "reuses" in trial.reason:
+    if trial.reuses is not None:
         yield (
-            f"It did not run: trial {trial.reason['reuses']} had already evaluated this configuration on budget "
+            f"It did not run: trial {trial.reuses} had already evaluated this configuration on budget "
             f"{trial.budget:g}, and its result was taken over."
         )
 

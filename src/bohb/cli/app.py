@@ -1,7 +1,7 @@
-"""The command line as a whole: its commands, and how every one of them fails.
+"""The command `bohb`: the list of its subcommands, and error handling for all of them.
 
-Start-up is part of the interface: command modules import what is heavy (the search space, plots, servers) only inside
-the functions that need it.
+To start quickly, command modules import heavy packages (the search space, plots, servers) inside the functions that
+need them.
 """
 
 from __future__ import annotations
@@ -15,23 +15,17 @@ from typing import Any, NoReturn
 import click
 
 from bohb._version import __version__
-from bohb.cli import inspect as look
-from bohb.cli import maintain as keep
-from bohb.cli import plan as choose
-from bohb.cli import plots as show
-from bohb.cli import run, track
-from bohb.cli import transfer as move
-from bohb.cli import trials as tables
-from bohb.cli.text import clean
-from bohb.errors import BohbError
+from bohb.cli import inspect, maintain, plan, plots, run, track, transfer, trials
+from bohb.cli.text import clean, table
+from bohb.errors import BohbError, StudyMismatch
 
 INTERRUPTED = 130
 
 
 class App(click.Group):
-    """A group of commands that says errors in one line on stderr: exit code 1 for failures, 2 for wrong usage."""
+    """A group of commands that writes an error as one line to stderr: exit code 1 for failures, 2 for wrong usage."""
 
-    def main(  # type: ignore[override]  # click has an overload that never returns; this one always does, or exits
+    def main(  # type: ignore[override]  # click has an overload that never returns
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
@@ -50,9 +44,11 @@ class App(click.Group):
             _fail(f"bohb: {error.format_message()}", error.exit_code, error)
         except click.Abort as error:
             _fail("bohb: interrupted", INTERRUPTED, error)
+        except StudyMismatch as error:
+            _fail(_mismatch(error), 1, error)
         except BohbError as error:
             _fail(f"bohb: {error}", 1, error)
-        except BrokenPipeError:  # the reader of our output has seen enough
+        except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except OSError as error:
@@ -60,15 +56,24 @@ class App(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """In the order in which they are used, not of the alphabet."""
+        """List the commands in the order in which they are used."""
         return list(self.commands)
 
 
 def _fail(message: str, code: int, error: BaseException) -> NoReturn:
     if _debug():
         traceback.print_exception(error)
-    click.secho(clean(" ".join(message.split())), err=True, fg="red" if sys.stderr.isatty() else None)
+    if not isinstance(error, StudyMismatch):
+        message = " ".join(message.split())
+    click.secho(clean(message), err=True, fg="red" if sys.stderr.isatty() else None)
     sys.exit(code)
+
+
+def _mismatch(error: StudyMismatch) -> str:
+    """Format the differences between a stored study and the given one as a table."""
+    first, *_, last = str(error).splitlines()
+    head = ("what", "stored", "given")
+    return f"bohb: {first}\n{table(head, error.differences, left=head)}\n{last}"
 
 
 def _debug() -> bool:
@@ -85,28 +90,20 @@ def app(ctx: click.Context) -> None:
     \b
     Examples:
       bohb init                     write a commented study file, study.toml
-      bohb plan study.toml          see what would run, and for how long
-      bohb run study.toml           run it; the same command resumes it
-      bohb status study.toml        see how far it has come
-      bohb best study.toml          the best configuration so far
+      bohb plan study.toml          show what would run, and how long it would take
+      bohb run study.toml           run the study; the same command resumes it
+      bohb status study.toml        show its progress
+      bohb best study.toml          show the best configuration so far
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False
 
 
-for _command in (
-    *choose.COMMANDS,
-    *run.COMMANDS,
-    *look.COMMANDS,
-    *tables.COMMANDS,
-    *show.COMMANDS,
-    *track.COMMANDS,
-    *move.COMMANDS,
-    *keep.COMMANDS,
-):
-    app.add_command(_command)
+for _module in (plan, run, inspect, trials, plots, track, transfer, maintain):
+    for _command in _module.COMMANDS:
+        app.add_command(_command)
 
 
 def main(prog_name: str = "bohb") -> None:
-    """The entry point."""
+    """Run the command line and exit."""
     app.main(prog_name=prog_name)

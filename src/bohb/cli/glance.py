@@ -37,6 +37,7 @@ class Row:
     attempt: int
     config: dict[str, Any]
     reason: dict[str, Any]
+    reuses: int | None
     started: float | None = None
     finished: float | None = None
     cost: float | None = None
@@ -133,11 +134,12 @@ class Glance:
             attempt=trial.get("attempt", 1),
             config=trial["config"],
             reason=trial.get("reason", {}),
+            reuses=trial.get("reuses", trial.get("reason", {}).get("reuses")),
             started=body.get("time"),
         )
         self.rows.append(row)
         self._open(row.bracket).start(number)
-        if "reuses" not in row.reason:
+        if row.reuses is None:
             self.budget_spent += row.budget - (row.previous_budget or 0.0)
 
     def _open(self, index: int) -> Halving:

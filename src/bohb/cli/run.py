@@ -176,6 +176,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
+    from bohb.core.space.describe import describe
     from bohb.optimizer.creation import study_budgets
     from bohb.studyfile.check import preflight
     from bohb.studyfile.load import load
@@ -194,7 +195,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         start_method=file.values.get("start_method"),
         config=next(iter(file.values.get("initial_configs", ())), None),
     )
-    emit(as_json, [finding.to_json() for finding in findings], _report(findings))
+    report = "\n".join(["space:", *(f"  {clean(line)}" for line in describe(space)), "", _report(findings)])
+    emit(as_json, [finding.to_json() for finding in findings], report)
     if any(finding.verdict == "fail" for finding in findings):
         sys.exit(1)
 

@@ -57,18 +57,20 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def find(target: str | None, study: str | None) -> Target:
-    """The study that the arguments of a command name; study.toml unless told otherwise."""
+    """Return the study that the arguments of a command name; the default is that of study.toml."""
     if target is None and not Path(DEFAULT).exists():
         raise InvalidArgument(f"there is no {DEFAULT} here; name a journal such as study.db, or a study file")
-    target = target or DEFAULT
-    if target.endswith(".toml"):
+    journal = given = target or DEFAULT
+    if given.endswith(".toml"):
         from bohb.studyfile.load import load
 
-        file = load(target)
-        target, study = file.journal, study or file.study
-    if "://" not in target and not Path(target).exists():
-        raise JournalError(f"there is no journal {target}; check the path, or start the study with 'bohb run'")
-    return Target(target, study or _only_study(target))
+        file = load(given)
+        journal, study = file.journal, study or file.study
+    if "://" not in journal and not Path(journal).exists():
+        if journal is not given:
+            raise JournalError(f"the study of {given} has no journal yet; 'bohb run {given}' starts it in {journal}")
+        raise JournalError(f"there is no journal {journal}; check the path, or start a study with 'bohb run'")
+    return Target(journal, study or _only_study(journal))
 
 
 def _only_study(journal: str) -> str:

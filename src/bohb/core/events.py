@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import JournalError
 
-FORMAT = 1  # raised whenever the meaning of a stored event changes; older ones stay readable
+FORMAT = 2  # raised whenever the meaning of a stored event changes; older formats stay readable
+"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class StudyCreated:
     seed: int
     settings: dict[str, Any]
     version: str = ""
-    format: int = FORMAT
+    format: int = 1  # a study that does not state its format has the first one
     time: float | None = None
 
     @property
@@ -278,6 +279,9 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
 
 def _trial(body: Mapping[str, Any]) -> Trial:
     values = {**body, "origin": _ORIGINS[body["origin"]]}
+    if body["origin"] == Origin.PROMOTED.value and "from_trial" in body.get("reason", ()):  # format 1
+        values["reason"] = reason = dict(body["reason"])
+        values["from_trial"], values["reuses"] = reason.pop("from_trial"), reason.pop("reuses", None)
     if any(type(value) is list for value in body["config"].values()):
         values["config"] = {name: _tuples(value) for name, value in body["config"].items()}
     return Trial(**values)

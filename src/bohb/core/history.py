@@ -264,7 +264,7 @@ class History:
         if trial.origin == "given" and self.given:
             self.given.popleft()
         self.trials[number] = self.pending[number] = trial
-        if "reuses" not in trial.reason:
+        if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
         if self.space.finite:
             self.evaluated.setdefault((self.key(trial.config), trial.budget), number)
@@ -307,7 +307,7 @@ class History:
         self.outcomes[number] = outcome
         self.n_failed += not outcome.ok
         self.cost_reported += outcome.cost or 0.0
-        if "reuses" not in trial.reason:
+        if trial.reuses is None:
             self._observe(trial.budget, self.space.encode(trial.config), outcome.ranking_loss)
         self.brackets[trial.bracket].finish(number, outcome.ranking_loss)
         self._refresh(trial.bracket)

@@ -157,12 +157,10 @@ class Starter:
         """Start a survivor on the next rung; if another bracket has its result there, take that one over."""
         history = self._history
         before = history.trials[start.number]
-        reason: dict[str, Any] = {"from_trial": start.number, "loss": history.outcomes[start.number].loss}
+        reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss}
         if start.number in history.promotions.at_random:
             reason["picked"] = "at random"  # to see whether rungs agree
         known = twin(history, start.number, start.budget)
-        if known is not None:
-            reason["reuses"] = known
         trial = replace(
             before,
             number=len(history.trials),
@@ -172,6 +170,8 @@ class Starter:
             origin=Origin.PROMOTED,
             previous_budget=before.budget,
             attempt=1,
+            from_trial=start.number,
+            reuses=known,
             reason=reason,
         )
         started = TrialStarted(trial, *now)

@@ -50,6 +50,8 @@ class Trial:
     origin: why this configuration was chosen; `reason` has the numbers behind it.
     previous_budget: the largest budget this configuration has finished, or None.
     attempt: 1, or more after a worker was lost.
+    from_trial: number of the trial that this one was promoted from, or None.
+    reuses: number of the trial whose result this one reuses instead of running, or None.
     checkpoint_dir: a directory that belongs to this configuration and survives between its budgets.
     """
 
@@ -63,6 +65,8 @@ class Trial:
     origin: Origin
     previous_budget: float | None = None
     attempt: int = 1
+    from_trial: int | None = None
+    reuses: int | None = None
     reason: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
     checkpoint_dir: Path | None = field(default=None, compare=False, repr=False)
     reporter: Callable[[float, float], None] | None = field(default=None, compare=False, repr=False)

@@ -1,6 +1,6 @@
 """Live, read-only web pages over a journal: `bohb dashboard study.db`, or `bohb.dashboard.serve("study.db")`."""
 
-from bohb.errors import MissingExtra
+from bohb.errors import MissingExtra, install_hint
 
 try:
     from bohb.dashboard.app import create_app
@@ -8,6 +8,6 @@ try:
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("plotly", "starlette", "uvicorn"):
         raise
-    raise MissingExtra(f'the dashboard needs the package {error.name!r}: pip install "bohb[dashboard]"') from error
+    raise MissingExtra(f"the dashboard needs the package {error.name!r}: {install_hint('dashboard')}") from error
 
 __all__ = ["create_app", "serve"]

@@ -106,7 +106,7 @@ def state(history: History, number: int) -> str:
 def seconds(history: History, number: int) -> float | None:
     """How long a trial took; None while it runs and where nobody measured it."""
     outcome, begin = history.outcomes.get(number), started(history, number)
-    if outcome is None or begin is None or outcome.finished is None or "reuses" in history.trials[number].reason:
+    if outcome is None or begin is None or outcome.finished is None or history.trials[number].reuses is not None:
         return None
     end = finished(history, number)
     return None if end is None else max(0.0, end - begin)

@@ -1,1 +1,1 @@
-"""Where trials run: in this process, in worker processes of this machine, or on engines that others built."""
+"""Where trials run: in this process, in supervised processes of this machine, or on pools, Dask, Ray and Slurm."""

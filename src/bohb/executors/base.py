@@ -1,4 +1,4 @@
-"""What an executor is: something that runs trials and hands back how they ended."""
+"""The Executor protocol: something that runs trials and returns their results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from bohb.core.trial import Outcome, Trial
+from bohb.errors import InvalidArgument
 
 Objective = Callable[[Trial], Any]
 
@@ -20,7 +21,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One trial has come back."""
+    """A trial that has ended, and its result."""
 
     trial: Trial
     result: Outcome | Lost
@@ -31,17 +32,23 @@ class Executor(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many trials may run at once; it may change while the study runs."""
+        """Number of trials that may run at once; it may change while the study runs."""
         ...
 
     def submit(self, trial: Trial) -> None:
-        """Start a trial; never blocks for its result."""
+        """Start a trial without waiting for its result."""
         ...
 
     def wait(self, timeout: float | None) -> Sequence[Done]:
-        """The trials that have come back; blocks until there is one or `timeout` seconds have passed."""
+        """Return the trials that have ended; block until there is one or `timeout` seconds have passed."""
         ...
 
     def shutdown(self, kill: bool) -> None:
-        """Give everything back. With `kill`, running trials are stopped at once and forgotten."""
+        """Release all processes. With `kill`, stop running trials at once and discard them."""
         ...
+
+
+def check_objective(objective: object) -> None:
+    """Raise InvalidArgument unless the objective can be called."""
+    if not callable(objective):
+        raise InvalidArgument(f"objective={objective!r} must be callable with one argument, the trial")

@@ -1,4 +1,4 @@
-"""From what the user says to an executor."""
+"""Choose the executor that the arguments of `minimize` ask for."""
 
 from __future__ import annotations
 
@@ -8,79 +8,67 @@ from typing import Any
 
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
-from bohb.executors.engines.executor import Engine, EngineExecutor, TaskOptions
-from bohb.executors.inline import SerialExecutor
+from bohb.executors.engines.executor import Engine, EngineExecutor
+from bohb.executors.inline import InlineExecutor
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.resources import slot_environment
+from bohb.executors.options import TrialOptions, check_count
+from bohb.executors.resources import Resources
 
 _PROTOCOL = ("slots", "submit", "wait", "shutdown")
 
 
-def choose_executor(objective: Objective, executor: Any, workers: int | None, options: TaskOptions) -> Executor:
-    """An executor for `minimize`.
+def choose_executor(objective: Objective, executor: Any, workers: int | None, options: TrialOptions) -> Executor:
+    """Return the executor for `minimize`.
 
-    executor: None, an executor of ours, a pool, a Dask client, a submitit executor, or the address of an engine.
-    workers: how many trials run at once; with an engine, None follows what it reports.
+    executor: None, an Executor, a pool, a Dask client, a submitit executor, or the address of an engine.
+    workers: number of trials that run at once; with an engine, None follows the size that the engine reports.
     """
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise InvalidArgument(f"workers={workers!r} must be an integer, at least 1")
+    if workers is not None:
+        check_count("workers", workers)
     if executor is None:
-        return _here(objective, workers, options)
+        return _inline(objective, options) if workers is None else LocalExecutor(objective, workers, options)
     if all(hasattr(executor, name) for name in _PROTOCOL):
-        return _finished(executor, workers, options)
-    engine = _engine(executor, options)
+        return _as_given(executor, workers, options)
+    engine = _engine(executor, options.resources)
     try:
         chosen = EngineExecutor(engine, objective, workers, options)
-        chosen.slots  # noqa: B018 - an engine that cannot tell says so now
+        chosen.slots  # noqa: B018 - raises now if the engine does not know its size
     except InvalidArgument:
         engine.close("")
         raise
     return chosen
 
 
-def _here(objective: Objective, workers: int | None, options: TaskOptions) -> Executor:
-    if workers is None:
-        wanted = {"trial_seconds": options.trial_seconds, "trial_memory": options.trial_memory}
-        if options.resources != type(options.resources)():
-            wanted["resources"] = 1
-        for name, value in wanted.items():
-            if value is not None:
-                raise InvalidArgument(f"{name} needs isolated workers; say workers=1 or more, or executor=")
-        return SerialExecutor(objective)
-    resources = options.resources
-    resources.only("local workers", "cpu", "gpu", "memory")
-    return LocalExecutor(
-        objective,
-        workers,
-        trial_seconds=options.trial_seconds,
-        trial_memory=options.trial_memory if options.trial_memory is not None else resources.memory,
-        log_dir=options.log_dir,
-        start_method=options.start_method,
-        recycle_after=options.recycle_after,
-        slot_env=slot_environment(workers, resources),
-    )
+def _inline(objective: Objective, options: TrialOptions) -> Executor:
+    needs_workers = {
+        "resources": options.resources != Resources(),
+        "trial_seconds": options.trial_seconds is not None,
+        "trial_memory": options.trial_memory is not None,
+    }
+    for name, given in needs_workers.items():
+        if given:
+            raise InvalidArgument(f"{name} needs isolated workers; give workers=1 or more, or executor=")
+    return InlineExecutor(objective)
 
 
-def _finished(executor: Executor, workers: int | None, options: TaskOptions) -> Executor:
-    """An executor that somebody else put together, with its own objective and its own limits."""
-    if workers is not None or options != TaskOptions(log_dir=options.log_dir):
+def _as_given(executor: Executor, workers: int | None, options: TrialOptions) -> Executor:
+    """Return an executor that the user has built, with its own objective and limits."""
+    if workers is not None or options != TrialOptions(log_dir=options.log_dir):
         raise InvalidArgument(
-            f"executor={executor!r} brings its own workers and limits; set workers, trial_seconds, trial_memory, "
-            "recycle_after, start_method and resources where it is made"
+            f"executor={executor!r} has its own workers and limits; set workers, trial_seconds, trial_memory, "
+            "recycle_after, start_method and resources where you create it"
         )
     return executor
 
 
-def _engine(executor: Any, options: TaskOptions) -> Engine:
-    resources = options.resources
+def _engine(executor: Any, resources: Resources) -> Engine:
     if isinstance(executor, str):
-        return _engine_at(executor, options)
+        return _engine_at(executor, resources)
     if isinstance(executor, futures.Executor):
         from bohb.executors.engines.pools import PoolEngine
 
-        resources.only(f"a {type(executor).__name__}", "cpu", "memory")
-        return PoolEngine(executor)
-    # whoever made one of these has imported its library
+        return PoolEngine(executor, resources)
+    # an object of one of these libraries exists only if the library has been imported
     if "distributed" in sys.modules and isinstance(executor, sys.modules["distributed"].Client):
         from bohb.executors.engines.dask import DaskEngine
 
@@ -95,16 +83,16 @@ def _engine(executor: Any, options: TaskOptions) -> Engine:
     )
 
 
-def _engine_at(address: str, options: TaskOptions) -> Engine:
+def _engine_at(address: str, resources: Resources) -> Engine:
     match address.partition("://")[0]:
         case "dask":
             from bohb.executors.engines.dask import DaskEngine, connect
 
-            return DaskEngine(connect(address), options.resources, owned=True)
+            return DaskEngine(connect(address), resources, owned=True)
         case "ray":
             from bohb.executors.engines.ray import RayEngine
 
-            return RayEngine(address, options.resources)
+            return RayEngine(address, resources)
     raise InvalidArgument(
         f"executor={address!r} must be dask://host:port, dask:///path/of/scheduler.json, ray://auto or ray://host:port"
     )

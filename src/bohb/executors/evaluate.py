@@ -1,4 +1,4 @@
-"""Calling an objective so that whatever it does becomes an Outcome."""
+"""Call an objective and turn anything it does into an Outcome."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from bohb.executors.base import Objective
 
 T = TypeVar("T")
 
-TRACEBACK_CHARACTERS = 20_000  # an exception that carries a data set in its message must not fill the journal
+TRACEBACK_CHARACTERS = 20_000  # an exception with a data set in its message must not fill the journal
 
 
 def evaluate(objective: Objective, trial: Trial, propagate: tuple[type[BaseException], ...] = ()) -> Outcome:
-    """The Outcome of `objective(trial)`, whatever it raised or returned, stamped with when it ran.
+    """Return the Outcome of `objective(trial)`, whatever it raises or returns, with its start and end times.
 
-    propagate: exceptions that are not the objective's and pass through, such as a KeyboardInterrupt in this process.
+    propagate: exceptions that are raised instead, such as a KeyboardInterrupt in this process.
     """
     started, clock = time.time(), time.monotonic()
     outcome = attempt(lambda: outcome_of(objective(trial)), propagate)
-    # the monotonic clock measures the duration, so that setting the clock of the machine cannot make it negative
+    # the monotonic clock measures the duration, so that setting the machine's clock cannot make it negative
     return with_times(outcome, started, started + (time.monotonic() - clock))
 
 
 def attempt(action: Callable[[], T], propagate: tuple[type[BaseException], ...] = ()) -> T | Outcome:
-    """What `action` returned, or the Outcome of its failure: the one broad except of this package."""
+    """Return the result of `action`, or the Outcome of its failure. This is the only broad except of the package."""
     try:
         return action()
-    except BaseException as error:  # sys.exit and a library's own BaseException are ends of a trial, too
+    except BaseException as error:  # sys.exit and a library's own BaseException end a trial, too
         if isinstance(error, propagate):
             raise
         return _failed(error)
@@ -52,7 +52,7 @@ def _failed(error: BaseException) -> Outcome:
 
 
 def _cut(text: str) -> str:
-    """The head and the tail of a long text: a traceback's ends say where it began and what it was."""
+    """Keep the two ends of a long traceback: they show where it began and what was raised."""
     if len(text) <= TRACEBACK_CHARACTERS:
         return text
     half = TRACEBACK_CHARACTERS // 2

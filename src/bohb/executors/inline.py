@@ -1,4 +1,4 @@
-"""One trial at a time in this process: for debuggers, notebooks and objectives that cannot leave it."""
+"""One trial at a time in this process: for debuggers, notebooks and objectives that must run here."""
 
 from __future__ import annotations
 
@@ -6,41 +6,39 @@ import platform
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
 
 from bohb.core.trial import Trial
-from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.base import Done, Objective
+from bohb.errors import BohbError
+from bohb.executors.base import Done, Objective, check_objective
 from bohb.executors.evaluate import evaluate
 from bohb.executors.local.curve import Point, Reporter, extend
 
 
-class SerialExecutor:
-    """Runs each trial inside `wait`, without isolation: a crash or a hang of the objective is one of this process.
+class InlineExecutor:
+    """Runs each trial inside `wait`, without isolation: if the objective crashes or hangs, so does this process.
 
     objective: called with each trial.
     """
 
     def __init__(self, objective: Objective) -> None:
-        if not callable(objective):
-            raise InvalidArgument(f"objective={objective!r} must be callable with one argument, the trial")
+        check_objective(objective)
         self._objective = objective
         self._queue: deque[Trial] = deque()
         self._closed = False
 
     @property
     def slots(self) -> int:
-        """One: `wait` runs what `submit` was given."""
+        """Always 1."""
         return 1
 
     def submit(self, trial: Trial) -> None:
-        """Keep the trial until `wait`."""
+        """Keep the trial until `wait` runs it."""
         if self._closed:
             raise BohbError("this executor was shut down; make a new one")
         self._queue.append(trial)
 
-    def wait(self, timeout: float | None) -> Sequence[Done]:  # noqa: ARG002 - a call cannot be left half-way
-        """Run the oldest trial to its end, however long it takes; Ctrl-C passes through and keeps it queued."""
+    def wait(self, timeout: float | None) -> Sequence[Done]:  # noqa: ARG002 - a call cannot be interrupted half-way
+        """Run the oldest trial, however long it takes; a KeyboardInterrupt propagates and keeps the trial queued."""
         if not self._queue:
             return []
         trial = self._queue[0]
@@ -52,14 +50,12 @@ class SerialExecutor:
         return [Done(trial, replace(outcome, curve=tuple(curve) or outcome.curve, worker=platform.node()))]
 
     def shutdown(self, kill: bool) -> None:  # noqa: ARG002 - nothing runs between two calls of `wait`
-        """Forget what has not started."""
+        """Discard the trials that have not started."""
         self._closed = True
         self._queue.clear()
 
-    def __enter__(self) -> SerialExecutor:
+    def __enter__(self) -> InlineExecutor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.shutdown(kill=True)

@@ -1,4 +1,4 @@
-"""What one trial needs: cores, GPUs, memory, and whatever else an engine's own scheduler knows by name."""
+"""What one trial needs: cores, GPUs, memory, and other resources that an engine's scheduler knows by name."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bohb.errors import InvalidArgument
+from bohb.units import memory
 
 DEVICES = "CUDA_VISIBLE_DEVICES"
 THREADS = (
@@ -25,12 +26,12 @@ THREADS = (
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What each trial asks for.
+    """What each trial needs.
 
-    cpu: cores; None leaves it to the engine.
-    gpu: devices; a share of one only where the engine can share it.
+    cpu: cores; None leaves the number to the engine.
+    gpu: devices; a fraction only where the engine can share one.
     memory: bytes.
-    others: further resources by the names that the engine's administrator gave them.
+    others: further resources, by the names that the engine's administrator gave them.
     """
 
     cpu: float | None = None
@@ -40,52 +41,56 @@ class Resources:
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> Resources:
-        """From what the user wrote, such as {"gpu": 1, "cpu": 2, "memory": 8_000_000_000}."""
-        for name, value in (given or {}).items():
+        """Build from the user's mapping, such as {"gpu": 1, "cpu": 2, "memory": "8GB"}."""
+        others = dict(given or {})
+        if "memory" in others:
+            try:
+                others["memory"] = memory(others["memory"])
+            except ValueError as error:
+                raise InvalidArgument(f"resources['memory']={others['memory']!r} {error}") from error
+        for name, value in others.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
                 raise InvalidArgument(f"resources[{name!r}]={value!r} must be a positive number")
-        others = dict(given or {})
-        cpu, gpu, memory = others.pop("cpu", None), others.pop("gpu", 0), others.pop("memory", None)
-        return cls(cpu, gpu, None if memory is None else int(memory), others)
+        n_bytes = others.pop("memory", None)
+        return cls(others.pop("cpu", None), others.pop("gpu", 0), None if n_bytes is None else int(n_bytes), others)
 
     @property
     def env(self) -> dict[str, str]:
-        """The variables by which numeric libraries learn how many threads to use."""
+        """Environment variables that set the number of threads of numeric libraries."""
         return {} if self.cpu is None else dict.fromkeys(THREADS, str(max(1, int(self.cpu))))
 
     @property
     def whole_gpus(self) -> int:
-        """The GPUs of a trial where they cannot be shared."""
+        """Number of GPUs of a trial, where they cannot be shared."""
         if self.gpu != int(self.gpu):
             raise InvalidArgument(f"resources['gpu']={self.gpu!r} must be a whole number here; Ray can share a GPU")
         return int(self.gpu)
 
-    def only(self, engine: str, *known: str) -> None:
-        """Refuse what an engine has no notion of."""
+    def allow_only(self, engine: str, *known: str) -> None:
+        """Raise InvalidArgument for resources that an engine does not schedule."""
         asked = {"cpu": self.cpu, "gpu": self.gpu, "memory": self.memory, **self.others}
         for name, value in asked.items():
             if value and name not in known:
                 raise InvalidArgument(
-                    f"resources[{name!r}]={value!r} cannot be had from {engine}, which schedules no such thing; "
-                    "Dask and Ray do (docs/cluster.md)"
+                    f"resources[{name!r}]={value!r} is not scheduled by {engine}; use Dask or Ray (docs/cluster.md)"
                 )
 
 
 def visible_devices() -> list[str]:
-    """The GPUs that a process started here would see, by the names that CUDA_VISIBLE_DEVICES uses."""
+    """Return the GPUs that a child of this process would see, named as in CUDA_VISIBLE_DEVICES."""
     listed = os.environ.get(DEVICES)
     if listed is None:
         return [str(number) for number in range(_count_devices())]
     found: list[str] = []
     for name in (part.strip() for part in listed.split(",")):
         if not re.fullmatch(r"\d+|GPU-.+|MIG-.+", name):
-            break  # CUDA ignores what follows an invalid name
+            break  # CUDA ignores everything after an invalid name
         found.append(name)
     return found
 
 
 def _count_devices() -> int:
-    """How many NVIDIA GPUs the driver shows; without a driver none. Importing torch to ask would take seconds."""
+    """Count the NVIDIA GPUs that the driver shows. Importing torch to count them would take seconds."""
     program = shutil.which("nvidia-smi")
     if program is not None:
         try:
@@ -96,8 +101,12 @@ def _count_devices() -> int:
     return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in os.listdir("/dev"))
 
 
-def own_devices(wanted: int, leased: Collection[str]) -> tuple[str, ...]:
-    """Devices for one more child of this process; none if it sees no more than one trial needs, or not enough."""
+def free_devices(wanted: int, leased: Collection[str]) -> tuple[str, ...]:
+    """Choose GPUs for one more child of this process.
+
+    The result is empty if there is nothing to choose: this process sees no more GPUs than one trial needs, or too few
+    are free.
+    """
     if wanted == 0:
         return ()
     visible = visible_devices()
@@ -105,16 +114,17 @@ def own_devices(wanted: int, leased: Collection[str]) -> tuple[str, ...]:
     return tuple(free[:wanted]) if len(visible) > wanted <= len(free) else ()
 
 
-def slot_environment(workers: int, resources: Resources) -> Callable[[int], Mapping[str, str]] | None:
-    """The variables of each local slot: its threads, and GPUs that no other slot has."""
+def slot_environment(workers: int, resources: Resources) -> Callable[[int], Mapping[str, str]]:
+    """Return the environment variables of each local slot: its number of threads, and GPUs that no other slot has."""
+    resources.allow_only("local workers", "cpu", "gpu", "memory")
     gpus, threads = resources.whole_gpus, resources.env
     if gpus == 0:
-        return (lambda _: threads) if threads else None
+        return lambda _: threads
     devices = visible_devices()
     if workers * gpus > len(devices):
-        seen = f"{DEVICES}={os.environ[DEVICES]!r}" if DEVICES in os.environ else "no limit by " + DEVICES
+        seen = f"{DEVICES}={os.environ[DEVICES]!r}" if DEVICES in os.environ else f"{DEVICES} is not set"
         raise InvalidArgument(
-            f"workers={workers} with resources['gpu']={gpus} need {workers * gpus} GPUs, but {len(devices)} can be "
-            f"seen here ({seen}); at most workers={len(devices) // gpus} have enough"
+            f"workers={workers} with resources['gpu']={gpus} need {workers * gpus} GPUs, but {len(devices)} are "
+            f"visible here ({seen}), enough for workers={len(devices) // gpus}"
         )
     return lambda slot: {**threads, DEVICES: ",".join(devices[slot * gpus : (slot + 1) * gpus])}

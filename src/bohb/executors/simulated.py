@@ -1,8 +1,8 @@
 """A cluster on a simulated clock: parallel behaviour in seconds instead of days.
 
-The objective is called when a trial is submitted, and its result comes back when the trial would have ended. In between
-the clock jumps. The runner, the optimizer and the journal are the real ones, so what is measured is what
-would have been decided.
+The objective is called when a trial is submitted, and its result is returned when the trial would have ended; in
+between, the clock jumps. The runner, the optimizer and the journal are the real ones, so the decisions are those of a
+real run.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Lost, Objective
 from bohb.executors.evaluate import evaluate
+from bohb.executors.options import check_count
 
 Duration = Callable[[Trial, Outcome], float]
 
 
 def budget_added(trial: Trial, outcome: Outcome) -> float:  # noqa: ARG001 - a Duration may look at the outcome
-    """One second per unit of budget beyond what the configuration had reached before."""
+    """Return one second per unit of budget that this trial adds to what its configuration had reached before."""
     return trial.budget - (trial.previous_budget or 0.0)
 
 
 class SimulatedExecutor:
-    """Runs trials on workers that exist on paper only.
+    """Runs trials on simulated workers.
 
-    objective: called at once, in this process; what it computes takes no simulated time.
-    workers: how many trials run at once.
-    duration: how long a trial would have taken, in seconds, from the trial and its outcome.
-    straggling: the standard deviation of the logarithm of a random factor on every duration; its median is 1.
-    loss_rate: how often, per second of work, a worker is lost; the trial is then started again by the runner.
-    seed: of the stragglers and losses.
+    objective: called at once, in this process; the call takes no simulated time.
+    workers: number of trials that run at once.
+    duration: function of a trial and its outcome that returns the simulated duration in seconds.
+    straggling: every duration is multiplied by a log-normal factor with median 1 and this standard deviation.
+    loss_rate: losses of a worker per second of work; the runner then starts the trial again.
+    seed: random seed of straggling and losses.
     """
 
     def __init__(
@@ -48,8 +49,7 @@ class SimulatedExecutor:
         loss_rate: float = 0.0,
         seed: int = 0,
     ) -> None:
-        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-            raise InvalidArgument(f"workers={workers!r} must be an integer, at least 1")
+        check_count("workers", workers)
         for name, value in (("straggling", straggling), ("loss_rate", loss_rate)):
             if not 0 <= value < math.inf:
                 raise InvalidArgument(f"{name}={value!r} must be a finite number, at least 0")
@@ -57,29 +57,29 @@ class SimulatedExecutor:
         self._straggling, self._loss_rate = straggling, loss_rate
         self._rng = np.random.default_rng(seed)
         self._workers = workers
-        self._free = list(range(workers))  # a heap: the worker with the lowest number comes first
-        self._ends: list[tuple[float, int, int, Done]] = []  # a heap: (when, order of submission, worker, what)
+        self._free = list(range(workers))  # heap: the worker with the lowest number comes first
+        self._ends: list[tuple[float, int, int, Done]] = []  # heap: (end time, order of submission, worker, result)
         self._submitted = 0
         self._closed = False
-        self.now = 0.0  # simulated seconds since the beginning
-        self.busy = 0.0  # seconds of work of all workers together
+        self.now = 0.0  # simulated seconds since the start
+        self.busy = 0.0  # total seconds of work of all workers
 
     @property
     def slots(self) -> int:
-        """How many trials may run at once."""
+        """Number of trials that may run at once."""
         return self._workers
 
     @property
     def utilisation(self) -> float:
-        """The share of the workers' time that was work."""
+        """Fraction of the workers' time that was spent on trials."""
         return self.busy / (self.now * self._workers) if self.now else 0.0
 
     def clock(self) -> float:
-        """The simulated time, for `BOHB(clock=…, stopwatch=…)`."""
+        """Return the simulated time, for `BOHB(clock=…, stopwatch=…)`."""
         return self.now
 
     def submit(self, trial: Trial) -> None:
-        """Evaluate a trial, and note when its result will be known."""
+        """Evaluate a trial and schedule the return of its result."""
         if self._closed:
             raise BohbError("this executor was shut down; make a new one")
         outcome = evaluate(self._objective, trial, propagate=(KeyboardInterrupt,))
@@ -96,8 +96,8 @@ class SimulatedExecutor:
         heapq.heappush(self._ends, (self.now + seconds, self._submitted, worker, Done(trial, result)))
         self._submitted += 1
 
-    def wait(self, timeout: float | None) -> Sequence[Done]:  # noqa: ARG002 - nobody waits in simulated time
-        """Let the clock jump to the next end, and return all that end then."""
+    def wait(self, timeout: float | None) -> Sequence[Done]:  # noqa: ARG002 - simulated time passes at once
+        """Move the clock to the next end and return all trials that end at that time."""
         if not self._ends:
             return []
         self.now = self._ends[0][0]
@@ -109,7 +109,7 @@ class SimulatedExecutor:
         return done
 
     def shutdown(self, kill: bool) -> None:  # noqa: ARG002 - nothing runs
-        """Forget what has not ended."""
+        """Discard the trials that have not ended."""
         self._closed = True
         self._ends.clear()
 

@@ -24,7 +24,7 @@ from typing import Protocol
 from bohb.core.events import TrialFinished, to_json
 from bohb.core.history import History, Result
 from bohb.core.trial import Outcome, Trial
-from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable, MissingExtra
+from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable, MissingExtra, install_hint
 from bohb.journal import Journal, SqlJournal, open_journal
 
 log = logging.getLogger("bohb")
@@ -180,7 +180,7 @@ def sleep(seconds: float) -> bool:
 def require(module: str, extra: str) -> None:
     """Refuse to begin without an optional library."""
     if find_spec(module) is None:
-        raise MissingExtra(f'{module} is not installed; pip install "bohb[{extra}]"')
+        raise MissingExtra(f"{module} is not installed: {install_hint(extra)}")
 
 
 @contextmanager

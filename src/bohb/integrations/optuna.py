@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from bohb.core.events import ObservationAdded
 from bohb.core.history import History
 from bohb.core.space import Space
-from bohb.errors import InvalidArgument, InvalidConfiguration, MissingExtra
+from bohb.errors import InvalidArgument, InvalidConfiguration, MissingExtra, install_hint
 from bohb.integrations.earlier import earlier
 
 try:
     from optuna.study import StudyDirection
     from optuna.trial import TrialState
 except ImportError as error:
-    raise MissingExtra('Optuna is not installed; pip install "bohb[optuna]"') from error
+    raise MissingExtra(f"Optuna is not installed: {install_hint('optuna')}") from error
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

@@ -18,7 +18,7 @@ import numpy as np
 
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.integrations.sklearn_folds import Folds
 from bohb.integrations.sklearn_rows import (
     Fit,
@@ -45,7 +45,7 @@ try:
 
     from bohb.integrations.sklearn_checks import digest, labels_of, largest, smallest, text
 except ImportError as error:
-    raise MissingExtra('BOHBSearchCV needs scikit-learn; install it with: pip install "bohb[sklearn]"') from error
+    raise MissingExtra(f"BOHBSearchCV needs scikit-learn: {install_hint('sklearn')}") from error
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

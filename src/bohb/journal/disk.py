@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bohb.errors import JournalError
+from bohb.errors import JournalError, install_hint
 
 _NETWORK = re.compile(
     "9p|acfs|afpfs|afs|beegfs|ceph|cifs|coda|davfs|gfs2?|glusterfs|gpfs|lustre|mmfs|ncpfs|nfs[34]?|ocfs2|orangefs|"
@@ -27,7 +27,7 @@ def require_local(path: Path, lookup: Callable[[Path], str] | None = None) -> No
     if _NETWORK.fullmatch(found) or (found.startswith("fuse") and found not in _LOCAL_FUSE | {"fuseblk"}):
         raise JournalError(
             f"{path} is on a network file system ({found}), where SQLite cannot keep a journal safe; put it on a local "
-            'disk, or use a PostgreSQL journal (pip install "bohb[postgres]", journal="postgresql+psycopg://…")'
+            f"disk, or use a PostgreSQL journal, journal='postgresql+psycopg://…' ({install_hint('postgres')})"
         )
 
 

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from bohb.errors import JournalDamaged, JournalError, MissingExtra
+from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
 
 SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched
 BUSY_SECONDS = 10
@@ -120,7 +120,7 @@ def postgres_engine(url: URL, read_only: bool) -> Engine:
         engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": BUSY_SECONDS})
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f'journal={url.render_as_string()!r} needs the package {error.name!r}: pip install "bohb[postgres]"'
+            f"journal={url.render_as_string()!r} needs the package {error.name!r}: {install_hint('postgres')}"
         ) from error
 
     @event.listens_for(engine, "connect")

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from bohb.errors import InvalidArgument, JournalDamaged, JournalError
+from bohb.errors import InvalidArgument, JournalDamaged, JournalError, install_hint
 from bohb.journal.disk import require_local
 
 _SMALLEST = 512  # the smallest page of SQLite, which would take anything shorter for a new file
@@ -30,7 +30,7 @@ def path_of(url: str | Path) -> Path | None:
         return _resolved(parsed.database)
     raise InvalidArgument(
         f"journal={parsed.render_as_string()!r} is none we can use; give a file ('study.db', 'sqlite:///study.db') or "
-        "a PostgreSQL database ('postgresql+psycopg://user@host/name', with pip install \"bohb[postgres]\")"
+        f"a PostgreSQL database ('postgresql+psycopg://user@host/name', after {install_hint('postgres')})"
     )
 
 

@@ -13,6 +13,7 @@ from bohb._version import __version__
 from bohb.core.custom_sampler import Sampler
 from bohb.core.density.sampler import Model
 from bohb.core.events import (
+    FORMAT,
     Event,
     ResultLate,
     SessionStarted,
@@ -105,6 +106,7 @@ class BOHB:
             seed=study_seed(seed),
             settings=changed_settings(settings, scheduled(changes, budgets), sampler).to_json(),
             version=__version__,
+            format=FORMAT,
             time=clock(),
         )
         journal = MemoryJournal() if journal is None else journal

@@ -97,7 +97,7 @@ def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
         known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
         for number, outcome in history.outcomes.items():
             trial = history.trials[number]
-            if "reuses" not in trial.reason:  # that one is the result of another trial
+            if trial.reuses is None:  # that one is the result of another trial
                 known.append((trial.config, trial.budget, outcome.loss, f"trial {number}"))
         for config, budget, loss, source in known:
             space.encode(space.restore(config))
@@ -126,23 +126,23 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
     differences = _space_differences(stored.space, wanted.space)
     raised = _raised(history.budgets, wanted)
     if raised is None:
-        differences.append(f"budgets: stored {list(history.budgets)}, given {list(wanted.budgets)}")
+        differences.append(("budgets", f"{list(history.budgets)}", f"{list(wanted.budgets)}"))
     if float(stored.eta) != float(wanted.eta):
-        differences.append(f"eta: stored {stored.eta}, given {wanted.eta}")
+        differences.append(("eta", f"{stored.eta}", f"{wanted.eta}"))
     if seed_given and stored.seed != wanted.seed:
-        differences.append(f"seed: stored {stored.seed}, given {wanted.seed}")
+        differences.append(("seed", f"{stored.seed}", f"{wanted.seed}"))
     then = Settings.from_json(stored.settings).to_json()
     differences += [
-        f"{name}: stored {then[name]!r}, given {value!r}"
-        for name, value in wanted.settings.items()
-        if then[name] != value
+        (name, f"{then[name]!r}", f"{value!r}") for name, value in wanted.settings.items() if then[name] != value
     ]
     if differences:
+        lines = [f"  {what}: stored {stored}, given {given}" for what, stored, given in differences]
         raise StudyMismatch(
-            "the stored study cannot be continued with other arguments:\n  "
-            + "\n  ".join(differences)
+            "the stored study cannot be continued with other arguments:\n"
+            + "\n".join(lines)
             + "\nuse the stored values, or another study name or journal for a new study "
-            "(warm_start gives it the old one's results)"
+            "(warm_start gives it the old one's results)",
+            differences,
         )
     # A bracket that is planned already keeps its rungs.
     first = max([len(history.brackets), *(index + 1 for index in history.planned)])
@@ -158,18 +158,18 @@ def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:
     return None if not np.allclose(steps, wanted.eta, rtol=1e-6) else len(budgets) > len(stored)
 
 
-def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    """The hyperparameters, conditions and forbidden clauses in which two serialised spaces differ."""
+def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """List the hyperparameters, conditions and forbidden clauses in which two serialised spaces differ."""
     before = {item["name"]: item for item in _plain(stored["hyperparameters"])}
     after = {item["name"]: item for item in _plain(given["hyperparameters"])}
-    found = [f"{name!r}: only in the stored space" for name in before if name not in after]
-    found += [f"{name!r}: only in the given space" for name in after if name not in before]
+    found = [(name, "in the space", "not in the space") for name in before if name not in after]
+    found += [(name, "not in the space", "in the space") for name in after if name not in before]
     for name in before.keys() & after.keys():
         changed = [key for key in before[name] if before[name].get(key) != after[name].get(key)]
-        found += [f"{name!r}: {key} stored {before[name][key]!r}, given {after[name].get(key)!r}" for key in changed]
+        found += [(f"{name}.{key}", f"{before[name][key]!r}", f"{after[name].get(key)!r}") for key in changed]
     for part in ("conditions", "forbiddens"):
         if _plain(stored[part]) != _plain(given[part]):
-            found.append(f"{part}: stored {stored[part]!r}, given {given[part]!r}")
+            found.append((part, f"{stored[part]!r}", f"{given[part]!r}"))
     return sorted(found)
 
 

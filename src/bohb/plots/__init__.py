@@ -4,7 +4,7 @@
     PLOTS["trajectory"](study.history).show()
     write_report(study.history, "report.html")
 
-Needs the extra: pip install "bohb[plot]".
+Needs the extra `plot`.
 """
 
 from bohb.plots.registry import PLOTS, Plot

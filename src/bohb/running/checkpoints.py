@@ -58,7 +58,7 @@ class Checkpoints:
             _remove(lost)
         current = self._working[trial.number] = self._clean.pop() if self._clean else self._make()
         if trial.previous_budget is not None:
-            number = trial.reason.get("from_trial")
+            number = trial.from_trial
             before = self._home(trial) / f"trial-{number}"
             if before.exists():
                 shutil.copytree(before, current, symlinks=True, dirs_exist_ok=True)
@@ -88,7 +88,7 @@ class Checkpoints:
         """The result of a successful trial is durable: its directory replaces those of smaller budgets."""
         home = self._home(trial)
         kept = home / f"trial-{trial.number}"
-        if trial.config_id in self._homes or trial.reason.get("from_trial") is not None:
+        if trial.config_id in self._homes or trial.from_trial is not None:
             for path in home.glob("trial-*"):
                 if path != kept:
                     _remove(path)

@@ -18,9 +18,7 @@ from bohb.core.space import Space
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
 from bohb.executors.choose import choose_executor
-from bohb.executors.engines.executor import TaskOptions
-from bohb.executors.local.executor import START_METHOD
-from bohb.executors.local.setup import StartMethod
+from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.executors.resources import Resources
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.optimizer.ask_tell import BOHB
@@ -29,7 +27,6 @@ from bohb.running.limits import Limits
 from bohb.running.progress import Progress, wanted
 from bohb.running.runner import LEASE_SECONDS, run
 from bohb.running.study import Study
-from bohb.units import memory
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -99,7 +96,7 @@ def minimize(
         of one that has not been heard of.
     checkpoints: False for objectives that keep no state, on machines that share no file system.
     checkpoint_quota: bytes that checkpoints may take together.
-    start_method, recycle_after: see `LocalExecutor`.
+    start_method, recycle_after: see `TrialOptions`.
     progress: show what happens; None does so in a terminal.
 
     Ctrl-C once finishes the running trials and returns; twice stops at once, and nothing that finished is lost.
@@ -135,9 +132,8 @@ def minimize(
         kept = Checkpoints(files / "checkpoints", checkpoint_quota) if checkpoints else None
         if kept is not None:
             stack.callback(kept.close)
-        wanted_resources = Resources.of(_in_bytes(resources))
-        options = TaskOptions(
-            trial_seconds, trial_memory, recycle_after, start_method, files / "logs", wanted_resources
+        options = TrialOptions(
+            trial_seconds, trial_memory, recycle_after, start_method, files / "logs", Resources.of(resources)
         )
         chosen = choose_executor(objective, executor, workers, options)
         shown = stack.enter_context(Progress(limits)) if wanted(progress) else None
@@ -150,17 +146,6 @@ def minimize(
             lease_seconds=lease_seconds,
             progress=shown,
         )
-
-
-def _in_bytes(resources: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Resources with their memory as a number."""
-    found = dict(resources or {})
-    if "memory" in found:
-        try:
-            found["memory"] = memory(found["memory"])
-        except ValueError as error:
-            raise InvalidArgument(f"resources['memory']={found['memory']!r} {error}") from error
-    return found
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from bohb.core.trial import Origin, Outcome, Trial, outcome_of
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Lost, Objective
 from bohb.executors.local import processes
-from bohb.executors.local.executor import START_METHOD, LocalExecutor
-from bohb.executors.local.setup import StartMethod
+from bohb.executors.local.executor import LocalExecutor
+from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.studyfile.command import ShellObjective
 
 if TYPE_CHECKING:  # a worker imports this module for `Measured`, and need not wait for the rest
@@ -172,13 +172,8 @@ def _bench(
 ) -> Iterator[_Bench | Finding]:
     """A worker to try the objective in, or why there is none."""
     try:
-        executor = LocalExecutor(
-            Measured(objective),
-            1,
-            trial_seconds=trial_seconds,
-            trial_memory=trial_memory,
-            start_method=start_method or START_METHOD,
-        )
+        options = TrialOptions(trial_seconds, trial_memory, start_method=start_method or START_METHOD)
+        executor = LocalExecutor(Measured(objective), 1, options)
     except InvalidArgument as error:
         yield Finding("pickles", "fail", str(error), "define the objective at the top level of a module")
         return

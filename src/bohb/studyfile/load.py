@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
     from bohb.executors.base import Objective
 
+_SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, begins
+
 
 @dataclass(frozen=True, slots=True)
 class StudyFile:
@@ -189,6 +191,10 @@ def load(path: str | Path) -> StudyFile:
             f"{path}: {(error.strerror or str(error)).lower()}; 'bohb init' writes a study file"
         ) from error
     except ValueError as error:  # not TOML, or not even UTF-8
+        if place.read_bytes().startswith(_SQLITE):
+            raise StudyFileError(
+                f"{path} is a journal, not a study file; 'bohb status {path}' shows its study"
+            ) from error
         raise StudyFileError(f"{path}: not a TOML file: {error}") from error
     checked = check_keys(place, "", values, TOP)
     for name, known in (("budget", BUDGET), ("limits", LIMITS), ("trial", TRIAL)):

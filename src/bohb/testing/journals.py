@@ -41,6 +41,7 @@ def example_events() -> list[Event]:
     trial = Trial(0, config, 1.0, 0, 0, 0, 2**63, Origin.RANDOM)
     again = Trial(0, config, 1.0, 0, 0, 0, 2**63, Origin.RANDOM, attempt=2)
     promoted = Trial(1, config, 3.0, 0, 0, 1, 2**63, Origin.PROMOTED, 1.0, reason={"rank": 1, "losses": [0.5, 1.5]})
+    reusing = Trial(2, config, 3.0, 0, 1, 1, 2**63, Origin.PROMOTED, 1.0, from_trial=0, reuses=1, reason={"loss": 0.5})
     info = {"nested": {"list": [1, 2.5, None, "x"], "empty": {}}, "loss": "nan"}
     ok = Outcome(
         Status.OK, -0.0, info=info, cost=1e308, started=1.7e9, finished=1.7e9 + 1e-6, curve=((1.0, 2.0),), worker="a/1"
@@ -63,6 +64,8 @@ def example_events() -> list[Event]:
         BracketPlanned(7, ((1, 9), (3.0, 3)), {"gains": [0.5, 1e-300], _AWKWARD: None}),
         TrialStarted(promoted),
         TrialFinished(1, crashed),
+        TrialStarted(reusing),
+        TrialFinished(2, ok),
     ]
 
 

@@ -238,7 +238,8 @@ def test_some_are_promoted_at_random_and_it_is_told() -> None:
         rung = history.brackets[trial.bracket].bracket.rungs[trial.rung]
         assert rung.size >= 4
         assert "it was promoted at random, to see whether rungs agree" in str(why(history, trial.number))
-    source = lucky[0].reason["from_trial"]
+    source = lucky[0].from_trial
+    assert source is not None
     assert ", and one at random," in str(why(history, source))
     assert why(history, source).fate == "promoted"
 

@@ -22,6 +22,11 @@ def promoted(study: BOHB) -> list[Trial]:
     return [trial for trial in study.history.trials.values() if trial.origin is Origin.PROMOTED]
 
 
+def source_of(trial: Trial) -> int:
+    assert trial.from_trial is not None
+    return trial.from_trial
+
+
 def play(study: BOHB, losses: Any, n: int, workers: int = 1) -> BOHB:
     """Run n trials, `workers` at a time, told in an order that depends on their numbers."""
     running: list[Trial] = []
@@ -38,7 +43,7 @@ def test_a_bracket_promotes_its_own() -> None:
     study = play(BOHB(SPACE, budgets=[1, 3, 9], seed=0), lambda t: (t.number * 37) % 101, 60)
     assert promoted(study)
     for trial in promoted(study):
-        assert study.history.trials[trial.reason["from_trial"]].bracket == trial.bracket
+        assert study.history.trials[source_of(trial)].bracket == trial.bracket
     assert study.history.promotions.at_random == set()
 
 
@@ -51,10 +56,10 @@ def test_no_configuration_is_promoted_twice_from_a_budget(schedule: str, seed: i
 
     study = BOHB(SPACE, min_budget=1, max_budget=27, seed=seed, schedule=schedule, random_fraction=1)
     play(study, losses, 180, workers)
-    sources = [trial.reason["from_trial"] for trial in promoted(study)]
+    sources = [source_of(trial) for trial in promoted(study)]
     assert len(set(sources)) == len(sources)
     for trial in promoted(study):
-        before = study.history.trials[trial.reason["from_trial"]]
+        before = study.history.trials[source_of(trial)]
         assert (trial.config, trial.seed, trial.config_id) == (before.config, before.seed, before.config_id)
         assert trial.previous_budget == before.budget < trial.budget
     agree(study.history, seen(list(study.events)))

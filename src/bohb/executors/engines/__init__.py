@@ -1,4 +1,4 @@
-"""Trials on engines that others built: pools of concurrent.futures, Dask, Ray, Slurm.
+"""Trials on engines that other projects provide: pools of concurrent.futures, Dask, Ray, Slurm.
 
-Each engine is imported in its own module; inside its tasks, trials run in the processes of `executors.local`.
+Each engine is imported only in its own module. Inside its tasks, trials run in the processes of `executors.local`.
 """

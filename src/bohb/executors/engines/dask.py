@@ -5,20 +5,19 @@ from __future__ import annotations
 import itertools
 import queue
 import threading
-import time
 import uuid
 import warnings
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from bohb.core.trial import Outcome
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble
-from bohb.executors.engines.order import Order
+from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble, settle
+from bohb.executors.engines.session import Session
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -27,9 +26,8 @@ try:
     from distributed import Future as DaskFuture
     from distributed.client import ClosedClientError
 except ImportError as error:
-    raise MissingExtra(f"executor='dask://…' needs Dask ({error}); pip install 'bohb[dask]'") from error
+    raise MissingExtra(f"executor='dask://…' needs Dask ({error}): {install_hint('dask')}") from error
 
-_SLOTS_SECONDS = 1.0  # how old the known number of workers may be
 _CLOSE_SECONDS = 5.0
 
 
@@ -37,20 +35,20 @@ _CLOSE_SECONDS = 5.0
 class _Task:
     """One trial at Dask.
 
-    begun: which execution a worker has told of.
+    execution: the execution that a worker has reported, which is unique even if Dask runs the task again.
     """
 
     key: str
     answer: Answers = field(default_factory=Future)
     future: DaskFuture[Answer] | None = None
-    begun: str | None = None
+    execution: str | None = None
 
 
 class DaskEngine:
     """Trials as Dask tasks.
 
-    client: stays the user's, unless `owned`.
-    resources: handed to Dask as GPU, CPU and MEMORY, which `dask worker --resources` declares, and others by name.
+    client: belongs to the user unless `owned`.
+    resources: passed to Dask as GPU, CPU and MEMORY, which `dask worker --resources` declares, and others by name.
     """
 
     local = False
@@ -60,12 +58,11 @@ class DaskEngine:
         if client.asynchronous:
             raise InvalidArgument(f"executor={client!r} must be a Client made without asynchronous=True")
         self._client, self._owned, self._resources = client, owned, _dask_names(resources)
-        self._known: tuple[float, int] = (-_SLOTS_SECONDS, 0)
         self._numbers = itertools.count()
-        self._tasks: dict[str, _Task] = {}  # by Dask's key
+        self._tasks: dict[str, _Task] = {}  # by Dask key
         self._finished: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._topic = f"bohb-{uuid.uuid4().hex}"
-        client.subscribe_topic(self._topic, self._hear)
+        client.subscribe_topic(self._topic, self._task_began)
         self._gatherer = threading.Thread(target=self._gather, name="bohb-dask", daemon=True)
         self._gatherer.start()
         try:
@@ -76,51 +73,49 @@ class DaskEngine:
 
     @property
     def slots(self) -> int:
-        """The threads of all workers, or how many trials their declared resources allow."""
-        known, slots = self._known
-        if time.monotonic() - known >= _SLOTS_SECONDS and self._client.status == "running":
-            slots = sum(_room(worker, self._resources) for worker in self._workers())
-            self._known = time.monotonic(), slots
-        return slots
+        """Number of threads of all workers, or of trials that their declared resources allow."""
+        if self._client.status != "running":
+            return 0
+        return sum(_capacity(worker, self._resources) for worker in self._workers())
 
     @property
     def trouble(self) -> Trouble | None:
-        """The client reconnects by itself for a while, and then closes."""
+        """A client that loses its scheduler tries to reconnect for a while, then closes."""
         status = self._client.status
         if status == "running":
             return None
         reason = f"the Dask client has lost its scheduler (it is {status}); start a scheduler and workers again"
         return Trouble(reason, final=status in ("closed", "closing"))
 
-    def submit(self, order: Order, body: dict[str, Any], payload: bytes | None) -> Answers:
-        """Hand a trial to the scheduler, without retries: starting it again is the runner's business."""
-        entry = _Task(f"bohb-{order.session[:8]}-{next(self._numbers)}")
+    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+        """Submit a trial without retries, because the runner starts lost trials again."""
+        entry = _Task(f"bohb-{session.id[:8]}-{next(self._numbers)}")
         self._tasks[entry.key] = entry
-        arguments = (order, body, payload, self._topic, entry.key)
+        arguments = (session, body, payload, self._topic, entry.key)
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Sending large graph")  # once for each worker that needs it
+                warnings.filterwarnings("ignore", "Sending large graph")  # at most once for each worker
                 entry.future = self._client.submit(
                     run, *arguments, key=entry.key, pure=False, retries=0, resources=self._resources or None
                 )
         except ClosedClientError as error:
             del self._tasks[entry.key]
-            raise EngineBroken(f"the Dask client is {self._client.status}") from error
+            raise EngineBroken("the Dask client was closed; make a new one") from error
         entry.future.add_done_callback(lambda future: self._finished.put(str(future.key)))
         return entry.answer
 
     def cancel(self, futures: Collection[Answers]) -> None:
-        """Let go of these tasks: the scheduler tells their workers, and `run` sees it there."""
+        """Cancel these tasks; the scheduler informs their workers, where `run` notices it."""
         wanted = set(futures)
         self._drop([entry for entry in list(self._tasks.values()) if entry.answer in wanted])
 
-    def close(self, session: str) -> None:
+    def close(self, session_id: str) -> None:
         """End the children on all workers."""
         self._finished.put(None)
         self._gatherer.join(_CLOSE_SECONDS)
         if self._client.status == "running":
             self._client.unsubscribe_topic(self._topic)
-            self._client.run(task.close, session, on_error="ignore")
+            self._client.run(task.close, session_id, on_error="ignore")
         if self._owned:
             self._client.close(timeout=_CLOSE_SECONDS)
 
@@ -129,7 +124,7 @@ class DaskEngine:
         return found.values()
 
     def _check_declared(self) -> None:
-        """A resource that no worker declares would be waited for in silence."""
+        """Raise InvalidArgument for a resource that no worker declares: Dask would wait for it for ever."""
         workers = self._workers()
         for name, amount in self._resources.items():
             if workers and not any(name in worker["resources"] for worker in workers):
@@ -138,31 +133,31 @@ class DaskEngine:
                     f" start them with dask worker --resources '{name}=…'"
                 )
 
-    def _hear(self, event: tuple[float, Mapping[str, str]]) -> None:
-        """A worker has begun a trial. A second beginning means that the first worker died with it.
+    def _task_began(self, event: tuple[float, Mapping[str, str]]) -> None:
+        """Record that a worker has begun a trial; if it began before, its first worker has died.
 
-        Dask would run it again by itself, in a directory that the dead one may have left half written.
+        Dask runs such a task again, in a directory that the dead worker may have left half written.
         """
         message = event[1]
         entry = self._tasks.get(message["key"])
         if entry is None:
             return
-        if entry.begun is None:
-            entry.begun = message["execution"]
-        elif entry.begun != message["execution"]:
-            _settle(entry.answer, {"lost": f"its Dask worker has gone, and {message['worker']} began it anew"})
+        if entry.execution is None:
+            entry.execution = message["execution"]
+        elif entry.execution != message["execution"]:
+            settle(entry.answer, {"lost": f"its Dask worker has died, and {message['worker']} started it again"})
             self._drop([entry])
 
     def _drop(self, entries: list[_Task]) -> None:
         for entry in entries:
             self._tasks.pop(entry.key, None)
-            _settle(entry.answer, {"lost": "the task was cancelled"})
+            settle(entry.answer, {"lost": "the task was cancelled"})
         loop, futures = self._client.loop, [entry.future for entry in entries if entry.future is not None]
         if self._client.status == "running" and loop is not None:
             loop.add_callback(self._client.cancel, futures, asynchronous=True, force=True)
 
     def _gather(self) -> None:
-        """Fetch results, as many at once as have come: a thread of its own, for fetching one takes a round trip."""
+        """Fetch the results of finished tasks in batches, in a separate thread because each fetch is a round trip."""
         going = True
         while going:
             keys = [self._finished.get()]
@@ -171,10 +166,10 @@ class DaskEngine:
             going = None not in keys
             entries = [self._tasks.pop(key) for key in keys if key in self._tasks]
             for entry, answer in zip(entries, self._answers([entry.future for entry in entries]), strict=True):
-                _settle(entry.answer, answer)
+                settle(entry.answer, answer)
 
     def _answers(self, futures: list[DaskFuture[Answer] | None]) -> list[Answer]:
-        """The results of these tasks, together if that works; a task that failed spoils that."""
+        """Return the results of these tasks: in one request, or one by one if a task has failed."""
         together = attempt(partial(self._client.gather, futures))
         if not isinstance(together, Outcome):
             return list(together)
@@ -182,8 +177,8 @@ class DaskEngine:
         return [{"lost": answer.error} if isinstance(answer, Outcome) else answer for answer in alone]
 
 
-def run(order: Order, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:
-    """The task: tell that it has begun, and stop when it is cancelled."""
+def run(session: Session, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:
+    """Run a trial on a Dask worker: report that it has begun, and stop when it is cancelled."""
     worker = get_worker()
     worker.log_event(topic, {"key": key, "worker": worker.address, "execution": uuid.uuid4().hex})
 
@@ -191,11 +186,11 @@ def run(order: Order, body: dict[str, Any], payload: bytes | None, topic: str, k
         state = worker.state.tasks.get(key)
         return state is None or state.state == "cancelled"
 
-    return task.run(order, body, payload, cancelled)
+    return task.run(session, body, payload, cancelled)
 
 
 def connect(address: str) -> Client:
-    """A client of the scheduler at dask://host:port, or of the one that dask:///path/scheduler.json describes."""
+    """Return a client of the scheduler at dask://host:port, or of the one in dask:///path/scheduler.json."""
     rest = address.removeprefix("dask://")
     try:
         if rest.startswith("/"):
@@ -210,14 +205,7 @@ def _dask_names(resources: Resources) -> dict[str, float]:
     return {name: amount for name, amount in asked.items() if amount}
 
 
-def _room(worker: Mapping[str, Any], resources: Mapping[str, float]) -> int:
-    """How many trials a worker can run at once."""
+def _capacity(worker: Mapping[str, Any], resources: Mapping[str, float]) -> int:
+    """Return the number of trials that a worker can run at once."""
     threads = int(worker["nthreads"])
     return min([threads, *(int(worker["resources"].get(name, 0) // amount) for name, amount in resources.items())])
-
-
-def _settle(future: Answers, answer: Answer) -> None:
-    try:
-        future.set_result(answer)
-    except InvalidStateError:
-        pass  # it was declared lost before

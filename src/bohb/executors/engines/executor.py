@@ -1,4 +1,4 @@
-"""An Executor over any engine that can run a function somewhere and hand back a future."""
+"""An Executor over any engine that can run a function elsewhere and return a future."""
 
 from __future__ import annotations
 
@@ -12,40 +12,38 @@ import uuid
 import weakref
 from collections import deque
 from collections.abc import Collection, Sequence
-from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from concurrent.futures import Future, InvalidStateError, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 from bohb.core.events import outcome_from_json, trial_to_json
 from bohb.core.trial import Trial
 from bohb.errors import BohbError
-from bohb.executors.base import Done, Lost, Objective
-from bohb.executors.engines.order import Order
+from bohb.executors.base import Done, Lost, Objective, check_objective
+from bohb.executors.engines.session import Session
 from bohb.executors.local import logs
-from bohb.executors.local.executor import START_METHOD, LocalExecutor
 from bohb.executors.local.launch import pickled
-from bohb.executors.local.setup import StartMethod
-from bohb.executors.resources import Resources
+from bohb.executors.options import TrialOptions
 
-INLINE_BYTES = 32 * 2**10  # a pickled objective up to this size travels with each trial: asking for it costs more
-KILL_SECONDS = 10.0  # for running tasks to notice that they are not wanted any more
-_CHECK_SECONDS = 0.5  # between two looks whether the engine is still there
+INLINE_BYTES = 32 * 2**10  # a pickled objective up to this size is sent with each trial: asking for it costs more
+KILL_SECONDS = 10.0  # for running tasks to notice that they were cancelled
+_CHECK_SECONDS = 0.5  # between two checks whether the engine still works
+_SLOTS_SECONDS = 1.0  # between two questions for the size of the engine
 
 Answer = dict[str, Any]
 Answers = Future[Answer]
 
 
 class EngineBroken(BohbError):
-    """The engine cannot run anything any more; the message says which one and what to do."""
+    """The engine cannot run anything any more; the message names the engine and a way out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why an engine takes no tasks just now.
+    """Why an engine takes no tasks at the moment.
 
-    final: whether waiting is of no use.
+    final: whether it will not recover.
     """
 
     reason: str
@@ -64,71 +62,65 @@ class Engine(Protocol):
 
     @property
     def slots(self) -> int:
-        """How many tasks it can run at once now; 0 if it has no workers."""
+        """Number of tasks that it can run at once now; 0 if it has no workers."""
         ...
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why it takes no tasks now."""
+        """Why it takes no tasks now; None if it does."""
         ...
 
-    def submit(self, order: Order, body: dict[str, Any], payload: bytes | None) -> Answers:
-        """Run a trial. The future's exception means that the worker was lost, EngineBroken that the engine was."""
+    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+        """Run a trial. An exception of the future means a lost worker; EngineBroken means that the engine is lost."""
         ...
 
     def cancel(self, futures: Collection[Answers]) -> None:
         """Stop these tasks, whether they have begun or not."""
         ...
 
-    def close(self, session: str) -> None:
-        """Nothing more will come: end the session's children everywhere, and what the engine itself has opened."""
+    def close(self, session_id: str) -> None:
+        """End the session's children on all workers, and close what the engine itself has opened."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """What holds for every trial of a session; see `LocalExecutor`."""
-
-    trial_seconds: float | None = None
-    trial_memory: int | None = None
-    recycle_after: int | None = None
-    start_method: StartMethod = START_METHOD
-    log_dir: Path | None = None
-    resources: Resources = field(default_factory=Resources)
 
 
 class EngineExecutor:
     """Evaluates each trial in a supervised child of one of the engine's workers.
 
     objective: pickled once, and sent to each of the engine's workers once.
-    workers: how many trials run at once; None follows what the engine reports, from second to second.
+    workers: number of trials that run at once; None follows the size that the engine reports.
+    options: limits, resources, logs and start method.
     """
 
     def __init__(
-        self, engine: Engine, objective: Objective, workers: int | None = None, options: TaskOptions | None = None
+        self, engine: Engine, objective: Objective, workers: int | None = None, options: TrialOptions | None = None
     ) -> None:
-        options = options or TaskOptions()
-        _rehearse(objective, options)
+        check_objective(objective)
         self._engine, self._workers = engine, workers
         with pickled(objective) as file:
             self._payload = os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
         descriptor, lifeline = tempfile.mkstemp(prefix="bohb-", suffix=".alive")
         os.close(descriptor)
-        self._order = _order(engine, self._payload, lifeline, options)
+        self._session = _session(engine, self._payload, lifeline, options or TrialOptions())
         self._ended: queue.SimpleQueue[Answers] = queue.SimpleQueue()
         self._running: dict[Answers, Trial] = {}
-        self._held: deque[Trial] = deque()  # submitted while the engine takes no tasks
+        self._held: deque[Trial] = deque()  # submitted while the engine took no tasks
+        self._broken: str | None = None
         self._done: list[Done] = []
+        self._slots, self._slots_known = 1, -_SLOTS_SECONDS
         self._closed = False
-        self._finalizer = weakref.finalize(self, _remove, lifeline)
+        self._finalizer = weakref.finalize(self, Path(lifeline).unlink, missing_ok=True)
 
     @property
     def slots(self) -> int:
-        """How many trials may run at once; at least one, which waits for a worker to come."""
-        return self._workers if self._workers is not None else max(1, self._engine.slots)
+        """Number of trials that may run at once; at least 1, so that a trial waits for a worker to appear."""
+        if self._workers is not None:
+            return self._workers
+        if time.monotonic() - self._slots_known >= _SLOTS_SECONDS:
+            self._slots, self._slots_known = max(1, self._engine.slots), time.monotonic()
+        return self._slots
 
     def submit(self, trial: Trial) -> None:
-        """Hand a trial to the engine; never waits."""
+        """Send a trial to the engine without waiting."""
         if self._closed:
             raise BohbError("this executor was shut down; make a new one")
         if self._held or self._engine.trouble is not None:
@@ -138,9 +130,9 @@ class EngineExecutor:
         self._send(trial, self._payload if inline else None)
 
     def wait(self, timeout: float | None) -> Sequence[Done]:
-        """The trials that have come back; blocks until there is one or `timeout` seconds have passed.
+        """Return the trials that have ended; block until there is one or `timeout` seconds have passed.
 
-        Raises EngineBroken when the engine is gone for good, but only after all that came back has been fetched.
+        Raises EngineBroken if the engine will not recover, but only after all results have been returned.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._done and not self._closed:
@@ -155,51 +147,54 @@ class EngineExecutor:
         return done
 
     def shutdown(self, kill: bool) -> None:
-        """Let the trials finish, or with `kill` stop them; then end their children, never the user's engine."""
+        """Wait for running trials, or stop them with `kill`; then end their children, but not the user's engine."""
         if self._closed:
             return
         while not kill and self._running:
             self._collect(_CHECK_SECONDS)
         self._closed = True
-        self._finalizer()  # the lifeline goes: tasks on this machine stop
+        self._finalizer()  # removes the lifeline: tasks on this machine stop
         if self._running:
             self._engine.cancel(self._running.keys())
             wait(self._running, KILL_SECONDS)
         self._running.clear()
         self._held.clear()
-        self._engine.close(self._order.session)
+        self._engine.close(self._session.id)
 
     def _send(self, trial: Trial, payload: bytes | None) -> None:
         try:
-            future = self._engine.submit(self._order, trial_to_json(trial), payload)
-        except EngineBroken:
-            self._held.append(trial)  # `wait` says so, once everything else has been fetched
+            future = self._engine.submit(self._session, trial_to_json(trial), payload)
+        except EngineBroken as error:
+            self._broken = str(error)  # `wait` raises it after all results have been returned
+            self._held.append(trial)
             return
         self._running[future] = trial
         future.add_done_callback(self._ended.put)
 
     def _release(self) -> None:
-        """Send what was held back, or say why that is of no use."""
+        """Send the trials that were held back, or raise EngineBroken if the engine will not recover."""
         if not self._held:
             return
         trouble = self._engine.trouble
-        if trouble is None:
+        if trouble is not None and trouble.final:
+            self._broken = trouble.reason
+        if self._broken is not None and not self._running:
+            raise EngineBroken(f"{self._broken}; finished trials are kept, and the same call continues the study")
+        if self._broken is None and trouble is None:
             held, self._held = self._held, deque()
             for trial in held:
                 self.submit(trial)
-        elif trouble.final and not self._running:
-            raise EngineBroken(f"{trouble.reason}; the results that came are kept, and the same call continues")
 
     def _collect(self, seconds: float) -> None:
-        """Take what has ended; wait for the first."""
+        """Wait for a task to end, then handle all that have ended."""
         try:
-            self._take(self._ended.get(timeout=seconds))
+            self._handle(self._ended.get(timeout=seconds))
             while True:
-                self._take(self._ended.get_nowait())
+                self._handle(self._ended.get_nowait())
         except queue.Empty:
             return
 
-    def _take(self, future: Answers) -> None:
+    def _handle(self, future: Answers) -> None:
         trial = self._running.pop(future, None)
         if trial is None:
             return
@@ -214,46 +209,27 @@ class EngineExecutor:
     def __enter__(self) -> EngineExecutor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self.shutdown(kill=kind is not None)
 
 
-def _rehearse(objective: Objective, options: TaskOptions) -> None:
-    """Refuse here and now what the children would refuse elsewhere; making a LocalExecutor starts no process."""
-    LocalExecutor(
-        objective,
-        1,
-        trial_seconds=options.trial_seconds,
-        trial_memory=options.trial_memory,
-        start_method=options.start_method,
-        recycle_after=options.recycle_after,
-    ).shutdown(kill=True)
-
-
-def _order(engine: Engine, payload: bytes, lifeline: str, options: TaskOptions) -> Order:
-    resources = options.resources
-    return Order(
-        session=uuid.uuid4().hex,
+def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOptions) -> Session:
+    if options.log_dir is not None:  # workers run in other directories, and do not create it
+        options = replace(options, log_dir=logs.prepare(options.log_dir))
+    return Session(
+        id=uuid.uuid4().hex,
         digest=hashlib.sha256(payload).hexdigest(),
         lifeline=lifeline,
         runner=os.getpid(),
         local=engine.local,
         warm=engine.warm,
-        start_method=options.start_method,
-        trial_seconds=options.trial_seconds,
-        trial_memory=options.trial_memory if options.trial_memory is not None else resources.memory,
-        recycle_after=options.recycle_after,
-        log_dir=None if options.log_dir is None else logs.prepare(options.log_dir),
-        gpus=int(resources.gpu),
-        env=resources.env,
         path=tuple(os.path.abspath(entry) for entry in sys.path),
+        options=options,
     )
 
 
 def _answer(future: Answers) -> Answer:
-    """What the task returned; whatever the engine raises instead means that its worker was lost."""
+    """Return the result of a task; any exception of the engine means that its worker was lost."""
     if future.cancelled():
         return {"lost": "the engine cancelled the task"}
     error = future.exception()
@@ -262,8 +238,9 @@ def _answer(future: Answers) -> Answer:
     return future.result()
 
 
-def _remove(path: str) -> None:
+def settle(future: Answers, answer: Answer) -> None:
+    """Set the result of a future that may have one."""
     try:
-        os.unlink(path)
-    except FileNotFoundError:
+        future.set_result(answer)
+    except InvalidStateError:
         pass

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Collection
 from typing import Any
 
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
 from bohb.executors.engines.executor import Answers, EngineBroken, Trouble
-from bohb.executors.engines.order import Order
+from bohb.executors.engines.session import Session
 from bohb.executors.resources import Resources
 
 try:
     import ray
 except ImportError as error:
-    raise MissingExtra(f"executor='ray://…' needs Ray ({error}); pip install 'bohb[ray]'") from error
-
-_SLOTS_SECONDS = 1.0  # how old the known size of the cluster may be
+    raise MissingExtra(f"executor='ray://…' needs Ray ({error}): {install_hint('ray')}") from error
 
 
 class RayEngine:
-    """Trials as Ray tasks, without retries: starting a trial again is the runner's business.
+    """Trials as Ray tasks, without retries, because the runner starts lost trials again.
 
     address: ray://auto for the cluster that this machine belongs to, ray://host:port for a Ray Client server. If Ray
-        is connected already, that connection is used, and stays.
-    resources: handed to Ray's scheduler; one CPU for each trial unless it says otherwise.
+        is already connected, that connection is used and left open.
+    resources: passed to Ray's scheduler; default: one CPU for each trial.
     """
 
     local = False
@@ -43,7 +40,6 @@ class RayEngine:
             options["memory"] = resources.memory
         self._run = ray.remote(task.run).options(**options, resources=dict(resources.others))
         self._refs: dict[Answers, Any] = {}
-        self._known: tuple[float, int] = (-_SLOTS_SECONDS, 0)
         try:
             self._check_declared()
         except InvalidArgument:
@@ -52,25 +48,21 @@ class RayEngine:
 
     @property
     def slots(self) -> int:
-        """How many trials fit into the cluster as it is now."""
-        known, slots = self._known
-        if time.monotonic() - known >= _SLOTS_SECONDS and ray.is_initialized():
-            total = ray.cluster_resources()
-            slots = int(min(total.get(name, 0) // amount for name, amount in self._needs.items()))
-            self._known = time.monotonic(), slots
-        return slots
+        """Number of trials that fit into the cluster at the moment."""
+        total = ray.cluster_resources() if ray.is_initialized() else {}
+        return int(min(total.get(name, 0) // amount for name, amount in self._needs.items()))
 
     @property
     def trouble(self) -> Trouble | None:
-        """Without its connection nothing can be done."""
+        """A lost connection to Ray is final."""
         if ray.is_initialized():
             return None
-        return Trouble("Ray is not connected any more; connect again", final=True)
+        return Trouble("Ray is not connected any more; connect again, or start a new cluster", final=True)
 
-    def submit(self, order: Order, body: dict[str, Any], payload: bytes | None) -> Answers:
-        """Hand a trial to Ray."""
+    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+        """Submit a trial to Ray."""
         try:
-            ref = self._run.remote(order, body, payload)
+            ref = self._run.remote(session, body, payload)
         except (ConnectionError, ray.exceptions.RaySystemError) as error:
             raise EngineBroken(f"Ray takes no more tasks: {error}") from error
         future: Answers = ref.future()
@@ -79,24 +71,24 @@ class RayEngine:
         return future
 
     def cancel(self, futures: Collection[Answers]) -> None:
-        """Take these tasks back; a worker that has begun is killed, and its child with it."""
+        """Cancel these tasks; a worker that has begun one is killed, and its child with it."""
         for future in list(futures):
             ref = self._refs.get(future)
             if ref is not None and ray.is_initialized():
                 ray.cancel(ref, force=True)
 
-    def close(self, session: str) -> None:  # noqa: ARG002 - the workers' children end with them, or when idle
-        """Leave the cluster, if it was us who joined."""
+    def close(self, session_id: str) -> None:  # noqa: ARG002 - children end with their workers, or when idle
+        """Disconnect from the cluster, if this engine has connected."""
         if self._owned:
             ray.shutdown()
 
     def _check_declared(self) -> None:
-        """A resource that no node has would be waited for in silence."""
+        """Raise InvalidArgument for resources that the cluster does not have: Ray would wait for them for ever."""
         total = ray.cluster_resources()
         for name, amount in self._needs.items():
             if total and total.get(name, 0) < amount:
                 raise InvalidArgument(
-                    f"resources ask Ray for {name}={amount:g} for each trial, but its cluster has "
+                    f"resources ask Ray for {name}={amount:g} for each trial, but the cluster has "
                     f"{total.get(name, 0):g} in all; ask for less, or add a node that has it"
                 )
 

@@ -1,45 +1,45 @@
-"""Slurm, by submitit: every trial is a job of its own."""
+"""Slurm, through submitit: every trial is a job."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections.abc import Collection
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from typing import Any
 
 from bohb.core.trial import Outcome
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble
-from bohb.executors.engines.order import Order
+from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble, settle
+from bohb.executors.engines.session import Session
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
 try:
     import submitit
 except ImportError as error:
-    raise MissingExtra(f"a submitit executor needs submitit ({error}); pip install 'bohb[slurm]'") from error
+    raise MissingExtra(f"a submitit executor needs submitit ({error}): {install_hint('slurm')}") from error
 
-_POLL_SECONDS = 0.2  # between two looks at the files by which jobs answer
+_POLL_SECONDS = 0.2  # between two checks for the result files of jobs
 _REASON_CHARACTERS = 500  # of submitit's error, which quotes the job's whole log
 _LOCAL = (submitit.LocalExecutor, submitit.DebugExecutor)
 
 
 class SubmititEngine:
-    """Trials as jobs. A queue takes its time: this is for trials of minutes and more.
+    """Trials as jobs. A job takes seconds to start, so trials should take minutes or more.
 
-    executor: stays the user's; its folder must be shared with the machines that run the jobs.
-    resources: handed to Slurm.
+    executor: belongs to the user; its folder must be shared with the machines that run the jobs.
+    resources: passed to Slurm.
     """
 
     warm = False
 
     def __init__(self, executor: submitit.Executor, resources: Resources) -> None:
-        inner = getattr(executor, "_executor", executor)  # AutoExecutor hides the one it has chosen
+        inner = getattr(executor, "_executor", executor)  # AutoExecutor wraps the one that it has chosen
         self.local = isinstance(inner, _LOCAL)
         self._executor = executor
-        _hand_over(executor, resources)
+        _request(executor, resources)
         self._jobs: dict[Answers, submitit.Job[Answer]] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -48,27 +48,27 @@ class SubmititEngine:
 
     @property
     def slots(self) -> int:
-        """Slurm queues without end: the user says how many jobs there may be."""
-        raise InvalidArgument("a submitit executor queues without end; say with workers= how many jobs may be at once")
+        """Not known: the length of Slurm's queue is not limited."""
+        raise InvalidArgument("a submitit executor has no limit on its jobs; give workers=, the number of jobs at once")
 
     @property
     def trouble(self) -> Trouble | None:
-        """Slurm itself is asked by commands, which fail or do not."""
+        """None: a failing Slurm command raises an error in `submit`."""
         return None
 
-    def submit(self, order: Order, body: dict[str, Any], payload: bytes | None) -> Answers:
-        """Queue a job."""
+    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+        """Submit a job."""
         future: Answers = Future()
         try:
-            job = self._executor.submit(task.run, order, body, payload)
+            job = self._executor.submit(task.run, session, body, payload)
         except (OSError, submitit.core.utils.FailedJobError) as error:
-            raise EngineBroken(f"submitit could not queue a job: {error}") from error
+            raise EngineBroken(f"submitit could not submit a job: {error}") from error
         with self._lock:
             self._jobs[future] = job
         return future
 
     def cancel(self, futures: Collection[Answers]) -> None:
-        """scancel."""
+        """Cancel the jobs."""
         with self._lock:
             jobs = [(future, self._jobs.pop(future, None)) for future in futures]
         for future, job in jobs:
@@ -76,10 +76,10 @@ class SubmititEngine:
                 job.cancel(check=False)
                 if self.local:
                     attempt(job.wait)
-            _settle(future, {"lost": "the job was cancelled"})
+            settle(future, {"lost": "the job was cancelled"})
 
-    def close(self, session: str) -> None:  # noqa: ARG002 - a job ends with its trial
-        """Stop looking for answers."""
+    def close(self, session_id: str) -> None:  # noqa: ARG002 - a job ends with its trial
+        """Stop the polling thread."""
         self._closed.set()
         self._poller.join(5.0)
 
@@ -90,23 +90,19 @@ class SubmititEngine:
             for future, job in jobs:
                 ended = attempt(job.done)
                 if ended is True or isinstance(ended, Outcome):
-                    _settle(future, attempt(job.result))
+                    settle(future, _result(job))
                     with self._lock:
                         self._jobs.pop(future, None)
 
 
-def _settle(future: Answers, answer: Answer | Outcome) -> None:
-    if isinstance(answer, Outcome):
-        answer = {"lost": (answer.error or "")[:_REASON_CHARACTERS]}
-    try:
-        future.set_result(answer)
-    except InvalidStateError:
-        pass  # it was settled before
+def _result(job: submitit.Job[Answer]) -> Answer:
+    result = attempt(job.result)
+    return {"lost": (result.error or "")[:_REASON_CHARACTERS]} if isinstance(result, Outcome) else result
 
 
-def _hand_over(executor: submitit.Executor, resources: Resources) -> None:
-    """Ask Slurm for what each trial needs."""
-    resources.only("Slurm", "cpu", "gpu", "memory")
+def _request(executor: submitit.Executor, resources: Resources) -> None:
+    """Set the resources of each trial's job."""
+    resources.allow_only("Slurm", "cpu", "gpu", "memory")
     wanted: dict[str, Any] = {}
     if resources.cpu is not None:
         wanted["cpus_per_task"] = math.ceil(resources.cpu)
@@ -118,7 +114,7 @@ def _hand_over(executor: submitit.Executor, resources: Resources) -> None:
         return
     if not isinstance(executor, submitit.AutoExecutor):
         raise InvalidArgument(
-            f"resources are handed on by submitit.AutoExecutor only; set {', '.join(wanted)} with "
+            f"resources= works with submitit.AutoExecutor only; set {', '.join(wanted)} with "
             f"update_parameters of {type(executor).__name__}"
         )
     executor.update_parameters(**wanted)

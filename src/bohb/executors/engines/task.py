@@ -1,8 +1,8 @@
-"""What an engine runs for us: one trial, in a supervised child process of the engine's own worker.
+"""The function that an engine runs: one trial, in a supervised child process of the engine's worker.
 
-The engine's worker may be a thread of the runner, a process of a pool, a Dask or a Ray worker or a job of Slurm. In
-each the same child does the work, so that a segmentation fault, a time limit or a memory limit means the same
-everywhere, and the engine's worker lives on. Only JSON comes back: an exception might not survive the way.
+The engine's worker may be a thread of the runner, a process of a pool, a Dask or Ray worker, or a Slurm job. The same
+kind of child runs the trial in each, so that a segmentation fault, a time limit or a memory limit has the same effect
+everywhere and the engine's worker survives. Results are sent as JSON, because an exception might not unpickle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -23,21 +22,21 @@ import cloudpickle
 from bohb.core.events import outcome_to_json, trial_from_json
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Lost
-from bohb.executors.engines.order import Order
+from bohb.executors.engines.session import Session
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.resources import DEVICES, own_devices
+from bohb.executors.resources import DEVICES, free_devices
 
-IDLE_SECONDS = 60.0  # a child that nobody has used for so long is ended
-_LOOK_SECONDS = 0.2  # between two looks whether the study has been stopped
-_PAYLOADS = 8  # pickled objectives that one process remembers
+IDLE_SECONDS = 60.0  # an idle child is ended after this time
+_CHECK_SECONDS = 0.2  # between two checks whether the study was stopped
+_PAYLOADS = 8  # number of pickled objectives that a process keeps
 
 Stopped = Callable[[], bool]
 
 
-class Shipped:
-    """An objective in its pickled form: the child that loads this gets the objective itself.
+class PickledObjective:
+    """An objective that is unpickled only in the child process.
 
-    The engine's worker never loads it, for that may take long, need much memory or crash.
+    The engine's worker never loads it: that may take long, need much memory or crash.
     """
 
     def __init__(self, payload: bytes) -> None:
@@ -46,79 +45,80 @@ class Shipped:
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return cloudpickle.loads, (self._payload,)
 
-    def __call__(self, trial: Trial) -> Any:  # only in a forked child (start_method='fork'), which pickles nothing
+    def __call__(self, trial: Trial) -> Any:  # only with start_method='fork', which pickles nothing
         return cloudpickle.loads(self._payload)(trial)
 
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """A supervised process that waits for trials of one study.
+    """A supervised process that evaluates the trials of one session.
 
-    seen: the GPUs that the engine's worker saw.
-    devices: those it was given by us.
-    visible: whether the end of its session can be seen from here.
-    since: when it was last used.
+    seen: the GPUs that the engine's worker saw when the child was started.
+    number: distinguishes the children of this process in the worker names of outcomes.
+    devices: the GPUs that were assigned to the child.
+    visible: whether the end of its session can be noticed on this machine.
+    last_used: monotonic time at which its last trial ended.
     """
 
     executor: LocalExecutor
-    order: Order
+    session: Session
     seen: str | None
-    lane: int
-    devices: tuple[str, ...] = ()
-    visible: bool = False
-    since: float = field(default_factory=time.monotonic)
+    number: int
+    devices: tuple[str, ...]
+    visible: bool
+    last_used: float = field(default_factory=time.monotonic)
 
 
-class Bench:
-    """The children of this process that are warm and idle."""
+class WarmChildren:
+    """The children of this process: starts them, keeps them between trials, and ends those that are idle for long."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[Child] = []
-        self._lanes: set[int] = set()  # numbers of the children there are
-        self._leased: set[str] = set()  # GPUs they use
-        self._payloads: dict[str, bytes] = {}
-        self._closed: set[str] = set()
+        self._numbers: set[int] = set()  # of all children
+        self._leased: set[str] = set()  # GPUs that children use
+        self._payloads: dict[str, bytes] = {}  # pickled objectives by digest
+        self._closed: set[str] = set()  # ids of sessions that are over
         self._sweeper: threading.Thread | None = None
 
-    def keep(self, digest: str, payload: bytes) -> None:
-        """Remember a pickled objective."""
+    def remember(self, digest: str, payload: bytes) -> None:
+        """Keep a pickled objective."""
         with self._lock:
             self._payloads[digest] = payload
             while len(self._payloads) > _PAYLOADS:
                 self._payloads.pop(next(iter(self._payloads)))
 
-    def over(self, order: Order, visible: bool) -> bool:
+    def is_over(self, session: Session, visible: bool) -> bool:
         """Whether nobody waits for results of this session any more.
 
-        visible: whether that can be seen by its lifeline.
+        visible: whether the session's lifeline can be seen from this machine.
         """
-        return order.session in self._closed or (visible and not order.wanted())
+        return session.id in self._closed or (visible and not session.wanted())
 
-    def take(self, order: Order) -> Child | None:
-        """A child for this session, warm if there is one; None if the objective has to be sent first."""
+    def acquire(self, session: Session) -> Child | None:
+        """Return an idle child of this session or a new one; None if the objective must be sent first."""
         seen = os.environ.get(DEVICES)
         with self._lock:
             for child in self._idle:
                 # Ray changes the devices from task to task
-                if child.order.session == order.session and child.seen == seen:
+                if child.session.id == session.id and child.seen == seen:
                     self._idle.remove(child)
                     return child
-            payload = self._payloads.get(order.digest)
+            payload = self._payloads.get(session.digest)
             if payload is None:
                 return None
-            devices = own_devices(order.gpus, self._leased)
-            lane = next(n for n in range(len(self._lanes) + 1) if n not in self._lanes)
-            self._lanes.add(lane)
+            devices = free_devices(int(session.options.resources.gpu), self._leased)
+            number = next(n for n in range(len(self._numbers) + 1) if n not in self._numbers)
+            self._numbers.add(number)
             self._leased.update(devices)
-        return Child(_executor(order, payload, devices), order, seen, lane, devices, order.visible())
+        return Child(_executor(session, payload, devices), session, seen, number, devices, session.visible())
 
-    def give_back(self, child: Child) -> None:
-        """Keep a child for the next trial, unless the session is over."""
-        if not child.order.warm or self.over(child.order, child.visible):
+    def release(self, child: Child) -> None:
+        """Keep a child for the next trial, or end it if its session is over."""
+        if not child.session.warm or self.is_over(child.session, child.visible):
             self.end(child, kill=False)
             return
-        child.since = time.monotonic()
+        child.last_used = time.monotonic()
         with self._lock:
             self._idle.append(child)
             if self._sweeper is None:
@@ -129,94 +129,96 @@ class Bench:
         """End a child that is not idle."""
         child.executor.shutdown(kill)
         with self._lock:
-            self._lanes.discard(child.lane)
+            self._numbers.discard(child.number)
             self._leased.difference_update(child.devices)
 
-    def close(self, session: str) -> None:
-        """The session is over: end its idle children now; what runs will notice."""
-        self._closed.add(session)
-        for child in self._remove(lambda child: child.order.session == session):
-            self.end(child, kill=False)
+    def close(self, session_id: str) -> None:
+        """End the idle children of a session now; busy ones will notice that it is over."""
+        self._closed.add(session_id)
+        self._end_idle(lambda child: child.session.id == session_id)
 
-    def _remove(self, condition: Callable[[Child], bool]) -> list[Child]:
+    def _end_idle(self, condition: Callable[[Child], bool]) -> None:
         with self._lock:
             found = [child for child in self._idle if condition(child)]
             self._idle = [child for child in self._idle if child not in found]
-            return found
+        for child in found:
+            self.end(child, kill=False)
 
-    def _useless(self, child: Child) -> bool:
-        return time.monotonic() - child.since > IDLE_SECONDS or self.over(child.order, child.visible)
+    def _is_useless(self, child: Child) -> bool:
+        return time.monotonic() - child.last_used > IDLE_SECONDS or self.is_over(child.session, child.visible)
 
     def _sweep(self) -> None:
-        """End children whose session is over or that have been idle for long, until there are none."""
+        """End useless children, until no child is idle."""
         while True:
-            time.sleep(_LOOK_SECONDS)
-            for child in self._remove(self._useless):
-                self.end(child, kill=False)
+            time.sleep(_CHECK_SECONDS)
+            self._end_idle(self._is_useless)
             with self._lock:
                 if not self._idle:
                     self._sweeper = None
                     return
 
 
-_bench = Bench()
+_children = WarmChildren()
 
 
-def _forked() -> None:
-    global _bench  # the children of our parent are not ours
-    _bench = Bench()
+def _after_fork() -> None:
+    global _children  # the children of the parent are not ours
+    _children = WarmChildren()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
-def close(session: str) -> None:
-    """End what this process holds for a session."""
-    _bench.close(session)
+def close(session_id: str) -> None:
+    """End the children of a session in this process."""
+    _children.close(session_id)
 
 
-def run(order: Order, body: dict[str, Any], payload: bytes | None, stopped: Stopped | None = None) -> dict[str, Any]:
+def run(
+    session: Session, body: dict[str, Any], payload: bytes | None, stopped: Stopped | None = None
+) -> dict[str, Any]:
     """Evaluate one trial: {"outcome": …}, {"lost": reason}, or {"need": digest} if the objective must be sent along.
 
     payload: the pickled objective; None if this process should have it.
-    stopped: whether the engine has cancelled this task.
+    stopped: function that returns whether the engine has cancelled this task.
     """
-    bench = _bench
-    _leave_interrupts_to_the_runner(order)
+    children = _children
+    _ignore_interrupts(session)
     trial = trial_from_json(body)
-    if bench.over(order, order.local):
+    if children.is_over(session, session.local):
         return {"lost": "the study was stopped before the trial began"}
-    missing = _missing_directory(trial)
-    if missing is not None:
-        return {"lost": missing}
+    if trial.checkpoint_dir is not None and not trial.checkpoint_dir.is_dir():
+        return {
+            "lost": f"machine {platform.node()} does not see the checkpoint directory {trial.checkpoint_dir}; "
+            "give directory= on a file system that runner and workers share, or checkpoints=False"
+        }
     if payload is not None:
-        bench.keep(order.digest, payload)
-    child = bench.take(order)
+        children.remember(session.digest, payload)
+    child = children.acquire(session)
     if child is None:
-        return {"need": order.digest}
-    finished = False
+        return {"need": session.digest}
+    result = None
     try:
         result = _evaluate(
-            child, trial, lambda: bench.over(order, child.visible) or (stopped is not None and stopped())
+            child, trial, lambda: children.is_over(session, child.visible) or (stopped is not None and stopped())
         )
-        finished = result is not None
     finally:  # an engine may interrupt its task
-        if finished:
-            bench.give_back(child)
+        if result is None:
+            children.end(child, kill=True)
         else:
-            bench.end(child, kill=True)
+            children.release(child)
     if result is None:
         return {"lost": "the study was stopped"}
     if isinstance(result, Lost):
         return {"lost": f"{result.reason} on {platform.node()}"}
-    worker = f"{platform.node()}/{os.getpid()}.{child.lane}"
+    worker = f"{platform.node()}/{os.getpid()}.{child.number}"
     return {"outcome": outcome_to_json(replace(result, worker=worker))}
 
 
-def _leave_interrupts_to_the_runner(order: Order) -> None:
-    """A terminal sends Ctrl-C to the processes of a pool, too; they would drop their trials and break the pool."""
-    in_pool = order.local and order.warm and os.getpid() != order.runner
+def _ignore_interrupts(session: Session) -> None:
+    """Ignore SIGINT in processes of a pool: a terminal sends Ctrl-C to them, too, and they would break the pool."""
+    in_pool = session.local and session.warm and os.getpid() != session.runner
     if in_pool and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -224,35 +226,19 @@ def _leave_interrupts_to_the_runner(order: Order) -> None:
 def _evaluate(child: Child, trial: Trial, stopped: Stopped) -> Outcome | Lost | None:
     child.executor.submit(trial)
     while not stopped():
-        for done in child.executor.wait(_LOOK_SECONDS):
+        for done in child.executor.wait(_CHECK_SECONDS):
             return done.result
     return None
 
 
-def _executor(order: Order, payload: bytes, devices: tuple[str, ...]) -> LocalExecutor:
-    for entry in order.path:  # what the runner can import, its workers can, if it is there
+def _executor(session: Session, payload: bytes, devices: tuple[str, ...]) -> LocalExecutor:
+    for entry in session.path:  # so that workers can import what the runner can
         if entry not in sys.path and os.path.exists(entry):
             sys.path.append(entry)
-    environment = {**order.env, DEVICES: ",".join(devices)} if devices else dict(order.env)
-    # A directory that is not shared is not made here: nobody would look for the logs on this machine.
-    log_dir = Path(order.log_dir) if order.log_dir is not None and os.path.isdir(order.log_dir) else None
-    return LocalExecutor(
-        Shipped(payload),
-        1,
-        trial_seconds=order.trial_seconds,
-        trial_memory=order.trial_memory,
-        log_dir=log_dir,
-        start_method=order.start_method,
-        recycle_after=order.recycle_after,
-        slot_env=lambda _: environment,
-    )
-
-
-def _missing_directory(trial: Trial) -> str | None:
-    """What to say if the trial's checkpoint directory cannot be seen from here."""
-    if trial.checkpoint_dir is None or trial.checkpoint_dir.is_dir():
-        return None
-    return (
-        f"machine {platform.node()} does not see the checkpoint directory {trial.checkpoint_dir}; "
-        "give directory= on a file system that runner and workers share, or checkpoints=False"
-    )
+    options = session.options
+    # GPUs and other resources were assigned by the engine's scheduler, or chosen above.
+    options = replace(options, resources=replace(options.resources, gpu=0, others={}))
+    if options.log_dir is not None and not options.log_dir.is_dir():
+        options = replace(options, log_dir=None)  # it is not shared: nobody would look for logs on this machine
+    environment = {DEVICES: ",".join(devices)} if devices else {}
+    return LocalExecutor(PickledObjective(payload), 1, options, slot_env=lambda _: environment)

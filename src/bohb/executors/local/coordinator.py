@@ -1,4 +1,4 @@
-"""The coordinator's side of the worker processes: one loop over their sockets and the guard's, no threads."""
+"""The coordinator's side of the worker processes: one event loop over their sockets and the guard's, no threads."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from bohb.core.events import outcome_from_json, trial_to_json
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.executors.base import Done, Lost, Objective
 from bohb.executors.local import logs, processes
-from bohb.executors.local.curve import extend
-from bohb.executors.local.deaths import Death, verdict
+from bohb.executors.local.curve import Point, extend
+from bohb.executors.local.deaths import Death, interpret
 from bohb.executors.local.guard import GRACE
-from bohb.executors.local.handle import Hand
 from bohb.executors.local.launch import GuardProcess, launch
 from bohb.executors.local.setup import Setup
 from bohb.executors.local.wire import Lines, encode
@@ -30,10 +29,30 @@ _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
 
 
-class Crew:
-    """The workers of one executor: started when needed, replaced when dead.
+@dataclass(slots=True, eq=False)
+class WorkerHandle:
+    """One worker process, as the coordinator sees it.
+
+    pid: known once the worker is ready.
+    began: when its trial began, by the wall clock and by the monotonic clock.
+    """
+
+    id: int
+    slot: int
+    link: socket.socket
+    lines: Lines = field(default_factory=Lines)
+    unsent: bytes = b""
+    pid: int | None = None
+    trial: Trial | None = None
+    began: tuple[float, float] = (0.0, 0.0)
+    curve: list[Point] = field(default_factory=list)
+
+
+class Coordinator:
+    """The workers of one executor, started when they are needed and replaced when they die.
 
     payload: the pickled objective; None to fork from this process.
+    slot_env: function that returns the environment variables of a slot.
     """
 
     def __init__(
@@ -41,7 +60,7 @@ class Crew:
         setup: Setup,
         objective: Objective,
         payload: IO[bytes] | None,
-        slot_env: Callable[[int], Mapping[str, str]] | None,
+        slot_env: Callable[[int], Mapping[str, str]],
     ) -> None:
         self._setup, self._objective, self._payload, self._slot_env = setup, objective, payload, slot_env
         self.done: list[Done] = []
@@ -50,16 +69,16 @@ class Crew:
         self._selector = selectors.DefaultSelector()
         self._guard: GuardProcess | None = None
         self._guard_lines = Lines()
-        self._slots: list[Hand | None] = [None] * setup.slots
-        self._idle: list[Hand] = []
-        self._hands: dict[int, Hand] = {}  # all whose end has not been reported, by id
+        self._slots: list[WorkerHandle | None] = [None] * setup.slots
+        self._idle: list[WorkerHandle] = []
+        self._workers: dict[int, WorkerHandle] = {}  # by id, until the guard has reported their end
         self._started = 0
         self._machine = platform.node()
         self.closed = False
 
     @property
     def slots(self) -> int:
-        """How many trials may run at once."""
+        """Number of trials that may run at once."""
         return self._setup.slots
 
     @property
@@ -68,46 +87,46 @@ class Crew:
         return bool(self._running or self._queue)
 
     def submit(self, trial: Trial) -> None:
-        """Hand a trial to a free worker, or start one for it."""
+        """Send a trial to a free worker, or start a worker for it."""
         self._queue.append(trial)
-        self._fill()
+        self._assign()
 
     def poll(self, seconds: float | None) -> None:
-        """Wait for something to happen, and deal with it; `done` grows."""
+        """Wait for events and handle them; trials that have ended are added to `done`."""
         for key, events in self._selector.select(seconds):
-            hand: Hand | None = key.data
-            if hand is None:
-                self._hear_guard()
-            elif hand.link.fileno() >= 0:  # it may have been closed by an earlier event of this round
+            worker: WorkerHandle | None = key.data
+            if worker is None:
+                self._read_guard()
+            elif worker.link.fileno() >= 0:  # an earlier event of this round may have closed it
                 if events & _WRITE:
-                    self._flush(hand)
+                    self._flush(worker)
                 if events & _READ:
-                    self._hear(hand)
-        self._fill()
+                    self._read(worker)
+        self._assign()
 
     def drain(self) -> None:
-        """Let all trials finish, then send everybody home."""
+        """Wait until all trials have ended, then end the workers and the guard."""
         while self.busy:
             self.poll(None)
-        for hand in self._hands.values():
-            self._close_link(hand)
-        self._order({"do": "drain"})
+        for worker in self._workers.values():
+            self._close_link(worker)
+        self._send_guard({"do": "drain"})
         self._close(GRACE + KILL_SECONDS)
 
     def kill(self) -> None:
-        """Stop everything at once; running trials are forgotten."""
+        """End everything at once; running trials are discarded."""
         if os.getpid() != self._setup.parent:
-            return  # a process forked from the coordinator, which ends with a copy of us
-        self._order({"do": "quit"})
+            return  # in a process forked from the coordinator, which has only a copy of this object
+        self._send_guard({"do": "quit"})
         self._close(KILL_SECONDS)
 
     def _close(self, seconds: float) -> None:
         if self.closed:
             return
         self.closed = True
-        for hand in self._hands.values():
-            self._close_link(hand)
-        self._hands.clear()
+        for worker in self._workers.values():
+            self._close_link(worker)
+        self._workers.clear()
         self._queue.clear()
         self._running = 0
         if self._guard is not None:
@@ -118,36 +137,40 @@ class Crew:
         if not self._setup.keep_logs:
             shutil.rmtree(self._setup.log_dir, ignore_errors=True)
 
-    def _fill(self) -> None:
-        """Give waiting trials to idle workers, or to new ones as far as there are slots.
+    def _assign(self) -> None:
+        """Give queued trials to idle workers, or to new ones while there are empty slots.
 
-        A new worker gets its trial at once and finds it in its socket when it is ready: nobody has to call `wait` for
-        a trial to start. If it cannot start, that trial has failed, so that nothing is tried for ever.
+        A new worker is sent its trial at once and reads it when it is ready, so a trial starts even if nobody calls
+        `wait`. If the worker cannot start, that trial has failed, so nothing is retried for ever.
         """
         while self._queue:
             if not self._idle:
                 if None not in self._slots:
                     return
                 self._idle.append(self._start(self._slots.index(None)))
-            self._give(self._idle.pop(), self._queue.popleft())
+            worker = self._idle.pop()
+            worker.trial, worker.curve, worker.began = self._queue.popleft(), [], (time.time(), time.monotonic())
+            worker.unsent = encode(trial_to_json(worker.trial))
+            self._running += 1
+            self._flush(worker)
 
-    def _start(self, slot: int) -> Hand:
+    def _start(self, slot: int) -> WorkerHandle:
         if self._guard is None:
             self._guard = launch(self._setup, self._objective, self._payload)
             self._guard_lines = Lines()
             self._selector.register(self._guard.link, _READ, None)
-        environment = dict(self._slot_env(slot)) if self._slot_env is not None else {}
+        environment = dict(self._slot_env(slot))
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._started += 1
-        hand = Hand(self._started, slot, ours)
-        self._hands[hand.id] = self._slots[slot] = hand
-        self._selector.register(ours, _READ, hand)
+        worker = WorkerHandle(self._started, slot, ours)
+        self._workers[worker.id] = self._slots[slot] = worker
+        self._selector.register(ours, _READ, worker)
         with theirs:
-            self._order({"do": "start", "id": hand.id, "slot": slot, "env": environment}, theirs.fileno())
-        return hand
+            self._send_guard({"do": "start", "id": worker.id, "slot": slot, "env": environment}, theirs.fileno())
+        return worker
 
-    def _order(self, body: dict[str, Any], *descriptors: int) -> None:
+    def _send_guard(self, body: dict[str, Any], *descriptors: int) -> None:
         if self._guard is None:
             return
         try:
@@ -155,72 +178,65 @@ class Crew:
         except OSError:
             pass  # it is dead; the loop will read that from its socket
 
-    def _give(self, hand: Hand, trial: Trial) -> None:
-        hand.trial, hand.curve, hand.began = trial, [], (time.time(), time.monotonic())
-        self._running += 1
-        hand.unsent = encode(trial_to_json(trial))
-        self._flush(hand)
-
-    def _flush(self, hand: Hand) -> None:
-        """Send what the socket takes; the rest when it takes more, for a coordinator must never block."""
+    def _flush(self, worker: WorkerHandle) -> None:
+        """Send as much as the socket takes; send the rest later, because a coordinator must never block."""
         try:
-            hand.unsent = hand.unsent[hand.link.send(hand.unsent) :]
+            worker.unsent = worker.unsent[worker.link.send(worker.unsent) :]
         except BlockingIOError:
             pass
         except OSError:
-            hand.unsent = b""  # it is dying; the guard will say of what
-        wanted = _READ | _WRITE if hand.unsent else _READ
-        if self._selector.get_key(hand.link).events != wanted:
-            self._selector.modify(hand.link, wanted, hand)
+            worker.unsent = b""  # it is dying; the guard will report why
+        wanted = _READ | _WRITE if worker.unsent else _READ
+        if self._selector.get_key(worker.link).events != wanted:
+            self._selector.modify(worker.link, wanted, worker)
 
-    def _hear(self, hand: Hand) -> bool:
-        """Read what a worker has sent; whether there may be more."""
+    def _read(self, worker: WorkerHandle) -> bool:
+        """Handle what a worker has sent; return whether there may be more."""
         try:
-            data = hand.link.recv(2**18)
+            data = worker.link.recv(2**18)
         except BlockingIOError:
             return False
-        except OSError:  # ECONNRESET: killed with our bytes unread
+        except OSError:  # ECONNRESET: killed before it had read our bytes
             data = b""
         try:
-            for body in hand.lines.feed(data):
-                self._take(hand, body)
-        except (ValueError, TypeError, KeyError):  # not what our worker writes: something else got hold of its socket
+            for body in worker.lines.feed(data):
+                self._handle(worker, body)
+        except (ValueError, TypeError, KeyError):  # not written by our code: the objective has used the socket
             data = b""
         if not data:
-            self._close_link(hand)
-            if self._slots[hand.slot] is hand:
-                self._order({"do": "closed", "id": hand.id})
+            self._close_link(worker)
+            if self._slots[worker.slot] is worker:
+                self._send_guard({"do": "closed", "id": worker.id})
         return bool(data)
 
-    def _take(self, hand: Hand, body: dict[str, Any]) -> None:
+    def _handle(self, worker: WorkerHandle, body: dict[str, Any]) -> None:
         if "points" in body:
-            extend(hand.curve, ((float(step), float(loss)) for step, loss in body["points"]))
+            extend(worker.curve, ((float(step), float(loss)) for step, loss in body["points"]))
         if "outcome" in body:
-            if hand.trial is None or body["number"] != hand.trial.number:
+            if worker.trial is None or body["number"] != worker.trial.number:
                 raise ValueError(f"an outcome of trial {body['number']}, which does not run here")
-            self._finish(hand, outcome_from_json(body["outcome"]))
+            self._finish(worker, outcome_from_json(body["outcome"]))
             if body["retire"]:
-                self._slots[hand.slot] = None
+                self._slots[worker.slot] = None
             else:
-                self._idle.append(hand)
+                self._idle.append(worker)
         elif "ready" in body:
-            hand.pid, hand.began = int(body["ready"]), (float(body["time"]), float(body["clock"]))
+            worker.pid, worker.began = int(body["ready"]), (float(body["time"]), float(body["clock"]))
         elif "failed" in body:
-            self._slots[hand.slot] = None
-            self._finish(hand, _stamped(hand, outcome_from_json(body["failed"])))
+            self._slots[worker.slot] = None
+            self._finish(worker, _ended_now(worker, outcome_from_json(body["failed"])))
 
-    def _finish(self, hand: Hand, result: Outcome | Lost) -> None:
-        """A trial has come back."""
-        trial = hand.trial
+    def _finish(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
+        """Add the worker's trial to `done`."""
+        trial, worker.trial = worker.trial, None
         assert trial is not None
-        hand.trial = None
         self._running -= 1
         if isinstance(result, Outcome):
-            curve = tuple(hand.curve) or result.curve
-            result = replace(result, curve=curve, worker=f"{self._machine}/{hand.slot}")
+            curve = tuple(worker.curve) or result.curve
+            result = replace(result, curve=curve, worker=f"{self._machine}/{worker.slot}")
         self.done.append(Done(trial, result))
 
-    def _hear_guard(self) -> None:
+    def _read_guard(self) -> None:
         assert self._guard is not None
         try:
             data = self._guard.link.recv(2**16, socket.MSG_DONTWAIT)
@@ -229,59 +245,55 @@ class Crew:
         except OSError:
             data = b""
         for body in self._guard_lines.feed(data):
-            self._bury(Death.of(body))
+            self._worker_died(Death(**body))
         if not data:
-            self._lose_guard()
+            self._guard_died()
 
-    def _bury(self, death: Death) -> None:
-        """A worker has ended: its last words count first, then how it died."""
-        hand = self._leave(death.id)
-        if hand.trial is not None:
-            started = hand.pid is not None
-            result = verdict(death, hand.slot, self._setup, started)
+    def _worker_died(self, death: Death) -> None:
+        """Drain the worker's socket, then interpret its exit code if its trial has not ended."""
+        worker = self._remove(death.id)
+        if worker.trial is not None:
+            started = worker.pid is not None
+            result = interpret(death, worker.slot, self._setup.options, started)
             if isinstance(result, Outcome):
-                log = logs.trial_log(self._setup, hand.slot, hand.trial.number)
-                output = logs.tail(log if started else logs.worker_log(self._setup, hand.slot))
-                result = _stamped(hand, replace(result, output=output))
+                log = logs.trial_log(self._setup, worker.slot, worker.trial.number)
+                output = logs.tail(log if started else logs.worker_log(self._setup, worker.slot))
+                result = _ended_now(worker, replace(result, output=output))
                 logs.finish(log, self._setup)
-            self._finish(hand, result)
-        self._vacate(hand)
+            self._finish(worker, result)
 
-    def _lose_guard(self) -> None:
-        """The guard itself was killed, and its workers with it: what ran is lost; the next start makes a new one."""
+    def _guard_died(self) -> None:
+        """Count running trials as lost: the workers die with their guard. The next start launches a new guard."""
         guard, self._guard = self._guard, None
         assert guard is not None
         self._selector.unregister(guard.link)
         guard.stop(KILL_SECONDS)
-        reason = f"the guard process (pid {guard.pid}) of the workers has died"
-        for hand in [self._leave(worker) for worker in list(self._hands)]:
-            if hand.pid is not None:
-                processes.kill_tree(hand.pid)
-            if hand.trial is not None:
-                self._finish(hand, Lost(reason))
-            self._vacate(hand)
+        for worker in [self._remove(key) for key in list(self._workers)]:
+            if worker.pid is not None:
+                processes.kill_tree(worker.pid)
+            if worker.trial is not None:
+                self._finish(worker, Lost(f"the guard process (pid {guard.pid}) of the workers has died"))
         processes.kill_marked(self._setup.token)
 
-    def _leave(self, worker: int) -> Hand:
-        hand = self._hands.pop(worker)
-        while hand.link.fileno() >= 0 and self._hear(hand):
+    def _remove(self, worker_id: int) -> WorkerHandle:
+        """Forget a worker after reading all that it has sent."""
+        worker = self._workers.pop(worker_id)
+        while worker.link.fileno() >= 0 and self._read(worker):
             pass
-        self._close_link(hand)
-        return hand
+        self._close_link(worker)
+        if self._slots[worker.slot] is worker:
+            self._slots[worker.slot] = None
+        return worker
 
-    def _vacate(self, hand: Hand) -> None:
-        if self._slots[hand.slot] is hand:
-            self._slots[hand.slot] = None
-
-    def _close_link(self, hand: Hand) -> None:
-        if hand.link.fileno() >= 0:
-            self._selector.unregister(hand.link)
-            hand.link.close()
-        if hand in self._idle:
-            self._idle.remove(hand)
+    def _close_link(self, worker: WorkerHandle) -> None:
+        if worker.link.fileno() >= 0:
+            self._selector.unregister(worker.link)
+            worker.link.close()
+        if worker in self._idle:
+            self._idle.remove(worker)
 
 
-def _stamped(hand: Hand, outcome: Outcome) -> Outcome:
-    """The outcome of a trial that ended just now, by the monotonic clock."""
-    wall, clock = hand.began
+def _ended_now(worker: WorkerHandle, outcome: Outcome) -> Outcome:
+    """Add start and end times to the outcome of a trial that has just ended, by the monotonic clock."""
+    wall, clock = worker.began
     return with_times(outcome, wall, wall + time.monotonic() - clock)

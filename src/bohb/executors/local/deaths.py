@@ -1,29 +1,28 @@
-"""What the death of a worker means for its trial: the objective's failure, or a loss to be repeated."""
+"""Decide from how a worker died whether its trial has failed or should be started again."""
 
 from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
-from typing import Any
 
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
-from bohb.executors.local.setup import Setup
 from bohb.executors.local.worker import BROKEN
+from bohb.executors.options import TrialOptions
+from bohb.units import size
 
-# Sent by people, queues and the kernel; an objective that goes wrong dies of others.
+# Signals that users, batch queues and the kernel send; an objective that crashes dies of other signals.
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP}
-_MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """How a worker process ended, as its guard reports it.
+    """The guard's report of how a worker process ended.
 
-    code: the exit code, negative for a signal.
-    cause: why the guard killed it, or None if the guard did not.
-    memory: what its process tree held when that was the cause.
-    oom: whether the kernel killed some process for want of memory at that time.
+    code: exit code, negative for a signal.
+    cause: why the guard killed it; None if the guard did not.
+    memory: bytes that its process tree used when it was killed for that.
+    oom: whether the kernel's out-of-memory killer was active at that time.
     """
 
     id: int
@@ -33,26 +32,21 @@ class Death:
     memory: int = 0
     oom: bool = False
 
-    @classmethod
-    def of(cls, body: dict[str, Any]) -> Death:
-        """From the guard's message."""
-        return cls(**body)
 
+def interpret(death: Death, slot: int, options: TrialOptions, started: bool) -> Outcome | Lost:
+    """Return the result of the trial whose worker died.
 
-def verdict(death: Death, slot: int, setup: Setup, started: bool) -> Outcome | Lost:
-    """What to say of the trial.
-
-    started: whether the worker had loaded the objective and was given the trial.
+    started: whether the worker had loaded the objective.
     """
     who = f"worker {slot} (pid {death.pid})"
     match death.cause:
         case "timeout":
-            return Outcome(Status.TIMEOUT, error=f"ran past trial_seconds={setup.trial_seconds:g}")
+            return Outcome(Status.TIMEOUT, error=f"ran longer than trial_seconds={options.trial_seconds:g}")
         case "memory":
-            grown, limit = death.memory / _MIB, (setup.trial_memory or 0) / _MIB
-            return Outcome(Status.MEMORY, error=f"grew to {grown:.0f} MiB, past trial_memory of {limit:.0f} MiB")
+            used, limit = size(death.memory), size(options.memory_limit or 0)
+            return Outcome(Status.MEMORY, error=f"used {used} of memory, more than trial_memory of {limit}")
         case "start":
-            error = f"{who} did not load the objective within start_seconds={setup.start_seconds:g}"
+            error = f"{who} did not load the objective within start_seconds={options.start_seconds:g}"
             return Outcome(Status.CRASHED, error=error)
         case "closed":
             return _unreachable(who)
@@ -72,7 +66,7 @@ def verdict(death: Death, slot: int, setup: Setup, started: bool) -> Outcome | L
 
 
 def _unreachable(who: str) -> Outcome:
-    error = f"{who} lost its connection: does the objective close file descriptors that are not its own?"
+    error = f"{who} lost its connection: does the objective close file descriptors that it did not open?"
     return Outcome(Status.CRASHED, error=error)
 
 

@@ -1,7 +1,7 @@
-"""Trials on this machine: one supervised, warm process per slot.
+"""Trials on this machine, in one supervised, warm process per slot.
 
-Not concurrent.futures and not multiprocessing.Pool: there one segmentation fault loses the neighbours and the queue,
-and a trial that hangs cannot be stopped.
+concurrent.futures and multiprocessing.Pool do not fit: there, one segmentation fault loses the other trials and the
+queue, and a trial that hangs cannot be stopped.
 """
 
 from __future__ import annotations
@@ -14,149 +14,103 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import get_args
 
 from bohb.core.trial import Trial
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.base import Done, Objective
+from bohb.executors.base import Done, Objective, check_objective
 from bohb.executors.local import logs
-from bohb.executors.local.coordinator import Crew
+from bohb.executors.local.coordinator import Coordinator
 from bohb.executors.local.launch import pickled
-from bohb.executors.local.setup import Setup, StartMethod
-
-# Forking is quick, and safe from a guard that is fresh and has loaded none of the user's code; but on macOS the
-# system's own libraries do not survive it.
-START_METHOD: StartMethod = "forkserver" if sys.platform == "linux" else "spawn"
+from bohb.executors.local.setup import Setup
+from bohb.executors.options import TrialOptions, check_count
+from bohb.executors.resources import slot_environment
 
 
 class LocalExecutor:
-    """Evaluates trials in worker processes that may crash, hang, leak or be killed without harm to the others.
+    """Evaluates trials in worker processes that may crash, hang, leak or be killed without harm to each other.
 
-    objective: called with each trial. It reaches the workers pickled by value if it cannot be imported, so that
-        lambdas, closures and functions of a notebook work; with start_method='fork' it is inherited, not pickled.
-    workers: how many trials run at once, each in its own process, which is started when first needed and then kept.
-    trial_seconds: a trial that runs longer is killed with all its descendants (status 'timeout').
-    trial_memory: bytes of resident memory of a trial's process and its descendants together, looked at ten times a
-        second; what exceeds it is killed (status 'memory').
-    log_dir: what trial 7 prints, C code and subprocesses included, goes to 7.log here; without it only the last
-        characters of failed trials are kept, in their outcome.
-    start_method: 'forkserver' forks workers from a fresh process that has loaded this package only; 'spawn' gives each
-        a fresh interpreter; 'fork' copies this process as it is, which is unsafe if it has threads or uses a GPU.
-    recycle_after: replace a worker after this many trials, for objectives that leak.
-    log_bytes: what exceeds it in a log is cut out of its middle.
-    slot_env: environment variables of the worker of a slot, set before the objective is loaded.
-    start_seconds: how long loading the objective (its imports) may take.
+    objective: called with each trial. It is pickled by value if workers cannot import it, so lambdas, closures and
+        functions of a notebook work; with start_method='fork' it is inherited instead.
+    workers: number of trials that run at once, each in its own process, which is started when first needed and kept.
+    options: limits, resources, logs and start method.
+    slot_env: function of a slot's number that returns environment variables for its worker, set before the objective
+        is loaded.
     """
 
     def __init__(
         self,
         objective: Objective,
         workers: int,
+        options: TrialOptions | None = None,
         *,
-        trial_seconds: float | None = None,
-        trial_memory: int | None = None,
-        log_dir: Path | None = None,
-        start_method: StartMethod = START_METHOD,
-        recycle_after: int | None = None,
-        log_bytes: int = 2**20,
         slot_env: Callable[[int], Mapping[str, str]] | None = None,
-        start_seconds: float | None = 300.0,
     ) -> None:
-        _check_platform()
-        _check_choices(objective, start_method)
-        _check_count("workers", workers)
-        _check_count("log_bytes", log_bytes, least=1024)
-        _check_count("recycle_after", 1 if recycle_after is None else recycle_after)
-        _check_limits(trial_seconds=trial_seconds, trial_memory=trial_memory, start_seconds=start_seconds)
-        payload = None if start_method == "fork" else pickled(objective)
+        options = options or TrialOptions()
+        if not hasattr(os, "fork"):
+            raise InvalidArgument(
+                f"LocalExecutor needs process groups and fork, which {sys.platform} does not have; "
+                "use workers=None, which runs trials in this process"
+            )
+        check_objective(objective)
+        check_count("workers", workers)
+        by_resources = slot_environment(workers, options.resources)
+        payload = None if options.start_method == "fork" else pickled(objective)
         setup = Setup(
+            options,
             slots=workers,
-            start_method=start_method,
             token=uuid.uuid4().hex,
             parent=os.getpid(),
-            path=[str(entry) for entry in sys.path],
             argv=list(sys.argv),
-            log_dir=tempfile.mkdtemp(prefix="bohb-") if log_dir is None else logs.prepare(log_dir),
-            keep_logs=log_dir is not None,
-            log_bytes=log_bytes,
-            trial_seconds=trial_seconds,
-            trial_memory=trial_memory,
-            start_seconds=start_seconds,
-            recycle_after=recycle_after,
+            log_dir=str(logs.prepare(options.log_dir) if options.log_dir else tempfile.mkdtemp(prefix="bohb-")),
         )
-        self._crew = Crew(setup, objective, payload, slot_env)
-        # an executor that is forgotten, or still there when the interpreter ends, takes its workers with it
-        self._finalizer = weakref.finalize(self, self._crew.kill)
+        self._coordinator = Coordinator(
+            setup,
+            objective,
+            payload,
+            lambda slot: {**by_resources(slot), **(slot_env(slot) if slot_env is not None else {})},
+        )
+        # ends the workers when the executor is garbage collected or the interpreter exits
+        self._finalizer = weakref.finalize(self, self._coordinator.kill)
 
     @property
     def slots(self) -> int:
-        """How many trials may run at once."""
-        return self._crew.slots
+        """Number of trials that may run at once."""
+        return self._coordinator.slots
 
     def submit(self, trial: Trial) -> None:
-        """Start a trial as soon as there is a worker for it; never waits."""
-        if self._crew.closed:
+        """Start a trial as soon as a worker is free, without waiting."""
+        if self._coordinator.closed:
             raise BohbError("this executor was shut down; make a new one")
-        self._crew.submit(trial)
+        self._coordinator.submit(trial)
 
     def wait(self, timeout: float | None) -> Sequence[Done]:
-        """The trials that have come back; blocks until there is one or `timeout` seconds have passed.
+        """Return the trials that have ended; block until there is one or `timeout` seconds have passed.
 
-        With nothing submitted and no timeout it returns at once, for nothing could ever come back.
+        Return at once if no trial is running and there is no timeout.
         """
-        crew = self._crew
+        coordinator = self._coordinator
         deadline = math.inf if timeout is None else time.monotonic() + timeout
-        while not crew.done and not crew.closed and (crew.busy or timeout is not None):
+        while not coordinator.done and not coordinator.closed and (coordinator.busy or timeout is not None):
             left = deadline - time.monotonic()
-            crew.poll(None if left == math.inf else max(0.0, left))
+            coordinator.poll(None if left == math.inf else max(0.0, left))
             if time.monotonic() >= deadline:
                 break
-        done, crew.done = crew.done, []
+        done, coordinator.done = coordinator.done, []
         return done
 
     def shutdown(self, kill: bool) -> None:
-        """End all workers. With `kill` at once, within 2 s, running trials being forgotten; else when they are done.
+        """End all workers: with `kill` within 2 s, discarding running trials; otherwise when their trials have ended.
 
-        What came back while waiting can still be fetched by `wait`.
+        `wait` still returns the trials that end during the shutdown.
         """
         if kill:
-            self._crew.kill()
+            self._coordinator.kill()
         else:
-            self._crew.drain()
+            self._coordinator.drain()
         self._finalizer.detach()
 
     def __enter__(self) -> LocalExecutor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         self.shutdown(kill=kind is not None)
-
-
-def _check_platform() -> None:
-    if not hasattr(os, "fork"):
-        raise InvalidArgument(
-            f"LocalExecutor needs process groups and fork, which {sys.platform} does not have; "
-            "use workers=None, which runs trials in this process"
-        )
-
-
-def _check_choices(objective: Objective, start_method: StartMethod) -> None:
-    if not callable(objective):
-        raise InvalidArgument(f"objective={objective!r} must be callable with one argument, the trial")
-    if start_method not in get_args(StartMethod):
-        raise InvalidArgument(f"start_method={start_method!r} must be one of {', '.join(get_args(StartMethod))}")
-
-
-def _check_count(name: str, value: int, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidArgument(f"{name}={value!r} must be an integer, at least {least}")
-
-
-def _check_limits(**limits: float | None) -> None:
-    for name, value in limits.items():
-        if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
-            raise InvalidArgument(f"{name}={value!r} must be a positive number, or None for no limit")

@@ -1,9 +1,9 @@
-"""The guard: parent of all workers of an executor, enforcer of their limits, and their end when the coordinator dies.
+"""The guard: the parent of all workers of an executor. It enforces their limits and ends them with the coordinator.
 
-One process between coordinator and workers gives three things that the coordinator alone cannot: it forks from a state
-that is clean and without threads; it holds every trial to its limits while the coordinator is busy with something else;
-and it outlives a coordinator that was killed, just long enough to leave nothing behind. On Linux it adopts orphans, so
-that even a grandchild that called setsid stays its descendant.
+A process between coordinator and workers does three things that the coordinator cannot: it forks from a clean state
+without threads, it enforces limits while the coordinator is busy, and it outlives a coordinator that was killed just
+long enough to kill everything that is left. On Linux it adopts orphans, so that even a grandchild that called setsid
+remains its descendant.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,50 +27,54 @@ from bohb.core.trial import Outcome
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt
 from bohb.executors.local import logs, processes
-from bohb.executors.local.setup import Setup, command, setup_of
-from bohb.executors.local.slot_table import IDLE, STARTING, Board
+from bohb.executors.local.setup import Setup, command
+from bohb.executors.local.slot_table import IDLE, STARTING, SlotTable
 from bohb.executors.local.wire import Lines, encode
 from bohb.executors.local.worker import BUG, Worker, load
 
-TICK = 0.1  # seconds between two looks at limits and logs
-GRACE = 5.0  # seconds a worker has to end after it was replaced or told to go
-_CLOSED_GRACE = 1.0  # seconds between losing a worker's socket and killing it: usually it is dying anyway
-_LAST_SECONDS = 5.0  # for killing everything; what survives SIGKILL that long hangs in the kernel
+TICK = 0.1  # seconds between two checks of limits and logs
+GRACE = 5.0  # seconds that a worker has to end after it was replaced or asked to
+_CLOSED_GRACE = 1.0  # seconds between losing a worker's socket and killing it: it is usually about to end anyway
+_LAST_SECONDS = 5.0  # for killing everything; a process that survives SIGKILL for so long hangs in the kernel
 
 
 @dataclass(slots=True)
-class Ward:
-    """One worker process, as its guard sees it."""
+class WorkerRecord:
+    """The guard's record of one worker process.
+
+    cause: why the guard killed it.
+    memory: bytes that it used when it was killed for that.
+    deadline: time at which it is killed unless it has ended, for the reason `deadline_cause`.
+    """
 
     id: int
     slot: int
     pid: int
     born: float
-    cause: str | None = None  # why we killed it
-    memory: int = 0  # what it held when that was the cause
-    deadline: float | None = None  # when it must be gone by itself
-    excuse: str = ""  # why it will be killed then
+    cause: str | None = None
+    memory: int = 0
+    deadline: float | None = None
+    deadline_cause: str = ""
 
 
-def main(arguments: dict[str, Any]) -> None:
-    """Entry of a fresh interpreter (start methods 'spawn' and 'forkserver')."""
-    link, setup = socket.socket(fileno=arguments["link"]), setup_of(arguments)
-    for descriptor in (link.fileno(), setup.payload):  # they came through an exec, but shall not pass the next one
+def main(setup: Setup, link: int) -> None:
+    """Run a guard in a fresh interpreter (start methods 'spawn' and 'forkserver')."""
+    for descriptor in (link, setup.payload):  # inherited from the coordinator, but not for spawned workers
         os.set_inheritable(descriptor, False)  # type: ignore[arg-type]
-    stand(link, setup, None)
+    run_guard(socket.socket(fileno=link), setup, None)
 
 
-def stand(link: socket.socket, setup: Setup, objective: Objective | None) -> None:
-    """Guard until the coordinator closes `link` or dies; ends the process.
+def run_guard(link: socket.socket, setup: Setup, objective: Objective | None) -> None:
+    """Guard until the coordinator closes `link` or dies, then end this process.
 
     objective: the inherited one, if this process was forked from the coordinator.
     """
     processes.default_signals()
-    # It lives exactly as long as the coordinator: a terminal or a queue that signals everybody must not end it first.
+    # A terminal or a queue that signals all processes must not end the guard before the coordinator.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     processes.adopt_orphans()
-    gc.freeze()  # forked workers then share these pages, and never collect what the coordinator owned
+    gc.freeze()  # forked workers then share these pages, and never collect objects of the coordinator
     guard = Guard(link, setup, objective)
     failed = attempt(guard.run)
     if isinstance(failed, Outcome):
@@ -78,50 +83,49 @@ def stand(link: socket.socket, setup: Setup, objective: Objective | None) -> Non
 
 
 class Guard:
-    """The loop: orders of the coordinator, deaths of workers, limits."""
+    """An event loop over messages of the coordinator, exits of workers, and limits."""
 
     def __init__(self, link: socket.socket, setup: Setup, objective: Objective | None) -> None:
         self._link, self._setup, self._objective = link, setup, objective
         self._lines, self._descriptors = Lines(), list[int]()
-        self._wards: dict[int, Ward] = {}  # by process
+        self._workers: dict[int, WorkerRecord] = {}  # by process id
         self._draining = False
         self._oom_kills = processes.oom_kills()
         with tempfile.TemporaryFile(buffering=0) as file:
-            self._board = Board(file.fileno(), setup.slots)
-            self._board_descriptor = os.dup(file.fileno())
-        self._bell, ringer = socket.socketpair()
-        self._bell.setblocking(False)
-        ringer.setblocking(False)
-        self._ringer = ringer
-        signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # only to be woken
+            self._table = SlotTable(file.fileno(), setup.slots)
+            self._table_descriptor = os.dup(file.fileno())
+        self._wakeup, self._wakeup_sender = socket.socketpair()
+        self._wakeup.setblocking(False)
+        self._wakeup_sender.setblocking(False)
+        signal.set_wakeup_fd(self._wakeup_sender.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler is needed for the wake-up
 
     def run(self) -> None:
-        """Until the coordinator is gone or everything has been drained."""
+        """Run until the coordinator is gone, or all workers have ended after a drain."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._link, selectors.EVENT_READ, "link")
-            selector.register(self._bell, selectors.EVENT_READ, "bell")
+            selector.register(self._wakeup, selectors.EVENT_READ, "wakeup")
             self._watch_parent(selector)
             tick = time.monotonic()
-            while not (self._draining and not self._wards):
-                sources = {key.data for key, _ in selector.select(TICK if self._wards else None)}
-                if "parent" in sources or ("link" in sources and not self._obey()):
+            while not (self._draining and not self._workers):
+                sources = {key.data for key, _ in selector.select(TICK if self._workers else None)}
+                if "parent" in sources or ("link" in sources and not self._receive()):
                     return
-                if "bell" in sources:
-                    self._bell.recv(4096)
-                self._reap()
+                if "wakeup" in sources:
+                    self._wakeup.recv(4096)
+                self._report_exits()
                 if time.monotonic() - tick >= TICK:
-                    self._enforce()
+                    self._enforce_limits()
                     tick = time.monotonic()
 
     def end(self) -> None:
-        """Leave nothing behind: no process, no temporary file."""
+        """Kill all descendants, remove temporary files and end this process."""
         deadline = time.monotonic() + _LAST_SECONDS
         while (left := processes.children(os.getpid())) and time.monotonic() < deadline:
             for pid in left:
                 processes.kill_tree(pid)
             time.sleep(0.001)
-            self._collect()
+            self._reap()
         if sys.platform != "linux":  # orphans were not adopted there
             processes.kill_marked(self._setup.token)
         if not self._setup.keep_logs:
@@ -129,15 +133,15 @@ class Guard:
         os._exit(0)
 
     def _watch_parent(self, selector: selectors.BaseSelector) -> None:
-        """Notice the coordinator's death even if a child it had forked keeps our socket open (Linux)."""
+        """Detect the coordinator's death even if a process that it forked keeps our socket open (Linux)."""
         if sys.platform == "linux":
             try:
                 selector.register(os.pidfd_open(self._setup.parent), selectors.EVENT_READ, "parent")
             except OSError:
                 return
 
-    def _obey(self) -> bool:
-        """Carry out what the coordinator sent; False when it has closed or says that it is over."""
+    def _receive(self) -> bool:
+        """Handle messages of the coordinator; return False when it has closed the socket or asks the guard to quit."""
         try:
             data, ancillary, _, _ = self._link.recvmsg(2**16, socket.CMSG_SPACE(64 * 4))
         except OSError:
@@ -145,87 +149,79 @@ class Guard:
         for _, _, packed in ancillary:
             self._descriptors.extend(array.array("i", packed[: len(packed) // 4 * 4]))
         for descriptor in self._descriptors:
-            os.set_inheritable(descriptor, False)  # a spawned worker gets its own only
-        for order in self._lines.feed(data):
-            match order["do"]:
+            os.set_inheritable(descriptor, False)  # a spawned worker inherits only its own
+        for message in self._lines.feed(data):
+            match message["do"]:
                 case "start":
-                    self._start(order, self._descriptors.pop(0))
+                    self._start(message, self._descriptors.pop(0))
                 case "closed":
-                    self._expect_end(order["id"], _CLOSED_GRACE, "closed")
+                    closed = [worker for worker in self._workers.values() if worker.id == message["id"]]
+                    _set_deadline(closed, _CLOSED_GRACE, "closed")
                 case "drain":
                     self._draining = True
-                    for ward in self._wards.values():
-                        self._expect_end(ward.id, GRACE, "drain")
+                    _set_deadline(self._workers.values(), GRACE, "drain")
                 case "quit":
                     return False
         return bool(data)
 
-    def _expect_end(self, worker: int, grace: float, excuse: str) -> None:
-        for ward in self._wards.values():
-            if ward.id == worker and ward.deadline is None:
-                ward.deadline, ward.excuse = time.monotonic() + grace, excuse
-
-    def _start(self, order: dict[str, Any], link: int) -> None:
-        slot = order["slot"]
-        for old in self._wards.values():
-            if old.slot == slot:  # it has handed in its last result and is on its way out
-                self._expect_end(old.id, GRACE, "replaced")
-        self._board.end(slot, STARTING)
+    def _start(self, message: dict[str, Any], link: int) -> None:
+        slot = message["slot"]
+        replaced = [worker for worker in self._workers.values() if worker.slot == slot]
+        _set_deadline(replaced, GRACE, "replaced")  # they have sent their last result
+        self._table.end(slot, STARTING)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python 3.12 counts numpy's threads, which survive a fork by design
+                warnings.simplefilter("ignore")  # Python 3.12 warns of numpy's threads, which are safe to fork
                 pid = os.fork()
         except OSError as error:
-            self._send({"id": order["id"], "pid": 0, "code": BUG, "cause": f"cannot be started: {error}"})
+            self._send({"id": message["id"], "pid": 0, "code": BUG, "cause": f"cannot be started: {error}"})
             os.close(link)
             return
         if pid == 0:
-            self._become_worker(order, link)
+            self._become_worker(message, link)
         os.close(link)
-        self._wards[pid] = Ward(order["id"], slot, pid, time.monotonic())
+        self._workers[pid] = WorkerRecord(message["id"], slot, pid, time.monotonic())
 
-    def _become_worker(self, order: dict[str, Any], link: int) -> None:
-        """The rest of a forked process's life."""
+    def _become_worker(self, message: dict[str, Any], link: int) -> None:
+        """Run a worker in a forked process, and end it."""
         guard = os.getppid()
         os.setsid()
-        failed = attempt(lambda: self._work(order, link, guard))
+        failed = attempt(lambda: self._work(message, link, guard))
         if isinstance(failed, Outcome):
             os.write(2, f"bohb: a worker process failed\n{failed.traceback}".encode())
         os._exit(BUG)
 
-    def _work(self, order: dict[str, Any], link: int, guard: int) -> None:
+    def _work(self, message: dict[str, Any], link: int, guard: int) -> None:
         processes.default_signals()
-        os.environ.update(order["env"])
-        setup, board, payload = self._setup, self._board_descriptor, self._setup.payload
-        if setup.start_method == "spawn":
-            for descriptor in (link, board, payload):
+        os.environ.update(message["env"])
+        setup, table, payload = self._setup, self._table_descriptor, self._setup.payload
+        if setup.options.start_method == "spawn":
+            for descriptor in (link, table, payload):
                 os.set_inheritable(descriptor, True)  # type: ignore[arg-type]
             words = command(
-                "bohb.executors.local.worker", setup, link=link, board=board, slot=order["slot"], guard=guard
+                "bohb.executors.local.worker", setup, link=link, table=table, slot=message["slot"], guard=guard
             )
             os.execv(words[0], words)
         processes.die_with_parent(guard)
         processes.blank_descriptors(keep={link} if payload is None else {link, payload})
         objective = self._objective
-        worker = Worker(socket.socket(fileno=link), self._board, order["slot"], setup)
+        worker = Worker(socket.socket(fileno=link), self._table, message["slot"], setup)
         worker.live(lambda: load(payload) if payload is not None else objective)  # type: ignore[arg-type,return-value]
 
-    def _reap(self) -> None:
-        """Report the workers that have ended, after killing what they have left."""
-        for pid, code in self._collect():
-            ward = self._wards.pop(pid, None)
-            if ward is None:
-                continue  # an orphan
-            self._sweep()
+    def _report_exits(self) -> None:
+        """Tell the coordinator which workers have ended, after killing the processes that they have left."""
+        for pid, code in self._reap():
+            worker = self._workers.pop(pid, None)
+            if worker is None:
+                continue  # an adopted orphan
+            self._kill_orphans()
             oom_kills = processes.oom_kills()
             oom, self._oom_kills = oom_kills > self._oom_kills, oom_kills
-            cause = ward.cause if code == -signal.SIGKILL else None  # otherwise it ended before we killed it
-            self._send(
-                {"id": ward.id, "pid": pid, "code": code, "cause": cause, "memory": ward.memory, "oom": oom},
-            )
+            cause = worker.cause if code == -signal.SIGKILL else None  # otherwise it ended before it was killed
+            self._send({"id": worker.id, "pid": pid, "code": code, "cause": cause, "memory": worker.memory, "oom": oom})
 
-    def _collect(self) -> list[tuple[int, int]]:
-        """The processes that ended, and their exit codes (negative: by which signal)."""
+    def _reap(self) -> list[tuple[int, int]]:
+        """Return the processes that have ended and their exit codes, which are negative for a signal."""
         ended: list[tuple[int, int]] = []
         while True:
             try:
@@ -236,43 +232,50 @@ class Guard:
                 return ended
             ended.append((pid, os.waitstatus_to_exitcode(status)))
 
-    def _sweep(self) -> None:
-        """Kill the orphans of dead workers: on Linux they are our children now, and we have no others."""
+    def _kill_orphans(self) -> None:
+        """Kill what dead workers have left: on Linux, all our children that are not workers."""
         for pid in processes.children(os.getpid()):
-            if pid not in self._wards:
+            if pid not in self._workers:
                 processes.kill_tree(pid)
 
-    def _enforce(self) -> None:
-        """Kill what has outlived its limits, and keep the logs within theirs."""
-        self._sweep()
-        now = time.monotonic()
-        for ward in list(self._wards.values()):
-            if ward.deadline is not None:
-                self._limit_seconds(ward, now, ward.deadline, ward.excuse)
+    def _enforce_limits(self) -> None:
+        """Kill workers that exceed their limits, and shorten logs that exceed theirs."""
+        self._kill_orphans()
+        now, options = time.monotonic(), self._setup.options
+        for worker in list(self._workers.values()):
+            if worker.deadline is not None:
+                self._limit_seconds(worker, now, worker.deadline, worker.deadline_cause)
                 continue
-            since, number = self._board.read(ward.slot)
+            since, number = self._table.read(worker.slot)
             if since == STARTING:
-                self._limit_seconds(ward, now - ward.born, self._setup.start_seconds, "start")
+                self._limit_seconds(worker, now - worker.born, options.start_seconds, "start")
             elif since != IDLE:
-                self._limit_seconds(ward, now - since, self._setup.trial_seconds, "timeout")
-                self._limit_memory(ward)
-                logs.squeeze(logs.trial_log(self._setup, ward.slot, number), self._setup.log_bytes)
+                self._limit_seconds(worker, now - since, options.trial_seconds, "timeout")
+                self._limit_memory(worker, options.memory_limit)
+                logs.shorten(logs.trial_log(self._setup, worker.slot, number), options.log_bytes)
 
-    def _limit_seconds(self, ward: Ward, seconds: float, limit: float | None, cause: str) -> None:
+    def _limit_seconds(self, worker: WorkerRecord, seconds: float, limit: float | None, cause: str) -> None:
         if limit is not None and seconds > limit:
-            ward.cause = cause
-            processes.kill_tree(ward.pid)
+            worker.cause = cause
+            processes.kill_tree(worker.pid)
 
-    def _limit_memory(self, ward: Ward) -> None:
-        if self._setup.trial_memory is None:
+    def _limit_memory(self, worker: WorkerRecord, limit: int | None) -> None:
+        if limit is None:
             return
-        used = processes.resident_bytes([ward.pid, *processes.descendants(ward.pid)])
-        if used > self._setup.trial_memory:
-            ward.cause, ward.memory = "memory", used
-            processes.kill_tree(ward.pid)
+        used = processes.resident_bytes([worker.pid, *processes.descendants(worker.pid)])
+        if used > limit:
+            worker.cause, worker.memory = "memory", used
+            processes.kill_tree(worker.pid)
 
     def _send(self, body: dict[str, Any]) -> None:
         try:
             self._link.sendall(encode(body))
         except OSError:
             pass  # the coordinator is gone; the loop will notice
+
+
+def _set_deadline(workers: Iterable[WorkerRecord], grace: float, cause: str) -> None:
+    """Have these workers killed if they have not ended in `grace` seconds; an earlier deadline stays."""
+    for worker in workers:
+        if worker.deadline is None:
+            worker.deadline, worker.deadline_cause = time.monotonic() + grace, cause

@@ -1,4 +1,4 @@
-"""Starting the guard of a LocalExecutor, and waiting for its end."""
+"""Pickle the objective, start the guard of a LocalExecutor, and wait for the guard's end."""
 
 from __future__ import annotations
 
@@ -21,37 +21,41 @@ from bohb.executors.local.setup import Setup, command
 
 @dataclass(slots=True)
 class GuardProcess:
-    """A running guard: its socket and how to wait for it."""
+    """A running guard and the socket to it.
+
+    process: None if the guard was forked.
+    """
 
     link: socket.socket
     pid: int
-    process: subprocess.Popen[bytes] | None  # None if it was forked
+    process: subprocess.Popen[bytes] | None
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it has ended within this time."""
-        if self.process is not None:
-            try:
-                self.process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                return False
-            return True
+    def stop(self, seconds: float) -> None:
+        """Close its socket and wait for its end; kill it after `seconds`. On Linux, its workers die with it."""
+        self.link.close()
+        if not self._wait(seconds):
+            processes.kill(self.pid)
+            self._wait(1.0)
+
+    def _wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
-        while not _ended(self.pid):
+        while not self._ended():
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.002)
         return True
 
-    def stop(self, seconds: float) -> None:
-        """Wait, then kill it: its workers die with it where the system can do that."""
-        self.link.close()
-        if not self.wait(seconds):
-            processes.kill(self.pid)
-            self.wait(1.0)
+    def _ended(self) -> bool:
+        if self.process is not None:
+            return self.process.poll() is not None
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
+        except ChildProcessError:  # some other code has collected it
+            return True
 
 
 def pickled(objective: Objective) -> IO[bytes]:
-    """A nameless file with the objective, by value where it cannot be imported: lambdas, closures, notebooks."""
+    """Return an unnamed file with the objective, by value if it cannot be imported (lambdas, closures, notebooks)."""
     name = getattr(objective, "__qualname__", None) or type(objective).__name__
     try:
         data = cloudpickle.dumps(objective)
@@ -62,15 +66,18 @@ def pickled(objective: Objective) -> IO[bytes]:
             "create that inside the objective, or define it at the top level of a module that workers can import"
         ) from error
     try:
-        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it lives as long as the executor
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it stays open as long as the executor
         file.write(data)
     except OSError as error:
-        raise InvalidArgument(f"the objective {name!r} has {len(data)} bytes that cannot be stored: {error}") from error
+        raise InvalidArgument(
+            f"the objective {name!r} takes {len(data)} bytes, which cannot be stored: {error}; "
+            "free some space, or set TMPDIR to a directory that has more"
+        ) from error
     return file
 
 
 def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> GuardProcess:
-    """Start a guard."""
+    """Start a guard; without a payload, by forking this process."""
     ours, theirs = socket.socketpair()
     if payload is None:
         return GuardProcess(ours, _fork(setup, objective, theirs), None)
@@ -79,7 +86,7 @@ def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> Gua
         process = subprocess.Popen(
             command("bohb.executors.local.guard", setup, link=theirs.fileno()),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # its errors go where ours go; it prints nothing else
+            stdout=subprocess.DEVNULL,  # it prints nothing; its errors go to our stderr
             pass_fds=(theirs.fileno(), payload.fileno()),
             start_new_session=True,  # Ctrl-C is for the coordinator
             env={**os.environ, processes.MARKER: setup.token},
@@ -88,26 +95,19 @@ def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> Gua
 
 
 def _fork(setup: Setup, objective: Objective, link: socket.socket) -> int:
-    """A guard that has inherited this process, objective and imported modules included (start method 'fork')."""
+    """Fork a guard that inherits the objective and all imported modules (start method 'fork')."""
     pid = os.fork()
     if pid:
         link.close()
         return pid
     try:
         os.setsid()
-        atexit._clear()  # those are the coordinator's
+        atexit._clear()  # these functions belong to the coordinator
         os.environ[processes.MARKER] = setup.token
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 1)
         processes.blank_descriptors(keep={link.fileno()})
-        guard.stand(link, setup, objective)
+        guard.run_guard(link, setup, objective)
     finally:
         os._exit(1)
-
-
-def _ended(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:  # somebody else has collected it
-        return True

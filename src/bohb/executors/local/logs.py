@@ -1,8 +1,8 @@
-"""What trials print: one bounded file per trial, written by the processes themselves at the level of descriptors.
+"""The output of trials: one file of limited size per trial, to which the file descriptors 1 and 2 are redirected.
 
-A file rather than a pipe: nobody has to read it for the trial to go on, C code and grandchildren are in it, it can be
-followed while the trial runs, and it is still there after a kill. Its price is that a flood may exceed the limit until
-the guard's next look, a tenth of a second later.
+A file has advantages over a pipe: a trial never blocks because nobody reads it, it includes the output of C code and
+grandchildren, it can be followed while the trial runs, and it survives a kill. The disadvantage is that a file may
+exceed its limit until the guard's next check, a tenth of a second later.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from pathlib import Path
 
 from bohb.executors.local.setup import Setup
 
-OUTPUT_CHARACTERS = 2_000  # what an Outcome keeps
+OUTPUT_CHARACTERS = 2_000  # kept in an Outcome
 CUT = b"\n[bohb: the middle of this output was dropped, it exceeded log_bytes]\n"
 
 
 def trial_log(setup: Setup, slot: int, number: int) -> str:
-    """Where trial `number` prints to: a file of its own if logs are kept, else the worker's, used again and again.
+    """Return the file for the output of a trial: its own if logs are kept, otherwise its worker's, which is reused.
 
-    Creating and removing a file takes longer than all the rest of a trial that does nothing.
+    Creating and removing a file would take longer than everything else in a trial that does nothing.
     """
     return f"{setup.log_dir}/{number}.log" if setup.keep_logs else worker_log(setup, slot)
 
 
 def worker_log(setup: Setup, slot: int) -> str:
-    """Where a worker prints to while it loads the objective."""
+    """Return the file for the output of a worker that loads the objective."""
     return f"{setup.log_dir}/worker-{slot}.log"
 
 
 def redirect(path: str, append: bool = False) -> None:
-    """Send descriptors 1 and 2 of this process to a file; to nowhere if it cannot be opened.
+    """Redirect descriptors 1 and 2 of this process to a file, or to /dev/null if it cannot be opened.
 
-    A full disk under the logs is no reason to fail a trial.
+    A full disk must not fail a trial.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append else os.O_TRUNC)
     try:
@@ -44,14 +44,14 @@ def redirect(path: str, append: bool = False) -> None:
             os.dup2(descriptor, standard)
     if descriptor > 2:
         os.close(descriptor)
-    else:  # the objective had closed this one
+    else:  # the objective had closed descriptor 1 or 2
         os.set_inheritable(descriptor, True)
 
 
-def squeeze(path: str, limit: int) -> None:
-    """Cut the middle out of a log that exceeds `limit` bytes; keep its first quarter and its last half.
+def shorten(path: str, limit: int) -> None:
+    """Cut the middle out of a log that exceeds `limit` bytes: keep its first `limit / 4` and its last `limit / 2`.
 
-    The writers append, so they go on writing after what is left; the rest of the limit is room until the next look.
+    The writers append, so they continue after the remaining text and have a quarter of the limit left.
     """
     try:
         if os.stat(path).st_size <= limit:
@@ -63,11 +63,11 @@ def squeeze(path: str, limit: int) -> None:
         with open(path, "ab", buffering=0) as file:
             file.write(CUT + tail)
     except OSError:
-        return  # it was removed meanwhile, or the disk has a problem that is not the trial's
+        return  # it was removed, or the disk has a problem, which must not fail the trial
 
 
 def note(path: str, text: str) -> None:
-    """Add a remark of ours."""
+    """Append a line of our own."""
     try:
         with open(path, "ab") as file:
             file.write(text.encode())
@@ -76,7 +76,7 @@ def note(path: str, text: str) -> None:
 
 
 def tail(path: str) -> str | None:
-    """The last characters of a log, or None if there is nothing."""
+    """Return the last characters of a log, or None if it is empty."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -85,26 +85,26 @@ def tail(path: str) -> str | None:
     except OSError:
         return None
     before, fatal, report = text.rpartition("Fatal Python error: ")
-    if fatal:  # the innermost frames come first there, and a list of all extension modules last
+    if fatal:  # faulthandler prints the innermost frames first, and a list of all extension modules last
         report = report.partition("\n\nExtension modules: ")[0][: OUTPUT_CHARACTERS * 3 // 4]
         text = before[-OUTPUT_CHARACTERS // 5 :] + fatal + report + "\n"
     return text[-OUTPUT_CHARACTERS:] or None
 
 
 def finish(path: str, setup: Setup) -> None:
-    """Leave a log that is kept as it shall stay: within its limit, or gone if it is empty."""
+    """Shorten a log that is kept to its limit, or remove it if it is empty."""
     if not setup.keep_logs:
         return
     try:
         if os.stat(path).st_size > 0:
-            squeeze(path, setup.log_bytes)
+            shorten(path, setup.options.log_bytes)
         else:
             os.unlink(path)
     except OSError:
         return
 
 
-def prepare(directory: Path) -> str:
-    """Make sure that a log directory exists and is written the same way by every process, wherever it stands."""
+def prepare(directory: Path) -> Path:
+    """Create a log directory and return its absolute path."""
     directory.mkdir(parents=True, exist_ok=True)
-    return str(directory.resolve())
+    return directory.resolve()

@@ -1,4 +1,4 @@
-"""Processes of the operating system: who descends from whom, and how to be sure that nobody is left."""
+"""Processes of the operating system: their descendants, memory and signals, and how to kill all of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable
 
 import psutil  # type: ignore[import-untyped]
 
-MARKER = "BOHB_EXECUTOR"  # in the environment of all processes of an executor
+MARKER = "BOHB_EXECUTOR"  # environment variable that all processes of an executor have
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # Linux, unless built without them
+_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # on most Linux kernels
 
 
 def adopt_orphans() -> None:
@@ -24,25 +24,25 @@ def adopt_orphans() -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the parent is (Linux): the guard of the guard."""
+    """Have this process killed when its parent dies (Linux), so that workers cannot outlive the guard."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:  # it was gone before we asked
+        if os.getppid() != parent:  # it died before the call
             os._exit(1)
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of a process, zombies included."""
+    """Return the direct children of a process, including zombies."""
     if not _CHILDREN_FILES:
         return _children_by_psutil(pid)
     found: list[int] = []
     try:
-        # reads our own tree only: psutil would read all of /proc, which has thousands of entries on a shared machine
+        # psutil would read all of /proc, which has thousands of entries on a shared machine
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found.extend(map(int, file.read().split()))
     except (FileNotFoundError, ProcessLookupError, PermissionError):
-        pass  # it ended meanwhile
+        pass  # it has ended
     return found
 
 
@@ -54,15 +54,15 @@ def _children_by_psutil(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Children, their children and so on, parents first."""
+    """Return children, their children and so on, parents first."""
     found = children(pid)
-    for child in found:  # grows while it is walked
+    for child in found:  # the list grows during the loop
         found.extend(children(child))
     return found
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """The sum of the resident memory of these processes; the dead count nothing."""
+    """Return the total resident memory of these processes, ignoring those that have ended."""
     total = 0
     for pid in pids:
         try:
@@ -73,7 +73,7 @@ def resident_bytes(pids: Iterable[int]) -> int:
 
 
 def kill(pid: int) -> None:
-    """SIGKILL, unless it is gone."""
+    """Send SIGKILL to a process that may have ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -81,28 +81,28 @@ def kill(pid: int) -> None:
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL to a process that leads its group, to the group and to all descendants."""
+    """Send SIGKILL to a process, to the process group that it leads and to all descendants."""
     family = descendants(pid)
     try:
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # it leads no group; macOS says so with EPERM for zombies
+    except (ProcessLookupError, PermissionError):  # it leads no group; on macOS, EPERM for a zombie
         pass
     for member in (pid, *family):
         kill(member)
 
 
 def kill_marked(token: str) -> None:
-    """SIGKILL to every process of the executor `token`, wherever it hangs in the tree by now; but not to this one."""
+    """Send SIGKILL to every other process of the executor `token`, wherever it is in the process tree."""
     for process in psutil.process_iter():
         try:
             if process.pid != os.getpid() and process.environ().get(MARKER) == token:
                 process.kill()
         except (psutil.Error, OSError):
-            continue  # gone, or not ours to look at
+            continue  # it has ended, or its environment cannot be read
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory since boot; 0 where nobody tells."""
+    """Return the number of OOM kills since boot; 0 if unavailable."""
     try:
         with open("/proc/vmstat", "rb") as file:
             return next((int(line.split()[1]) for line in file if line.startswith(b"oom_kill ")), 0)
@@ -111,10 +111,10 @@ def oom_kills() -> int:
 
 
 def blank_descriptors(keep: Collection[int]) -> None:
-    """Point every inherited descriptor but these and the standard ones to /dev/null.
+    """Redirect every inherited descriptor to /dev/null, except the standard ones and those in `keep`.
 
-    They are not closed, for objects of the forking process may still hold their numbers: a forgotten database
-    connection that is collected here must not write into a file opened later under the same number.
+    They are not closed, because objects copied from the forking process still hold their numbers: a database connection
+    that is garbage collected here must not write into a file that was opened later under the same number.
     """
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir("/dev/fd"):
@@ -124,17 +124,17 @@ def blank_descriptors(keep: Collection[int]) -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            continue  # the one that listed the directory
+            continue  # the descriptor that listed the directory
         os.dup2(null, descriptor, inheritable=False)
     os.close(null)
 
 
 def default_signals() -> None:
-    """Forget the handlers and the mask of the process we were forked from; leave interrupts to the coordinator."""
+    """Reset the signal handlers and the mask inherited by forking; ignore SIGINT, which the coordinator handles."""
     signal.set_wakeup_fd(-1)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if signal.getsignal(number) not in (signal.SIG_DFL, None):
             signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python has it
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python does
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

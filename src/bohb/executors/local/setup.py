@@ -1,56 +1,50 @@
-"""What a guard and its workers have to know, and the command line of a fresh interpreter that knows it."""
+"""The settings of a guard and its workers, and the command that starts them in a fresh interpreter."""
 
 from __future__ import annotations
 
-import json
+import pickle
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass
 
-StartMethod = Literal["spawn", "forkserver", "fork"]
-
-_BOOT = str(Path(__file__).with_name("boot.py"))
+from bohb.executors.options import TrialOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The arguments of a LocalExecutor, as they travel to guard and workers.
+    """The settings that the coordinator, the guard and the workers of one LocalExecutor share.
 
-    token: the mark of this executor in the environment of its processes.
-    parent: the coordinator's process.
-    payload: the descriptor of the pickled objective; None if it was inherited by forking.
-    keep_logs: whether `log_dir` was asked for; otherwise it is a temporary one.
+    token: identifies this executor in the environment of its processes.
+    parent: process id of the coordinator.
+    argv: `sys.argv` of the coordinator.
+    log_dir: where workers write their output; a temporary directory if the options name none.
+    payload: descriptor of the pickled objective; None if workers inherit it by forking.
     """
 
+    options: TrialOptions
     slots: int
-    start_method: StartMethod
     token: str
     parent: int
-    path: list[str]
     argv: list[str]
     log_dir: str
-    keep_logs: bool
-    log_bytes: int
     payload: int | None = None
-    trial_seconds: float | None = None
-    trial_memory: int | None = None
-    start_seconds: float | None = None
-    recycle_after: int | None = None
+
+    @property
+    def keep_logs(self) -> bool:
+        """Whether the user asked for logs."""
+        return self.options.log_dir is not None
 
 
 def command(module: str, setup: Setup, **arguments: int) -> list[str]:
-    """The command line that runs `main` of a module of ours in a fresh interpreter with our flags and path.
+    """Return the command that calls `main(setup, **arguments)` of a module in a fresh interpreter.
 
-    Not multiprocessing's spawn: that imports the user's script again, which must then guard its `__main__`.
+    The interpreter gets the flags and the search path of this one. multiprocessing's spawn would import the user's
+    script again, which would then need a `__main__` guard.
     """
-    # the function multiprocessing itself uses; it hands on -W, -X, -O and their like
+    # the private function that multiprocessing uses; it returns -W, -X, -O and similar flags
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    body = {"module": module, "path": setup.path, "setup": asdict(setup), **arguments}
-    return [sys.executable, *flags, _BOOT, json.dumps(body)]
-
-
-def setup_of(arguments: dict[str, Any]) -> Setup:
-    """The Setup that `command` wrote."""
-    return Setup(**arguments["setup"])
+    code = (
+        f"import sys; sys.path[:] = {list(map(str, sys.path))!r}; import pickle; from {module} import main; "
+        f"main(pickle.loads({pickle.dumps(setup)!r}), **{arguments!r})"
+    )
+    return [sys.executable, *flags, "-c", code]

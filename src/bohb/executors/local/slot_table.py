@@ -1,7 +1,7 @@
-"""A few shared bytes per slot that say since when which trial runs.
+"""Shared memory with the start time and the number of the trial that runs in each slot.
 
-Workers write them, the guard reads them ten times a second. Messages would cost two wake-ups per trial, and a guard
-that learned of ends from the coordinator would kill finished trials whenever the coordinator is busy elsewhere.
+Workers write it and the guard reads it ten times a second. Messages would cost two wake-ups per trial. If the guard
+heard of the end of a trial from the coordinator, it would kill finished trials whenever the coordinator is busy.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ STARTING = 0.0
 IDLE = -1.0
 
 
-class Board:
-    """One (since, number) pair per slot in a file mapped by guard and workers.
+class SlotTable:
+    """One (start time, trial number) pair per slot, in a file that guard and workers map.
 
-    descriptor: an open file; the first to map it gives it its size.
+    descriptor: an open file; the first process that maps it sets its size.
     """
 
     def __init__(self, descriptor: int, slots: int) -> None:
@@ -32,17 +32,17 @@ class Board:
         self._map = mmap.mmap(descriptor, size)
 
     def begin(self, slot: int, number: int) -> None:
-        """Note that a trial starts now, on the clock that all processes of this machine share."""
+        """Record that a trial starts now, by the monotonic clock that all processes of this machine share."""
         _NUMBER.pack_into(self._map, slot * _WIDTH + _SINCE.size, number)
-        # eight aligned bytes are written at once, and last: a reader sees the old trial's end or the new one whole
+        # written last, as eight aligned bytes at once: a reader never sees half of a new entry
         _SINCE.pack_into(self._map, slot * _WIDTH, time.monotonic())
 
     def end(self, slot: int, since: float = IDLE) -> None:
-        """Note that no trial runs: IDLE, or STARTING for a new worker."""
+        """Record that no trial runs: IDLE, or STARTING for a new worker."""
         _SINCE.pack_into(self._map, slot * _WIDTH, since)
 
     def read(self, slot: int) -> tuple[float, int]:
-        """Since when which trial runs; STARTING or IDLE if none does."""
+        """Return the start time and the number of the running trial; the time is STARTING or IDLE if there is none."""
         since: float = _SINCE.unpack_from(self._map, slot * _WIDTH)[0]
         number: int = _NUMBER.unpack_from(self._map, slot * _WIDTH + _SINCE.size)[0]
         return since, number

@@ -1,27 +1,27 @@
-"""JSON lines over a private socket: all that is said between coordinator, guard and workers."""
+"""JSON lines over private sockets: the messages between coordinator, guard and workers."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-FRAME_BYTES = 64 * 2**20  # a longer line is refused: it cannot be one of ours
-RESULT_BYTES = 16 * 2**20  # what one trial may return
+FRAME_BYTES = 64 * 2**20  # a longer line was not written by `encode`
+RESULT_BYTES = 16 * 2**20  # limit on the result of one trial
 
 
 def encode(body: dict[str, Any]) -> bytes:
-    """One line. Lone surrogates (file names that are not UTF-8) become '?', for no database would take them."""
+    """Return one line. Lone surrogates (file names that are not UTF-8) become '?', which every database accepts."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 class Lines:
-    """Cuts a stream of bytes into the bodies that were encoded."""
+    """Splits a stream of bytes into the messages that were encoded."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """The bodies completed by `data`. Raises ValueError for what `encode` did not write."""
+        """Return the messages completed by `data`. Raises ValueError for a line that `encode` did not write."""
         self._buffer += data
         if b"\n" not in data:
             if len(self._buffer) > FRAME_BYTES:

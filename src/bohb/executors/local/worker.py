@@ -1,4 +1,4 @@
-"""The process of one slot: loads the objective once, then evaluates trial after trial."""
+"""The process of one slot: it loads the objective once, then evaluates one trial after another."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt, evaluate
 from bohb.executors.local import logs, processes
 from bohb.executors.local.curve import Point, Reporter
-from bohb.executors.local.setup import Setup, setup_of
-from bohb.executors.local.slot_table import Board
+from bohb.executors.local.setup import Setup
+from bohb.executors.local.slot_table import SlotTable
 from bohb.executors.local.wire import RESULT_BYTES, Lines, encode
 
-BROKEN = 71  # the exit code of a worker that cannot reach its coordinator
-BUG = 70  # the exit code of a worker that failed by our own fault
-_LEFTOVER_SECONDS = 2.0  # for killing what a trial has left running
+BROKEN = 71  # exit code of a worker that has lost its socket
+BUG = 70  # exit code of a worker that failed because of an error in this package
+_LEFTOVER_SECONDS = 2.0  # for killing processes that a trial has left
 
 
-def main(arguments: dict[str, Any]) -> None:
-    """Entry of a fresh interpreter (start method 'spawn')."""
-    setup = setup_of(arguments)
-    processes.die_with_parent(arguments["guard"])
-    board = Board(arguments["board"], setup.slots)
-    os.close(arguments["board"])
-    assert setup.payload is not None
+def main(setup: Setup, link: int, table: int, slot: int, guard: int) -> None:
+    """Run a worker in a fresh interpreter (start method 'spawn')."""
+    processes.die_with_parent(guard)
+    slots = SlotTable(table, setup.slots)
+    os.close(table)
     payload = setup.payload
-    Worker(socket.socket(fileno=arguments["link"]), board, arguments["slot"], setup).live(lambda: load(payload))
+    assert payload is not None
+    Worker(socket.socket(fileno=link), slots, slot, setup).live(lambda: load(payload))
 
 
 def load(descriptor: int) -> Objective:
-    """The objective from the coordinator's file; the only pickle there is, from our own parent to us."""
+    """Unpickle the objective from the file of the coordinator."""
     data = bytearray()
-    while chunk := os.pread(descriptor, 2**24, len(data)):  # the offset is shared with other workers: do not move it
+    while chunk := os.pread(descriptor, 2**24, len(data)):  # all workers share the offset: do not move it
         data += chunk
     os.close(descriptor)
     objective: Objective = cloudpickle.loads(bytes(data))
@@ -54,13 +53,14 @@ def load(descriptor: int) -> Objective:
 
 
 class Worker:
-    """Serves one socket until its other end closes.
+    """Evaluates the trials that arrive at a socket, until the coordinator closes it.
 
     link: the private socket to the coordinator.
+    table: where the guard reads when the running trial has started.
     """
 
-    def __init__(self, link: socket.socket, board: Board, slot: int, setup: Setup) -> None:
-        self._link, self._board, self._slot, self._setup = link, board, slot, setup
+    def __init__(self, link: socket.socket, table: SlotTable, slot: int, setup: Setup) -> None:
+        self._link, self._table, self._slot, self._setup = link, table, slot, setup
         self._identity = _identity(link.fileno())
         link.set_inheritable(False)
         self._home = os.getcwd()
@@ -68,25 +68,25 @@ class Worker:
         self._count = 0
         self._process_baseline: set[int] = set()
         self._thread_baseline = 1
-        self._streams = (sys.stdout, sys.stderr)  # kept, for dropping a notebook's streams could run their code
+        self._streams = (sys.stdout, sys.stderr)  # kept, because dropping a notebook's streams could run their code
 
     def live(self, load: Callable[[], Objective]) -> None:
-        """Load the objective, evaluate what comes, and end the process."""
+        """Load the objective, evaluate trials, and end the process."""
         objective = self._start(load)
         if objective is not None:
             self._serve(objective)
-        atexit._run_exitfuncs()  # what the objective's libraries registered; a killed worker skips it
+        atexit._run_exitfuncs()  # registered by the objective's libraries
         os._exit(0)
 
     def _start(self, load: Callable[[], Objective]) -> Objective | None:
         log = logs.worker_log(self._setup, self._slot)
         logs.redirect(log)
         self._open_streams()
-        faulthandler.disable()  # a forked child believes itself enabled even where a library has put its own handler
+        faulthandler.disable()  # it looks enabled in a forked child even if a library has replaced its handler
         faulthandler.enable(file=2)  # a segmentation fault leaves a traceback in the log
         processes.adopt_orphans()
         random.seed()
-        np.random.seed()  # noqa: NPY002 - forked workers would all draw the same numbers from the global state
+        np.random.seed()  # noqa: NPY002 - otherwise all forked workers would draw the same numbers
         objective = attempt(load)
         self._flush()
         if isinstance(objective, Outcome):
@@ -95,7 +95,7 @@ class Worker:
         logs.finish(log, self._setup)
         self._process_baseline = set(processes.descendants(os.getpid()))
         self._thread_baseline = threading.active_count()
-        self._board.end(self._slot)
+        self._table.end(self._slot)
         self._send({"ready": os.getpid(), "time": time.time(), "clock": time.monotonic()})
         return objective
 
@@ -107,11 +107,11 @@ class Worker:
                     return
 
     def _run(self, objective: Objective, trial: Trial) -> bool:
-        """Evaluate one trial and send how it ended; whether this worker should be replaced."""
+        """Evaluate one trial and send its outcome; return whether this worker should be replaced."""
         log = logs.trial_log(self._setup, self._slot, trial.number)
         logs.redirect(log, append=self._setup.keep_logs and trial.attempt > 1)
-        self._board.begin(self._slot, trial.number)
-        reporter = Reporter(self._send_points)
+        self._table.begin(self._slot, trial.number)
+        reporter = Reporter(lambda points: self._send({"points": points}))
         outcome = evaluate(objective, replace(trial, reporter=reporter.report))
         points = reporter.close()
         killed = self._kill_leftovers()
@@ -122,27 +122,24 @@ class Worker:
             outcome = replace(outcome, output=logs.tail(log))
         logs.finish(log, self._setup)
         self._count += 1
-        disturbed, retire = self._disturbed(), self._due()
-        self._board.end(self._slot)  # before sending: the coordinator may be busy, and that is not the trial's time
-        self._send_outcome(trial.number, outcome, points, disturbed or retire)
-        if disturbed:
-            os._exit(0)  # at once: a thread of the last trial still runs
+        left_thread = threading.active_count() > self._thread_baseline  # it would run beside the next trial
+        retire = left_thread or self._should_retire()
+        self._table.end(self._slot)  # before sending, because time that the coordinator is busy must not count
+        self._send_outcome(trial.number, outcome, points, retire)
+        if left_thread:
+            os._exit(0)  # without cleanup: a thread of the trial still runs
         os.chdir(self._home)
         return retire
 
-    def _disturbed(self) -> bool:
-        """Whether the trial left a thread behind, which would run on beside the next one."""
-        return threading.active_count() > self._thread_baseline
-
-    def _due(self) -> bool:
-        """Whether this process has served long enough, or holds memory that the next trial would be charged for."""
-        limit = self._setup.trial_memory
+    def _should_retire(self) -> bool:
+        """Whether this process has run `recycle_after` trials, or holds memory that would count for the next trial."""
+        limit = self._setup.options.memory_limit
         if limit is not None and processes.resident_bytes([os.getpid()]) > limit // 2:
             return True
-        return self._count == self._setup.recycle_after
+        return self._count == self._setup.options.recycle_after
 
     def _kill_leftovers(self) -> int:
-        """Kill the processes the trial has left, orphans too, for they were adopted; return how many."""
+        """Kill the processes that the trial has left, including adopted orphans; return how many."""
         if not _has_children():
             return 0
         killed: set[int] = set()
@@ -162,23 +159,20 @@ class Worker:
         body = {"number": number, "outcome": outcome_to_json(outcome), "points": points, "retire": retire}
         frame = encode(body)
         if len(frame) > RESULT_BYTES:
-            error = f"the result has {len(frame)} bytes as JSON, more than {RESULT_BYTES}; keep large things in files"
+            error = f"the result has {len(frame)} bytes as JSON, more than {RESULT_BYTES}; store large data in files"
             body["outcome"] = outcome_to_json(
                 replace(outcome, status=Status.BAD_RESULT, loss=None, error=error, info={})
             )
             frame = encode(body)
         self._send_frame(frame)
 
-    def _send_points(self, points: list[Point]) -> None:
-        self._send({"points": points})
-
     def _send(self, body: dict[str, Any]) -> None:
         self._send_frame(encode(body))
 
     def _send_frame(self, frame: bytes) -> None:
-        """Send, or end this process: without its socket it is of no use."""
+        """Send bytes to the coordinator; end this process if that fails."""
         try:
-            # an objective that closed all descriptors may have opened a file under our number
+            # an objective that closed all descriptors may have opened a file under the number of the socket
             if _identity(self._link.fileno()) == self._identity:
                 self._link.sendall(frame)
                 return
@@ -187,7 +181,7 @@ class Worker:
         os._exit(BROKEN)
 
     def _open_streams(self) -> None:
-        """Fresh text streams on descriptors 1 and 2; by lines, so that little is lost by a kill."""
+        """Open new text streams on descriptors 1 and 2, buffered by line so that a kill loses little."""
         sys.stdout, sys.stderr = (
             open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
             for fd in (1, 2)
@@ -195,7 +189,7 @@ class Worker:
         self._own = (sys.stdout, sys.stderr)
 
     def _flush(self) -> None:
-        """Bring what was printed to the file, and undo what the objective did to the streams."""
+        """Flush the streams, and restore them if the objective has changed them."""
         try:
             for stream in self._own:
                 stream.flush()
@@ -210,7 +204,7 @@ def _identity(descriptor: int) -> tuple[int, int]:
 
 
 def _has_children() -> bool:
-    """Whether there is any child process, dead or alive: one system call, paid after every trial."""
+    """Whether there is any child process, dead or alive, by one system call: this runs after every trial."""
     if sys.platform == "darwin":
         return bool(processes.children(os.getpid()))
     try:
@@ -221,7 +215,7 @@ def _has_children() -> bool:
 
 
 def _reap(pid: int) -> bool:
-    """Whether a child of ours has ended; it leaves the process table by this."""
+    """Whether a child of this process has ended; if so, remove it from the process table."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
@@ -229,6 +223,6 @@ def _reap(pid: int) -> bool:
 
 
 def _standard_helpers() -> set[int]:
-    """The processes Python's multiprocessing keeps on purpose; it complains when they vanish."""
+    """Return the processes that Python's multiprocessing keeps; it warns when they disappear."""
     tracker = getattr(sys.modules.get("multiprocessing.resource_tracker"), "_resource_tracker", None)
     return {pid for pid in [getattr(tracker, "_pid", None)] if pid is not None}
