@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fingerprint import code_digest
 from benchmarks.problem import Config
-from benchmarks.runs import CACHE, code_digest
+from benchmarks.report import ROOT
 
-KEPT = CACHE.parent / "evaluations"
+KEPT = ROOT / ".cache" / "benchmarks" / "evaluations"
 Row = Mapping[str, Any]
 
 

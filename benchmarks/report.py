@@ -14,6 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
 Row = Mapping[str, Any]
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import drawing
-from benchmarks.measurement import Experiment, Measured
+from benchmarks.curves import Axis, first_at_most, grid, mean_and_error
+from benchmarks.experiment import Experiment, Measured
 from benchmarks.methods import ABLATIONS, OURS
-from benchmarks.paper.curves import Axis, first_at_most, grid, mean_and_error
 from benchmarks.report import provenance, table
 
 PACKAGES = ("bohb", "ConfigSpace", "numpy", "scipy", "onnxruntime", "matplotlib")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import itertools
 import json
 import os
@@ -16,8 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import bohb
 from benchmarks.data import Missing
+from benchmarks.fingerprint import code_digest, deciding_files
 from benchmarks.harness import Accounting, Point, Protocol, Record, incumbents, simulate, trajectory
 from benchmarks.methods import ABLATIONS, OURS, connect
 from benchmarks.problem import Problem
@@ -132,7 +130,7 @@ def run_all(runs: Iterable[Run], jobs: int, folder: Path = CACHE) -> dict[Run, R
     folder.mkdir(parents=True, exist_ok=True)
     results = kept(wanted, folder)
     missing = [run for run in wanted if run not in results]
-    print(f"# {len(results)} runs kept in {folder}, {len(missing)} to do", file=sys.stderr, flush=True)
+    print(f"# {len(results)} runs stored in {folder}, {len(missing)} to do", file=sys.stderr, flush=True)
     for done, (run, result) in enumerate(_compute(missing, jobs), 1):
         if isinstance(result, Exception):
             print(f"# left out: {run}: {result}", file=sys.stderr, flush=True)
@@ -149,7 +147,17 @@ def kept(runs: Iterable[Run], folder: Path = CACHE) -> dict[Run, Result]:
     """The results of those runs that were done before."""
     wanted = list(dict.fromkeys(runs))
     stored = {problem: _stored(folder / f"{problem}.jsonl") for problem in {run.problem for run in wanted}}
-    return {run: stored[run.problem][run.key] for run in wanted if run.key in stored[run.problem]}
+    found = {run: stored[run.problem][run.key] for run in wanted if run.key in stored[run.problem]}
+    identities = {_identity(key) for results in stored.values() for key in results}
+    stale = sum(_identity(run.key) in identities for run in wanted if run not in found)
+    if stale:
+        print(f"# {stale} more runs are stored, but other code made them: not used", file=sys.stderr, flush=True)
+    return found
+
+
+def _identity(key: str) -> str:
+    """Return the key of a run without the fingerprint of the code."""
+    return json.dumps(json.loads(key)[:-1])
 
 
 def _compute(runs: Sequence[Run], jobs: int) -> Iterable[tuple[Run, Result | Exception]]:
@@ -204,32 +212,17 @@ def require(methods: Iterable[str]) -> None:
 
 @cache
 def decisive(method: str, problem: str) -> str:
-    """A fingerprint of what decides a run: the harness, the problem, and our code or the rival's version."""
+    """Return a fingerprint of what decides a run: the harness, the problem, and our code or the rival's version."""
     module = sys.modules[type(problem_of(problem)).__module__].__file__
     assert module is not None
-    more = getattr(problem_of(problem), "sources", ())  # what else its losses depend on
+    more = getattr(problem_of(problem), "sources", ())  # other files that its losses depend on
     common = code_digest((HERE / "problem.py", HERE / "harness.py", Path(module), *more))
     base = method.partition(":")[0]
     if base in OURS or base in ABLATIONS:
-        package = Path(bohb.__file__).parent
-        files = [HERE / "methods.py", HERE / "without.py", package / "optimizer.py"]
-        files += sorted((package / "core").glob("*.py"))
+        files = [HERE / "methods.py", HERE / "better" / "without.py", *deciding_files()]
         if base in ABLATIONS:
             files.append(HERE.parent / (ABLATIONS[base][0].replace(".", "/") + ".py"))
-        return f"{common} {code_digest(tuple(files))}"
+        return f"{common} {code_digest(files)}"
     from benchmarks.rivals import version
 
     return f"{common} {version(base)}"
-
-
-@cache
-def code_digest(files: tuple[Path, ...]) -> str:
-    """A fingerprint of code without its comments, docstrings and layout, which decide nothing."""
-    digest = hashlib.sha256()
-    for file in files:
-        tree = ast.parse(file.read_text())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-                node.body = node.body[1:]
-        digest.update(ast.dump(tree).encode())
-    return digest.hexdigest()[:16]

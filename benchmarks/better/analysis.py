@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.better.protocol import FLOOR, family, scale
 from benchmarks.better.statistics import Means, Regrets, average_ranks, balanced, floored, means, ratio, wins
+from benchmarks.curves import Axis, regret_at
 from benchmarks.harness import Accounting
-from benchmarks.paper.curves import Axis, regret_at
 from benchmarks.report import verdict
 from benchmarks.runs import Result, Run
 

@@ -24,7 +24,7 @@ from benchmarks.better.protocol import (
     family,
 )
 from benchmarks.better.statistics import REPLICATES, average_ranks, means
-from benchmarks.paper.curves import grid
+from benchmarks.curves import grid
 from benchmarks.report import finite, provenance
 from benchmarks.results import PACKAGES, numbers, rival_versions, write_json
 from benchmarks.runs import Run

@@ -14,7 +14,6 @@ follows from their rows. Finished runs are kept in --cache.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import os
@@ -27,10 +26,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import bohb
-from benchmarks.report import provenance, table, verdict, write
+from benchmarks.fingerprint import PACKAGE, code_digest, deciding_files
+from benchmarks.report import RESULTS, ROOT, provenance, table, verdict, write
 
-ROOT = Path(__file__).parents[2]
 EPOCHS, ETA, SPLITS = 27, 3, 2
 REFITS = 3
 RUNGS = 4  # 1, 3, 9 and 27 epochs
@@ -56,18 +54,13 @@ class Run:
 
     @property
     def key(self) -> str:
-        return json.dumps([*asdict(self).values(), code_digest()])
+        return json.dumps([*asdict(self).values(), code()])
 
 
-def code_digest() -> str:
-    """A fingerprint of the code that decides."""
-    package = Path(bohb.__file__).parent
-    names = [f"core/{name}.py" for name in ("brackets", "halving", "kde", "sampler", "scales", "space")]
-    files = [*(package / name for name in names), *sorted((package / "integrations").glob("sklearn*.py"))]
-    content = [file.read_bytes() for file in files] + [
-        repr((EPOCHS, ETA, SPLITS, REFITS, CHOICES, LOG, LINEAR)).encode()
-    ]
-    return hashlib.sha256(b"\0".join(content)).hexdigest()[:16]
+def code() -> str:
+    """Return a fingerprint of the code that decides."""
+    searches = sorted((PACKAGE / "integrations").glob("sklearn*.py"))
+    return code_digest((Path(__file__), *deciding_files(), *searches))
 
 
 def search_of(method: str, seed: int, cost: int) -> Any:
@@ -243,7 +236,7 @@ def main() -> None:
     parser.add_argument("--costs", type=lambda text: sorted(map(int, text.split(","))), default=[8, 16, 32])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/benchmarks/sklearn_search.jsonl")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     # The children read these before they import numpy.
     os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")})
@@ -254,7 +247,7 @@ def main() -> None:
     print(table(rows), "", *told, sep="\n")
     source = provenance(range(args.runs), ["bohb", "scikit-learn", "ConfigSpace", "numpy", "scipy"])
     every = [{**asdict(run), "measured": measured} for run, measured in results.items()]
-    write(args.out, "sklearn_search", {**source, "code": code_digest()}, {"claims": told, "runs": every}, rows)
+    write(args.out, "sklearn_search", {**source, "code": code()}, {"claims": told, "runs": every}, rows)
     (args.out / "sklearn_search.md").write_text(markdown(rows, told))
     title = f"A network on the digits, {args.runs} seeds, mean ± standard error"
     draw(rows, title, args.out / "sklearn_search.png")

@@ -6,7 +6,7 @@
     python -m benchmarks.better.study --part ablation --jobs 2       # without one of its ingredients
     python -m benchmarks.better.study --part rivals                  # only their runs, in the order of their worth
 
-The protocol is in `better_protocol.py`; it was fixed before any result was seen. Finished runs are kept, so that every
+The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are kept, so that every
 part can be interrupted and goes on where it was; `--kept` makes the tables from what there is and runs nothing.
 """
 
@@ -33,8 +33,9 @@ from benchmarks.better.protocol import (
     parallel_runs,
     rival_runs,
 )
+from benchmarks.command import available, guarded, words
 from benchmarks.data import VARIABLE, Missing
-from benchmarks.experiment import RESULTS, available, guarded, words
+from benchmarks.report import RESULTS
 from benchmarks.runs import CACHE, Run, kept, run_all
 
 PARTS = ("main", "parallel", "misspecified", "ablation", "rivals")

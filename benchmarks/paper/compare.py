@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiment import chosen, guarded, parser_of
-from benchmarks.measurement import Experiment, Measured, measure
-from benchmarks.paper.curves import Axis, Trajectory, final, regret_at
+from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.curves import Axis, Trajectory, final, regret_at
+from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.paper.lcbench import INSTANCES
 from benchmarks.report import table, verdict
 from benchmarks.results import publish

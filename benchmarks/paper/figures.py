@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.experiment import RESULTS
+from benchmarks.report import RESULTS
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,8 @@ algorithm selection, elastic nets) are measured beside them.
 
 from __future__ import annotations
 
-from benchmarks.experiment import main
-from benchmarks.measurement import Experiment
+from benchmarks.command import main
+from benchmarks.experiment import Experiment
 
 TASKS = (
     "imdb_patch128_LSTM128_avg_bs64", "imdb_patch32_GRU128_bs128", "imdb_patch32_GRU64_avg_bs128",

@@ -37,8 +37,8 @@ _LOWEST = {
 }
 _TRAINED = {
     "networks": ("benchmarks.paper.networks.surrogate", "networks_problem"),
-    "bnn": ("benchmarks.paper.bnn", "bnn_problem"),
-    "cartpole": ("benchmarks.paper.cartpole", "cartpole_problem"),
+    "bnn": ("benchmarks.problems.bnn", "bnn_problem"),
+    "cartpole": ("benchmarks.problems.cartpole", "cartpole_problem"),
 }
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiment import chosen, guarded, parser_of
-from benchmarks.measurement import Experiment, Measured, measure
-from benchmarks.paper.curves import first_at_most, regret_at
+from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.curves import first_at_most, regret_at
+from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.report import table
 from benchmarks.results import final_table, publish
 

@@ -11,10 +11,10 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.experiment import RESULTS
-from benchmarks.paper.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence
-from benchmarks.paper.more_claims import all_claims
-from benchmarks.paper.paper_claims import Claim
+from benchmarks.paper.claims.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence
+from benchmarks.paper.claims.other_experiments import all_claims
+from benchmarks.paper.claims.surrogate_problems import Claim
+from benchmarks.report import RESULTS
 
 VERDICTS = (HOLDS, PARTLY, FAILS, UNDECIDED, NOT_MEASURED)
 MODULES = {"networks": "benchmarks.paper.networks.experiment"}
@@ -35,7 +35,7 @@ def command_of(claim: Claim, evidence: Evidence) -> str:
     if claim.experiment is None:
         return "–"
     stored = evidence.bodies.get(claim.experiment, {}).get("source", {}).get("command")
-    return f"`{stored or 'python -m ' + MODULES.get(claim.experiment, 'benchmarks.' + claim.experiment)}`"
+    return f"`{stored or 'python -m ' + MODULES.get(claim.experiment, 'benchmarks.paper.' + claim.experiment)}`"
 
 
 def page(evidence: Evidence) -> str:
@@ -60,7 +60,3 @@ def main() -> None:
     text = page(Evidence(args.out))
     (args.out / "claims.md").write_text(text)
     print(text)
-
-
-if __name__ == "__main__":
-    main()

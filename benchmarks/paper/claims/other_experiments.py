@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from benchmarks.paper.evidence import FAILS, HOLDS, NOT_MEASURED, UNDECIDED, Comparison, Evidence, Finding, all_of
-from benchmarks.paper.paper_claims import Claim, counting_ones, networks, svm
+from benchmarks.paper.claims.evidence import (
+    FAILS,
+    HOLDS,
+    NOT_MEASURED,
+    UNDECIDED,
+    Comparison,
+    Evidence,
+    Finding,
+    all_of,
+)
+from benchmarks.paper.claims.surrogate_problems import Claim, counting_ones, networks, svm
 
 SEEDS = 20  # per problem, for a verdict on HpBandSter
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.paper.evidence import FAILS, HOLDS, NOT_MEASURED, Comparison, Evidence, Finding, all_of, name, negated
+from benchmarks.paper.claims.evidence import (
+    FAILS,
+    HOLDS,
+    NOT_MEASURED,
+    Comparison,
+    Evidence,
+    Finding,
+    all_of,
+    name,
+    negated,
+)
 
 BLACK_BOX = ("tpe", "smac")
 ENOUGH = 512  # full evaluations for a verdict on convergence; the paper has 8192
