@@ -13,6 +13,7 @@ from bohb.core.trial import Trial
 from bohb.dashboard.studies import View
 from bohb.plots import PLOTS
 from bohb.plots.drawing import Figure, go
+from bohb.plots.loss_axis import LossAxis
 from bohb.plots.theme import (
     BLUE,
     ORANGE,
@@ -21,7 +22,6 @@ from bohb.plots.theme import (
     empty,
     figure,
     label,
-    loss_axis,
     template,
 )
 
@@ -70,16 +70,17 @@ def curve_figure(view: View, trial: Trial) -> Figure:
     if not numbers:
         return empty("No loss was reported on the way")
     colours = budget_colours([history.trials[n].budget for n in numbers])
-    traces = []
+    axis = LossAxis([loss for n in numbers for _, loss in history.outcomes[n].curve], "reported loss")
+    traces: list[Any] = []
     for n in numbers:
         steps, losses = zip(*history.outcomes[n].curve, strict=True)
         budget, own = history.trials[n].budget, n == trial.number
         line = {"color": colours[budget], "width": 3 if own else 1.5, "dash": "solid" if own else "dot"}
         name = f"trial {n}, budget {budget:g}" + (" (this one)" if own else "")
         mode = "lines+markers" if len(steps) < 60 else "lines"
-        traces.append(go.Scatter(x=steps, y=losses, mode=mode, name=name, line=line))
-    shown = [loss for n in numbers for _, loss in history.outcomes[n].curve]
-    return figure(traces, xaxis={"title": {"text": "step"}}, yaxis=loss_axis(shown, "reported loss"), showlegend=True)
+        traces.append(go.Scatter(x=steps, y=axis.place(losses), mode=mode, name=name, line=line))
+        traces.append(axis.triangles(steps, losses, [n] * len(steps)))
+    return figure(traces, losses=axis, xaxis={"title": {"text": "step"}}, showlegend=True)
 
 
 def comparison_figure(a: View, b: View, over: str) -> Figure:
@@ -92,18 +93,20 @@ def comparison_figure(a: View, b: View, over: str) -> Figure:
     def place(at: Moment) -> float:
         return at.continued if over == "cost" else (at.seconds or 0.0) / unit_size
 
-    traces = []
+    axis = LossAxis([step.loss for table in tables for step in table.incumbents], "loss of the incumbent")
+    traces: list[Any] = []
     for view, table, colour in zip((a, b), tables, (BLUE, ORANGE), strict=True):
         if table.end is None or not table.incumbents:
             continue
         steps = (*table.incumbents, table.incumbents[-1])
         x = [*(place(step.at) for step in table.incumbents), place(table.end)]
         name, line = label(view.name), {"shape": "hv", "color": colour, "width": 2.5}
-        hover = f"{name}<br>loss %{{y:.6g}}<extra></extra>"
-        traces.append(go.Scatter(x=x, y=[s.loss for s in steps], name=name, line=line, hovertemplate=hover))
+        hover = f"{name}<br>loss %{{customdata:.6g}}<extra></extra>"
+        losses = [step.loss for step in steps]
+        y = axis.place(losses)
+        traces.append(go.Scatter(x=x, y=y, customdata=losses, name=name, line=line, hovertemplate=hover))
+        traces.append(axis.triangles(x, losses, [step.number for step in steps]))
     if not traces:
         return empty("Neither study has a result yet")
     title = "budget spent (full evaluations)" if over == "cost" else f"time at work ({unit})"
-    shown = [step.loss for table in tables for step in table.incumbents]
-    axis = {"title": {"text": title}, "rangemode": "tozero"}
-    return figure(traces, xaxis=axis, yaxis=loss_axis(shown, "loss of the incumbent"), showlegend=True)
+    return figure(traces, losses=axis, xaxis={"title": {"text": title}, "rangemode": "tozero"}, showlegend=True)
