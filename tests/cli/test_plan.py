@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bohb.cli.estimate import makespan
+from bohb.core.estimate import makespan
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import plan
 from tests.cli.running import STUDY, answer, call, complaint, written

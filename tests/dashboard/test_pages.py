@@ -14,8 +14,9 @@ from starlette.testclient import TestClient
 
 import bohb
 from bohb.dashboard import create_app
-from bohb.dashboard.files import checkpoint_files, log_tail, study_files
+from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.journal import SqlJournal
+from bohb.journal.files import files_directory
 from bohb.plots import PLOTS
 from tests.dashboard.demo import HOSTILE_NAMES
 
@@ -246,7 +247,8 @@ def test_output_and_checkpoints_are_found_where_the_runner_puts_them(tmp_path: P
 def test_links_in_a_studys_files_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("password")
-    root = study_files(tmp_path / "study.db", "..")
+    root = files_directory(tmp_path / "study.db", "..")
+    assert root is not None
     assert root.parent == tmp_path / "study.db.files", "any name is one component"
     (root / "logs").mkdir(parents=True)
     (root / "checkpoints").mkdir()

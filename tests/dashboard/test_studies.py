@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bohb import BOHB, History
-from bohb.dashboard.studies import Library, UnknownStudy, snapshot
+from bohb.dashboard.studies import Library, UnknownStudy
 from bohb.errors import JournalError
 from bohb.journal import SqlJournal
 
@@ -51,7 +51,7 @@ def test_a_view_follows_the_journal_and_an_old_one_stays_as_it_was(tmp_path: Pat
 def test_a_snapshot_shares_nothing_that_changes() -> None:
     optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=1)
     advance(optimizer, 20)
-    still = snapshot(optimizer.history)
+    still = optimizer.history.snapshot()
     known, losses = facts(still), {b: d_b.losses.tolist() for b, d_b in still.observations.items()}
     alive = still.alive()
     advance(optimizer, 60)

@@ -9,14 +9,18 @@ import re
 import shlex
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.glance import Glance, Row
-from bohb.cli.target import Target, find, glance, history, shown_journal, target_options
+from bohb.cli.target import Target, find, history, shown_journal, target_options
 from bohb.cli.text import clean, counted, duration, emit, json_option, number, pairs, value_text
 from bohb.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from bohb.core.history import History, Result
+
+_RECENT = 1000  # trials among which the last event is looked for
 
 
 @click.command()
@@ -32,26 +36,26 @@ def status(target: str | None, study: str | None, as_json: bool) -> None:
       bohb status study.db --study mnist --json
     """
     place = find(target, study)
-    seen = glance(place)
+    seen = history(place)
     emit(as_json, _status(place, seen), _status_text(place, seen))
 
 
-def _status(place: Target, seen: Glance) -> dict[str, Any]:
+def _status(place: Target, seen: History) -> dict[str, Any]:
     return {
         "journal": shown_journal(place.journal),
         "study": place.study,
         "runner": runner(place),
         "budgets": seen.budgets,
         "trials": {
-            "started": len(seen.rows),
-            "finished": seen.n_finished,
+            "started": len(seen.trials),
+            "finished": len(seen.outcomes),
             "failed": seen.n_failed,
             "running": len(seen.running),
-            "waiting": sum(row.status == "waiting" for row in seen.rows),
-            "late": seen.n_late,
+            "waiting": len(seen.lost),
+            "late": len(seen.late),
         },
-        "observations": seen.n_observed,
-        "full_evaluations": seen.cost,
+        "observations": len(seen.observed),
+        "full_evaluations": _full_evaluations(seen),
         "reported_cost": seen.cost_reported,
         "seconds": seen.seconds,
         "last_event": _last(seen),
@@ -61,7 +65,7 @@ def _status(place: Target, seen: Glance) -> dict[str, Any]:
     }
 
 
-def _open_brackets(seen: Glance) -> list[dict[str, Any]]:
+def _open_brackets(seen: History) -> list[dict[str, Any]]:
     found = []
     for index, bracket in enumerate(seen.brackets):
         if not bracket.done:
@@ -71,10 +75,24 @@ def _open_brackets(seen: Glance) -> list[dict[str, Any]]:
     return found
 
 
-def result(row: Row) -> dict[str, Any]:
+def _full_evaluations(seen: History) -> float:
+    """The budget spent so far, in evaluations on the largest budget."""
+    return seen.budget_spent / seen.budgets[-1]
+
+
+def result(found: Result) -> dict[str, Any]:
     """A finished trial for a script."""
-    found = {"trial": row.number, "loss": row.loss, "budget": row.budget, "config": row.config, "origin": row.origin}
-    return {**found, "config_id": row.config_id, "seed": row.seed, "info": row.info}
+    trial = found.trial
+    return {
+        "trial": trial.number,
+        "loss": found.loss,
+        "budget": trial.budget,
+        "config": trial.config,
+        "origin": trial.origin.value,
+        "config_id": trial.config_id,
+        "seed": trial.seed,
+        "info": found.outcome.info,
+    }
 
 
 def runner(place: Target) -> str | None:
@@ -100,23 +118,25 @@ def runner(place: Target) -> str | None:
     return holder
 
 
-def _last(seen: Glance) -> float | None:
-    times = [t for row in seen.rows[-1000:] for t in (row.started, row.finished) if t is not None]
-    return max(times, default=seen.created.get("time"))
+def _last(seen: History) -> float | None:
+    assert seen.created is not None
+    times = [seen.created.time, *list(seen.started.values())[-_RECENT:]]
+    times += [outcome.finished for outcome in list(seen.outcomes.values())[-_RECENT:]]
+    return max((t for t in times if t is not None), default=None)
 
 
-def _status_text(place: Target, seen: Glance) -> str:
+def _status_text(place: Target, seen: History) -> str:
     data = _status(place, seen)
     trials, last = data["trials"], data["last_event"]
     waiting = f", {trials['waiting']} to start again" if trials["waiting"] else ""
     waiting += f"; {counted(trials['late'], 'late result')} not used" if trials["late"] else ""
     since = "" if last is None else f"; last event {duration(max(0.0, time.time() - last))} ago"
-    observed = f", {counted(seen.n_observed, 'observation')} from earlier studies" if seen.n_observed else ""
+    observed = f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else ""
     rows = [
         ("study", place.name),
         ("runner", (data["runner"] or "none") + since),
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
-        ("spent", f"{seen.cost:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
+        ("spent", f"{data['full_evaluations']:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
         ("brackets", f"{data['finished_brackets']} finished, {len(data['open_brackets'])} open"),
     ]
     for entry in data["open_brackets"][:8]:
@@ -153,7 +173,7 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
       bohb best study.db --budget 9
     """
     place = find(target, study)
-    seen = glance(place)
+    seen = history(place)
     row = seen.incumbent if budget is None else seen.best.get(budget)
     if row is None:
         on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
@@ -161,11 +181,12 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
     emit(as_json, result(row), _best_text(row, form))
 
 
-def _headline(row: Row) -> str:
-    return f"loss {number(row.loss)} on budget {number(row.budget)} (trial {row.number}, {row.origin})"
+def _headline(found: Result) -> str:
+    trial = found.trial
+    return f"loss {number(found.loss)} on budget {number(trial.budget)} (trial {trial.number}, {trial.origin.value})"
 
 
-def _best_text(row: Row, form: str) -> str:
+def _best_text(row: Result, form: str) -> str:
     match form:
         case "json":
             return json.dumps(row.config)

@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from bohb.cli.estimate import makespan
 from bohb.cli.options import SECONDS
 from bohb.cli.target import DEFAULT
 from bohb.cli.template import TEMPLATE
@@ -72,6 +71,8 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
     if unit:
         lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
     if each is not None:
+        from bohb.core.estimate import makespan
+
         data["workers"] = slots
         for name, continued in (("seconds_continued", True), ("seconds", False)):
             data[name] = makespan(planned.brackets, slots, each, continued)

@@ -7,17 +7,60 @@ import importlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.glance import ORIGINS, STATUSES, Row
-from bohb.cli.target import find, glance, target_options
+from bohb.cli.target import find, history, target_options
 from bohb.cli.text import counted, duration, json_option, note, number, table, value_text
+from bohb.core.trial import Origin, Status
 from bohb.errors import InvalidArgument, MissingExtra
 
+if TYPE_CHECKING:
+    from bohb.core.history import History
+
+RUNNING, WAITING = "running", "waiting"  # besides the statuses of an outcome
+STATUSES = (*(status.value for status in Status), RUNNING, WAITING)
+ORIGINS = tuple(origin.value for origin in Origin)
+
+
+@dataclass(slots=True)
+class Row:
+    """A trial with its outcome, if it has one."""
+
+    number: int
+    status: str
+    loss: float | None
+    budget: float
+    bracket: int
+    rung: int
+    origin: str
+    config_id: int
+    seed: int
+    previous_budget: float | None
+    attempt: int
+    from_trial: int | None
+    reuses: int | None
+    config: dict[str, Any]
+    reason: dict[str, Any]
+    started: float | None = None
+    finished: float | None = None
+    cost: float | None = None
+    worker: str | None = None
+    error: str | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it ran."""
+        return None if self.started is None or self.finished is None else self.finished - self.started
+
+
+_COPIED = (
+    "number", "budget", "bracket", "rung", "config_id", "seed", "previous_budget", "attempt", "from_trial", "reuses",
+)  # fmt: skip
 _PLAIN = [f.name for f in fields(Row) if f.name not in ("config", "reason", "info")]
 
 
@@ -61,12 +104,34 @@ def trials(
     """
     wanted = [
         row
-        for row in glance(find(target, study)).rows
+        for row in rows_of(history(find(target, study)))
         if (not status or row.status in status)
         and (not origin or row.origin in origin)
         and (not budget or row.budget in budget)
     ]
     _write(sorted_rows(wanted, sort)[:limit], "json" if as_json else form, out)
+
+
+def rows_of(seen: History) -> list[Row]:
+    """Return a row for every trial of a study, in the order of their numbers."""
+    rows = []
+    for trial in seen.trials.values():
+        row = Row(
+            status=WAITING if trial.number in seen.lost else RUNNING,
+            loss=None,
+            origin=trial.origin.value,
+            config=trial.config,
+            reason=trial.reason,
+            started=seen.started[trial.number],
+            **{name: getattr(trial, name) for name in _COPIED},
+        )
+        outcome = seen.outcomes.get(trial.number)
+        if outcome is not None:
+            row.status, row.loss, row.error, row.info = outcome.status.value, outcome.loss, outcome.error, outcome.info
+            row.started = row.started if outcome.started is None else outcome.started
+            row.finished, row.cost, row.worker = outcome.finished, outcome.cost, outcome.worker
+        rows.append(row)
+    return rows
 
 
 def _write(rows: list[Row], form: str, out: Path | None) -> None:

@@ -84,6 +84,6 @@ def _ready(history: History, index: int) -> StartSample | StartPromotion | None:
 
 def twin(history: History, number: int, budget: float) -> int | None:
     """Return the trial that already evaluates this configuration on this budget, which only finite spaces can have."""
-    if not history.space.finite or history.settings.duplicates:
+    if history.settings.duplicates or not history.space.finite:
         return None
     return history.evaluated.get((history.key(history.trials[number].config), budget))

@@ -70,13 +70,18 @@ class Starter:
     def failures(self) -> Failures | None:
         """Return where evaluations fail, as far as is known; None while none did."""
         history = self._history
-        if not history.settings.avoid_failures or not history.recent_failed:
+        if not history.settings.avoid_failures or not history.n_failures_known:
             return None
         n, n_failed = sum(len(d_b) for d_b in history.observations.values()), history.n_failures_known
         if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
             n_min = min_points(history.space, history.settings)
             self._failures = fit_failures(
-                history.space.coordinates, history.recent_ok, history.recent_failed, n - n_failed, n_failed, n_min
+                history.space.coordinates,
+                history.evidence.recent_ok,
+                history.evidence.recent_failed,
+                n - n_failed,
+                n_failed,
+                n_min,
             )
         return self._failures
 
@@ -86,7 +91,7 @@ class Starter:
         assert history.created is not None
         rng = streams.bracket_stream(history.created.seed, index)
         sizes = history.settings.bracket_sizes
-        choice = choose_bracket(rng, history.budgets, history.created.eta, history.seen, sizes)
+        choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
 
     def _sample(self, start: StartSample, now: Now) -> list[Event]:
@@ -114,7 +119,7 @@ class Starter:
         """Propose the user's next configuration, or follow Algorithm 2; None if nothing new is left on this budget."""
         history = self._history
         if history.given:
-            return Proposal(history.given[0], Origin.GIVEN)
+            return Proposal(history.space.restore(history.given[0]), Origin.GIVEN)
         proposer = self._proposer or self._make_proposer()
         may_repeat = not history.space.finite or history.settings.duplicates
 

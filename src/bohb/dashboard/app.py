@@ -18,7 +18,7 @@ from bohb.core.trial import Trial
 from bohb.dashboard.answers import json_answer, page_answer, problem
 from bohb.dashboard.assets import assets
 from bohb.dashboard.figures import Figures, templates
-from bohb.dashboard.files import Log, StoredFile, checkpoint_files, log_tail, study_files
+from bohb.dashboard.files import Log, StoredFile, checkpoint_files, log_tail
 from bohb.dashboard.guard import Guard, harden
 from bohb.dashboard.pages.compare import compare_page
 from bohb.dashboard.pages.overview import overview_page
@@ -29,6 +29,7 @@ from bohb.dashboard.pages.trials import trials_page
 from bohb.dashboard.rows import parse
 from bohb.dashboard.studies import Card, Library, UnknownStudy, View
 from bohb.errors import BohbError
+from bohb.journal.files import files_directory
 from bohb.journal.target import path_of
 from bohb.plots import PLOTS
 
@@ -179,10 +180,9 @@ class _Site:
         return view
 
     def _left_behind(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
-        path = path_of(self._library.target)
-        if path is None and self._directory is None:
+        root = files_directory(path_of(self._library.target), view.name, self._directory)
+        if root is None:
             return None, ([], False)
-        root = study_files(path or Path(), view.name, self._directory)
         return log_tail(root, trial.number), checkpoint_files(root, trial)
 
     def _name(self) -> str:

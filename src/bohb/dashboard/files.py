@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from bohb.core.trial import Trial
 
@@ -37,12 +36,6 @@ class StoredFile:
 
     name: str
     size: int
-
-
-def study_files(journal: Path, study: str, directory: Path | None = None) -> Path:
-    """Where the runner puts a study's files (`bohb.running.minimize._files`): any name is one plain component."""
-    root = Path(f"{journal}.files") if directory is None else directory
-    return root / quote(study, safe="").replace(".", "%2E")
 
 
 def log_tail(root: Path, number: int) -> Log | None:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from sqlalchemy import select
 
 from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
 from bohb.core.history import History
-from bohb.core.schedule.halving import Halving
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.markup import short
 from bohb.errors import BohbError, JournalError
 from bohb.journal import SqlJournal, schema
 from bohb.journal.records import no_collector
-
-T = TypeVar("T", History, Halving)
 
 
 class UnknownStudy(BohbError):
@@ -120,7 +115,7 @@ class _Live:
                 with no_collector():
                     self._history.extend(events)
                 self._last = max(filter(None, (self._last, _latest(events))), default=None)
-                self._view = View(self.name, snapshot(self._history), self._last, self._texts)
+                self._view = View(self.name, self._history.snapshot(), self._last, self._texts)
             return self._view
 
     def close(self) -> None:
@@ -253,24 +248,6 @@ class Library:
                 journal.close()
         self._index = None
         self._live.clear()
-
-
-def snapshot(history: History) -> History:
-    """A copy that later events do not change; trials, outcomes and finished brackets are shared."""
-    still = _loose(history)
-    still.brackets = [bracket if bracket.done else _loose(bracket) for bracket in history.brackets]
-    still.promotions = copy.deepcopy(history.promotions)
-    still.observations = {budget: copy.deepcopy(d_b) for budget, d_b in history.observations.items()}
-    return still
-
-
-def _loose(thing: T) -> T:
-    """A copy with containers of its own."""
-    loose = copy.copy(thing)
-    for name, value in vars(loose).items():
-        if isinstance(value, dict | list | set | deque):
-            setattr(loose, name, copy.copy(value))
-    return loose
 
 
 def _latest(events: Iterable[Event]) -> float | None:
