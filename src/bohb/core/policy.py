@@ -54,6 +54,7 @@ class Starter:
         self._model: Model | None = None
         self._failures: Failures | None = None
         self._gaussian: GaussianSampler | None = None
+        self._n_forgotten = len(history.forgotten)
 
     @property
     def history(self) -> History:
@@ -62,6 +63,9 @@ class Starter:
 
     def next_events(self, now: Now, max_brackets: int | None = None) -> list[Event]:
         """The events that start the next trial, or that make room for it; none if nothing can start."""
+        if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
+            self._n_forgotten = len(self._history.forgotten)
+            self._model = self._failures = self._gaussian = None
         match decide(self._history, max_brackets):
             case Restart(trial):
                 return start_again(trial, now)
