@@ -36,6 +36,9 @@ class Status(StrEnum):
     LOST = "lost"  # its worker kept disappearing; not the objective's fault
 
 
+STATES = (*(status.value for status in Status), "running", "waiting")  # of a trial that has not ended
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One configuration at one budget: what an objective receives.
