@@ -264,7 +264,7 @@ def test_what_init_writes_is_a_study_file(tmp_path: Path) -> None:
     file.objective(space.names)
     assert "49 configurations" in call("plan", path).stdout
     before = path.read_text()
-    assert "exists already" in complaint("init", path)
+    assert "already exists" in complaint("init", path)
     assert path.read_text() == before
 
 
