@@ -22,7 +22,8 @@ REFERENCE = ROOT / "docs" / "reference"
 # Inside: of use to nobody who does not change the package. Everything else has a place in the reference.
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.space.",
-    "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.", "bohb.executors.", "bohb.integrations.",
+    "bohb.core.columns", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.", "bohb.executors.",
+    "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
 PACKAGES = (  # they hold modules and no names of their own
