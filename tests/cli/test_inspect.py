@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from bohb.journal.quick import quick_read
 from tests.cli.running import CONTROL, answer, call, complaint, process, written
 
 
+@cache
 def busy_study() -> list[Event]:
     """Everything that can happen: failures, lost workers, reuse, cuts, raised budgets, earlier observations."""
     space: dict[str, Any] = {"a": (1, 25)}
