@@ -156,9 +156,9 @@ def test_a_table_of_csv_is_harmless_to_spreadsheets(finished: Path, tmp_path: Pa
     assert len(rows) == 40
     assert {row["config.act"] for row in rows} == {"'=relu", "tanh"}
     assert float(rows[0]["config.x"]) == answer("trials", finished)[0]["config"]["x"]
-    told = call("trials", finished, "--format", "csv", "--out", tmp_path / "a.csv")
-    assert told.stdout == ""
-    assert "40 trials written" in told.stderr
+    written_out = call("trials", finished, "--format", "csv", "--out", tmp_path / "a.csv")
+    assert written_out.stdout == ""
+    assert "40 trials written" in written_out.stderr
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 41
 
 
