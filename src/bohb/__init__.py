@@ -1,6 +1,6 @@
 """BOHB: robust and efficient hyperparameter optimisation at scale, as published (Falkner, Klein, Hutter; ICML 2018).
 
-Names are imported when they are first used: a command such as `bohb status` need not wait for what it does not need.
+Names are imported on first use, so that a command such as `bohb status` starts quickly.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from bohb._version import __version__
 
 if TYPE_CHECKING:
-    from bohb.core.custom_sampler import Sampler, Situation
+    from bohb.core.custom_sampler import Sampler
     from bohb.core.history import History, Result
+    from bohb.core.proposal import Situation
     from bohb.core.schedule.plan import Plan
     from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
     from bohb.core.space import Space
@@ -53,7 +54,8 @@ _HOMES = {
     "core.history": ("History", "Result"),
     "core.schedule.plan": ("Plan",),
     "core.settings": ("BEST", "HPBANDSTER", "PAPER", "Settings"),
-    "core.custom_sampler": ("Sampler", "Situation"),
+    "core.custom_sampler": ("Sampler",),
+    "core.proposal": ("Situation",),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),
@@ -67,7 +69,7 @@ _HOME = {name: f"bohb.{home}" for home, names in _HOMES.items() for name in name
 
 
 def __getattr__(name: str) -> Any:
-    """A public name from its home, or a submodule; called once for each."""
+    """Import a public name or a submodule; called once for each."""
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
     elif name.startswith("_"):

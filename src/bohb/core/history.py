@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
+    FailuresForgotten,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -29,7 +29,7 @@ from bohb.core.events import (
     TrialLost,
     TrialStarted,
 )
-from bohb.core.evidence import Evidence
+from bohb.core.evidence import Evidence, collected
 from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.promotion import Promotions
@@ -78,13 +78,14 @@ class History:
     given_up: the (number, attempt) pairs that were declared lost; what still comes of them is late.
     late: such results, in the order in which they came; nothing is decided from them.
     sessions: who took the study up and when, each time.
+    forgotten: the failed trials that are no evidence because the objective was broken; their places in brackets stay.
     owners: the session that a trial was last started by, if several runners share the study.
     seconds: how long runners have been at work, all sessions together.
     given: the user's configurations that have not been started yet.
     brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
         `ready_brackets` of those that have a trial to start.
     planned: the brackets that an adaptive study chose, by index, opened or not.
-    promotions: who was promoted, where brackets do not decide on it alone.
+    promotions: who was promoted at random, in an adaptive study.
     trajectory: every incumbent in turn; the last one is current.
     best: the best result per budget.
     """
@@ -113,6 +114,8 @@ class History:
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
         self.sessions: list[SessionStarted] = []
+        self.n_before_session = 0  # trials that had finished when the last session began
+        self.forgotten: set[int] = set()
         self.seconds = 0.0
         self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
         self.spent_at_improvement = 0.0
@@ -155,10 +158,10 @@ class History:
     def evaluated(self) -> dict[tuple[bytes, float], int]:
         """In a finite space, the trial that evaluates a configuration on a budget; empty in other spaces."""
         if self.space.finite:
-            for number in range(self._n_indexed, len(self.trials)):
-                trial = self.trials[number]
-                self._evaluated.setdefault((self.key(trial.config), trial.budget), number)
-                self._n_indexed = number + 1
+            for number, trial in itertools.islice(self.trials.items(), self._n_indexed, None):
+                if number not in self.forgotten:
+                    self._evaluated.setdefault((self.key(trial.config), trial.budget), number)
+            self._n_indexed = len(self.trials)
         return self._evaluated
 
     @property
@@ -212,18 +215,8 @@ class History:
 
     def alive(self) -> set[int]:
         """The config_ids that can still be promoted, and the incumbent's."""
-        numbers = self.promotions.waiting(self._next_sizes())
-        numbers.update(n for index in self.open_brackets for n in self.brackets[index].alive())
-        alive = {self.trials[n].config_id for n in numbers}
+        alive = {self.trials[n].config_id for index in self.open_brackets for n in self.brackets[index].alive()}
         return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
-
-    def _next_sizes(self) -> dict[float, int]:
-        """How many a bracket can at most take from each budget at once."""
-        sizes: dict[float, int] = {}
-        for bracket in (*self._round, *(self.brackets[index].bracket for index in self.open_brackets)):
-            for lower, upper in itertools.pairwise(bracket.rungs):
-                sizes[lower.budget] = max(sizes.get(lower.budget, 0), upper.size)
-        return sizes
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """What tells two configurations apart."""
@@ -246,7 +239,7 @@ class History:
                 self.given.append(event.config)
                 self.n_given += 1
             case ObservationAdded():
-                self._evidence.add(event.budget, event.config, math.inf if event.loss is None else event.loss)
+                self._evidence.add(event.budget, event.config, event.loss)
                 self.observed.append(event)
             case BudgetsRaised():
                 self._apply_budgets(event.budgets, event.first_bracket)
@@ -265,6 +258,9 @@ class History:
                 self._apply_cut(event.bracket)
             case SessionStarted():
                 self.sessions.append(event)
+                self.n_before_session = len(self.outcomes)
+            case FailuresForgotten():
+                self._apply_forgotten(event.since)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -346,23 +342,25 @@ class History:
         loss = outcome.ranking_loss
         if trial.reuses is None:
             self._evidence.add(trial.budget, trial.config, loss)
-            self.promotions.finished(trial.budget, number, loss)
         self.brackets[trial.bracket].finish(number, loss)
         self._refresh(trial.bracket)
         if outcome.ok:
             self._update_incumbent(trial, outcome, loss)
 
     def snapshot(self) -> History:
-        """Return a copy that later events do not change; trials, outcomes and finished brackets are shared.
-
-        Everything is encoded first, so that several threads may read the copy.
-        """
+        """Return a fully encoded copy that later events do not change, so that several threads may read it."""
         still = _copy(self)
         still._evidence = copy.deepcopy(self.evidence)
         still._evaluated = self.evaluated.copy()
         still.brackets = [bracket if bracket.done else _copy(bracket) for bracket in self.brackets]
         still.promotions = copy.deepcopy(self.promotions)
         return still
+
+    def _apply_forgotten(self, since: int) -> None:
+        """Collect the evidence again without the failures from the `since`-th finished trial on."""
+        self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
+        self._evidence = collected(self.observed, self.trials, self.outcomes, self.forgotten)
+        self._evaluated, self._n_indexed = {}, 0
 
     def _update_incumbent(self, trial: Trial, outcome: Outcome, loss: float) -> None:
         best = self.best.get(trial.budget)
@@ -385,6 +383,6 @@ def _copy(thing: T) -> T:
 
 def _draw(seed: int, bracket: int, rung: int, n: int) -> int:
     """Return a number below n from a generator that depends on the study's seed and the place alone."""
-    import numpy as np  # only adaptive studies need it here
+    from bohb.core.streams import random_promotion  # imports numpy, which only adaptive studies need here
 
-    return int(np.random.default_rng([seed, bracket, rung, 7]).integers(n))
+    return random_promotion(seed, bracket, rung, n)

@@ -21,9 +21,9 @@ class PlanRow:
     continued_cost: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """A number of brackets in the order in which they open, with what they cost.
+    """Some brackets in the order in which they open, with their costs.
 
     Costs are in full evaluations, that is, in units of the largest budget. `continued_cost` counts only what a
     promoted configuration adds to its previous budget.
@@ -43,21 +43,21 @@ class Plan:
 
     @property
     def trials(self) -> int:
-        """How many evaluations that makes."""
+        """How many evaluations there are."""
         return sum(bracket.trials for bracket in self.brackets)
 
     @property
     def cost(self) -> float:
-        """What they cost in full evaluations, if each starts afresh."""
+        """Their cost in full evaluations, if each starts from scratch."""
         return sum(bracket.cost for bracket in self.brackets) / self.max_budget
 
     @property
     def continued_cost(self) -> float:
-        """What they cost in full evaluations, if training is continued from checkpoints."""
+        """Their cost in full evaluations, if training continues from checkpoints."""
         return sum(bracket.continued_cost for bracket in self.brackets) / self.max_budget
 
     def rows(self) -> Iterator[PlanRow]:
-        """The table, one row per rung."""
+        """Yield the table, one row per rung."""
         for index, bracket in enumerate(self.brackets):
             reached = 0.0
             for rung_index, rung in enumerate(bracket.rungs):
@@ -72,25 +72,36 @@ class Plan:
                 reached = rung.budget
 
     def __str__(self) -> str:
-        """The brackets as columns and the budgets as rows, the way Hyperband's table is usually printed."""
+        """Return the table with brackets as columns and budgets as rows, as Hyperband's is usually printed."""
+        table = self._table()
+        widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+        return "\n".join([*lines, self._summary()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        head, *body = ("".join(f"<td>{cell}</td>" for cell in row) for row in self._table())
+        rows = "".join(f"<tr>{row}</tr>" for row in body)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><p>{self._summary()}</p>"
+
+    def _table(self) -> list[list[str]]:
         budgets = sorted({rung.budget for bracket in self.brackets for rung in bracket.rungs})
         sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in self.brackets]
         head = ["budget", *(f"bracket {i}" for i in range(len(sizes)))]
         body = [[f"{budget:g}", *(str(column.get(budget, "·")) for column in sizes)] for budget in budgets]
-        cost = ["cost", *(f"{bracket.cost / self.max_budget:.2f}" for bracket in self.brackets)]
-        widths = [max(len(row[i]) for row in [head, *body, cost]) for i in range(len(head))]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *body, cost]
-        ]
-        lines.append(
+        return [head, *body, ["cost", *(f"{bracket.cost / self.max_budget:.2f}" for bracket in self.brackets)]]
+
+    def _summary(self) -> str:
+        return (
             f"{self.configurations} configurations, {self.trials} evaluations, cost of {self.cost:.2f} "
             f"full evaluations ({self.continued_cost:.2f} when training continues from checkpoints)"
         )
-        return "\n".join(lines)
 
 
 def plan(round_of_brackets: tuple[Bracket, ...], brackets: int | None = None) -> Plan:
-    """The plan of the first `brackets` brackets; one round of Hyperband unless told otherwise."""
+    """Return the plan of the first `brackets` brackets; by default one round of Hyperband."""
     n = len(round_of_brackets) if brackets is None else brackets
     if n < 1:
         raise InvalidArgument(f"brackets={n!r} must be at least 1")
