@@ -10,6 +10,7 @@ import submitit
 
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
+from bohb.executors.engines.executor import EngineBroken
 from bohb.executors.resources import Resources
 from bohb.testing import ExecutorContract
 from bohb.testing.acts import acting, host_of, make_trial, run_all
@@ -62,6 +63,21 @@ def test_submitits_debug_executor_runs_trials_one_after_the_other(tmp_path: Path
     found = run_all(executor, [make_trial(n, act=act) for n, act in enumerate(["fine", "segfault", "fine"])])
     executor.shutdown(kill=False)
     assert [getattr(found[n], "loss", None) for n in range(3)] == [0, None, 2]
+
+
+def test_a_job_that_cannot_be_submitted_is_an_error_and_not_a_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError("sbatch: no such file")
+
+    jobs = Jobs(tmp_path)
+    monkeypatch.setattr(jobs.submitit, "submit", fail)
+    executor = jobs.executor(acting())
+    executor.submit(make_trial(0, act="fine"))
+    with pytest.raises(EngineBroken, match=r"could not submit a job: sbatch"):
+        executor.wait(None)
+    executor.shutdown(kill=True)
 
 
 def test_the_number_of_jobs_must_be_given(tmp_path: Path) -> None:
