@@ -1,4 +1,4 @@
-"""The executor contract on a real Ray cluster; `test_ray.py` runs this where there is no network but loopback."""
+"""The executor contract on a real Ray cluster; `test_ray.py` runs this file with loopback as the only network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bohb.testing.acts import acting, host_of, make_trial, run_all
 from tests.executors.places import on
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
 
-pytestmark = pytest.mark.filterwarnings("default")  # of Ray's own
+pytestmark = pytest.mark.filterwarnings("default")  # warnings of Ray itself
 
 
 class RayPlace:

@@ -136,11 +136,10 @@ def test_an_exception_with_a_huge_message_is_cut(shared: LocalExecutor) -> None:
     assert len(str(outcome.traceback)) < 25_000
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])  # 'fork' imports nothing
 def test_an_objective_that_cannot_be_imported_fails_each_trial_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, method: StartMethod
 ) -> None:
-    if method == "fork":
-        pytest.skip("nothing is imported there")
     module = types.ModuleType("only_in_the_coordinator")
     exec("def objective(trial): return 0.0", vars(module))
     monkeypatch.setitem(sys.modules, "only_in_the_coordinator", module)
