@@ -1,104 +1,106 @@
-"""The command line that all experiments share.
-
-EXPERIMENT = Experiment(name="svm", title="…", problems=("svm_mnist",), methods=("bohb", "hyperband"), …)
-
-if __name__ == "__main__":
-    main(EXPERIMENT, __doc__)
-"""
+"""Experiments: which methods run on which problems, how long and how often; and the results of the runs."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.data import VARIABLE, Missing
-from benchmarks.measurement import Experiment, measure
-from benchmarks.problems import problem_of
-from benchmarks.results import final_table, publish
-from benchmarks.runs import CACHE, require
-
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+from benchmarks.curves import Axis, Trajectory, final
+from benchmarks.harness import Accounting, Protocol
+from benchmarks.methods import OURS
+from benchmarks.runs import CACHE, Result, Run, run_all
 
 
-def words(text: str) -> tuple[str, ...]:
-    """A list on the command line."""
-    return tuple(word for word in text.split(",") if word)
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """The runs of one experiment, and how they are shown.
+
+    name: the name of its files.
+    problems, methods: their names; methods whose environment is missing are left out with a message.
+    full_evaluations, max_cost: how long a run is, see `harness.simulate`.
+    axis: budget spent, or simulated time.
+    protocol: which configuration is the incumbent, see `harness.incumbents`.
+    floor: smaller regrets are drawn at this value.
+    slow, slow_runs: methods that take minutes per run, and their maximal number of runs.
+    lengths: full evaluations of methods with shorter runs, whose decisions take longer and longer.
+    quantity: the quantity that is shown.
+    smoke: problems and methods of the version that takes seconds.
+    """
+
+    name: str
+    title: str
+    problems: tuple[str, ...]
+    methods: tuple[str, ...]
+    full_evaluations: float
+    runs: int
+    axis: Axis = "spent"
+    workers: int = 1
+    accounting: Accounting = "whole"
+    max_cost: float | None = None
+    protocol: Protocol = "authors"
+    floor: float = 1e-6
+    slow: tuple[str, ...] = ("smac", "gp-bo", "hb-lcnet")
+    slow_runs: int = 5
+    lengths: tuple[tuple[str, float], ...] = ()
+    quantity: str = "regret"
+    smoke: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    smoke_evaluations: float = 8
+
+    def shrunk(self) -> Experiment:
+        """Return the version for continuous integration: two runs of a few evaluations."""
+        problems, methods = self.smoke or (self.problems[:1], tuple(m for m in self.methods if m in OURS)[:2])
+        return replace(
+            self,
+            problems=problems,
+            methods=methods,
+            runs=2,
+            full_evaluations=self.smoke_evaluations,
+            max_cost=None,
+            lengths=(),
+        )
+
+    def all_runs(self) -> list[Run]:
+        """Return every run, ordered by seed."""
+        lengths = dict(self.lengths)
+        return [
+            Run(
+                problem,
+                method,
+                seed,
+                min(self.full_evaluations, lengths.get(method, self.full_evaluations)),
+                self.workers,
+                self.accounting,
+                self.max_cost,
+            )
+            for seed in range(self.runs)
+            for problem in self.problems
+            for method in self.methods
+            if seed < self.slow_runs or method not in self.slow
+        ]
 
 
-def parser_of(experiment: Experiment, description: str | None) -> argparse.ArgumentParser:
-    """The options that every experiment has."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, help=f"seeds from 0 on; {experiment.runs} unless told otherwise")
-    slow = ", ".join(m for m in experiment.methods if m in experiment.slow)
-    text = f"at most so many of {slow or 'slow methods'}; {experiment.slow_runs} unless told otherwise"
-    parser.add_argument("--slow-runs", type=int, help=text)
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--methods", type=words, help=f"{','.join(experiment.methods)} unless told otherwise")
-    parser.add_argument("--problems", type=words, help=f"{','.join(experiment.problems)} unless told otherwise")
-    parser.add_argument("--evaluations", type=float, help=f"full evaluations: {experiment.full_evaluations:g}")
-    parser.add_argument("--incumbent", choices=("authors", "largest"), help="see benchmarks/README.md")
-    parser.add_argument("--smoke", action="store_true", help="a version that takes seconds")
-    parser.add_argument("--data", type=Path, help=f"the data directory; {VARIABLE} or ../shared/data by default")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are kept")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    return parser
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The results of an experiment by problem, method and seed."""
+
+    experiment: Experiment
+    results: Mapping[str, Mapping[str, Mapping[int, Result]]]
+
+    def trajectories(self, problem: str, method: str) -> list[Trajectory]:
+        """Return the incumbents of each run."""
+        return [r.trajectories[self.experiment.protocol] for r in self.results[problem][method].values()]
+
+    def finals(self, problem: str, method: str) -> dict[int, float]:
+        """Return the final regret by seed."""
+        runs = self.results[problem][method]
+        return {seed: final(result.trajectories[self.experiment.protocol]) for seed, result in runs.items()}
 
 
-def chosen(experiment: Experiment, args: argparse.Namespace) -> Experiment:
-    """The experiment as the command line wants it."""
-    if args.data is not None:
-        os.environ[VARIABLE] = str(args.data)
-    if args.smoke:
-        experiment = experiment.shrunk()
-    changes = {
-        "runs": args.runs,
-        "slow_runs": args.slow_runs,
-        "methods": args.methods,
-        "problems": args.problems,
-        "full_evaluations": args.evaluations,
-        "protocol": args.incumbent,
-    }
-    experiment = replace(experiment, **{key: value for key, value in changes.items() if value is not None})
-    for problem in experiment.problems:
-        problem_of(problem)
-    if args.methods is not None:
-        require(args.methods)
-        return experiment
-    return replace(experiment, methods=available(experiment.methods))
-
-
-def available(methods: Iterable[str]) -> tuple[str, ...]:
-    """The methods that can run here; of the others it is said what they lack."""
-    there = []
-    for method in methods:
-        try:
-            require([method])
-        except Missing as error:
-            print(f"# {method} left out: {error}", file=sys.stderr)
-        else:
-            there.append(method)
-    return tuple(there)
-
-
-def guarded(act: Callable[[], None]) -> None:
-    """Do it; what is missing is told in one line, with exit status 2."""
-    try:
-        act()
-    except Missing as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-
-
-def main(experiment: Experiment, description: str | None) -> None:
-    """The command line of an experiment."""
-    args = parser_of(experiment, description).parse_args()
-
-    def act() -> None:
-        measured = measure(chosen(experiment, args), args.jobs, args.cache)
-        print(final_table(publish(measured, args.out)))
-
-    guarded(act)
+def measure(experiment: Experiment, jobs: int, folder: Path = CACHE) -> Measured:
+    """Perform or look up all runs of an experiment."""
+    found = run_all(experiment.all_runs(), jobs, folder)
+    results: dict[str, dict[str, dict[int, Result]]] = {problem: {} for problem in experiment.problems}
+    for run, result in found.items():
+        results[run.problem].setdefault(run.method, {})[run.seed] = result
+    return Measured(experiment, results)

@@ -20,7 +20,7 @@ import bohb
 os.environ.setdefault("KERAS_BACKEND", "torch")  # before keras is imported
 import keras
 
-SPACE = {"lr": (1e-4, 1e-1, "log"), "units": (8, 64, "log"), "dropout": (0.0, 0.5), "batch": [32, 64]}
+SPACE = {"lr": (1e-4, 1e-1, "log"), "units": (8, 64, "log"), "dropout": (0.0, 0.5), "batch": [32, 64, 128]}
 X = np.random.default_rng(0).normal(size=(384, 8)).astype("float32")  # 256 rows to train on, the rest to validate
 Y = (np.sin(X[:, 0]) + X[:, 1] * X[:, 2] > 0).astype("float32")
 

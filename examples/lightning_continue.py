@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import bohb
 
-SPACE = {"lr": (1e-4, 1e-1, "log"), "units": (8, 64, "log"), "dropout": (0.0, 0.5), "batch": [32, 64]}
+SPACE = {"lr": (1e-4, 1e-1, "log"), "units": (8, 64, "log"), "dropout": (0.0, 0.5), "batch": [32, 64, 128]}
 X = torch.randn(384, 8, generator=torch.Generator().manual_seed(0))  # 256 rows to train on, the rest to validate
 Y = (X[:, 0].sin() + X[:, 1] * X[:, 2] > 0).float()
 QUIET: Any = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing"), False)

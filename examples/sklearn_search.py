@@ -34,7 +34,9 @@ def main(seed: int = 0) -> dict[str, float]:
     pipeline = Pipeline([("scale", StandardScaler()), ("model", SGDClassifier(max_iter=27, random_state=seed))])
     accuracy = {}
     for resource in ("n_samples", "model__max_iter"):
-        search = BOHBSearchCV(pipeline, SPACE, resource=resource, max_brackets=1, cv=3, random_state=seed)
+        search = BOHBSearchCV(
+            pipeline, SPACE, resource=resource, settings="best", max_brackets=1, cv=3, random_state=seed
+        )
         search.fit(X_train, y_train)
         accuracy[resource] = search.score(X_test, y_test)
         print(

@@ -1,15 +1,22 @@
-"""Imports point down only, and the core touches nothing outside itself."""
+"""The package keeps its layers: imports point downwards, and the core has no input, output, clock or thread."""
 
 from __future__ import annotations
 
 import ast
+import re
+import runpy
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-import pytest
+REPOSITORY = Path(__file__).parent.parent
+ROOT = REPOSITORY / "src" / "bohb"
+TOOL: Mapping[str, Any] = runpy.run_path(str(REPOSITORY / "tools" / "import_graph.py"))
+imports: Callable[[Path], set[str]] = TOOL["imports"]
+graph: Mapping[str, set[str]] = TOOL["import_graph"](ROOT)
 
-ROOT = Path(__file__).parent.parent / "src" / "bohb"
-
-# What each part of the package may import from the package, from the bottom up.
+# What each part of the package may import from the rest of it, from the bottom upwards.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_version": set(),
@@ -31,7 +38,6 @@ ALLOWED: dict[str, set[str]] = {
     },
     "__main__": {"cli"},
 }  # fmt: skip
-CORE_LIBRARIES = {"numpy", "scipy", "ConfigSpace"}
 OUTSIDE = {"time", "datetime", "threading", "asyncio", "os", "socket", "subprocess", "random", "logging", "secrets"}
 
 
@@ -39,42 +45,45 @@ def modules() -> list[Path]:
     return sorted(ROOT.rglob("*.py"))
 
 
-def imports(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+def test_imports_point_down_only() -> None:
+    wrong = [
+        f"{name} must not import {target}"
+        for name, targets in graph.items()
+        for target in targets
+        if name != "bohb" and (target == "bohb" or target.split(".")[1] not in ALLOWED[name.split(".")[1]])
+    ]
+    assert wrong == []
 
 
-def part(dotted: str) -> str:
-    return dotted.split(".")[1]
+def test_there_are_no_import_cycles() -> None:
+    assert TOOL["cycle"](graph) == []
+    assert TOOL["cycle"]({"a": {"b"}, "b": {"a"}})
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_down_only(path: Path) -> None:
-    inside = path.relative_to(ROOT).with_suffix("").parts
-    if inside == ("__init__",):
-        return
-    for name in imports(path):
-        if name.startswith("bohb."):
-            assert part(name) in ALLOWED[inside[0]], f"{'/'.join(inside)} must not import {name}"
+def test_the_core_has_no_clock_no_thread_and_no_io() -> None:
+    for path in (ROOT / "core").rglob("*.py"):
+        roots = {name.split(".")[0] for name in imports(path)}
+        assert not roots & OUTSIDE, path
+        assert roots - sys.stdlib_module_names <= {"bohb", "numpy", "scipy", "ConfigSpace"}, path
+        assert "ConfigSpace" not in roots or path.parent.name == "space", path
+        source = path.read_text()
+        assert "np.random.seed" not in source, path
+        assert not re.search(r"(?<![\w.])open\(", source), path
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "core").rglob("*.py")), ids=lambda path: path.name)
-def test_the_core_has_no_clock_no_thread_and_no_io(path: Path) -> None:
-    roots = {name.split(".")[0] for name in imports(path)}
-    assert not roots & OUTSIDE
-    if "ConfigSpace" in roots:
-        assert path.name in {"configspace.py", "compiled.py"}
-    source = path.read_text()
-    assert "np.random.seed" not in source
-    assert "open(" not in source.replace("_open(", "")
+def test_every_folder_says_what_it_is_for() -> None:
+    for folder in {path.parent for path in modules()}:
+        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), folder
 
 
-def test_modules_can_be_read_at_a_sitting() -> None:
+def test_no_module_is_too_long_to_read_at_a_sitting() -> None:
     long = {str(path.relative_to(ROOT)): n for path in modules() if (n := len(path.read_text().splitlines())) > 400}
     assert long == {}
+
+
+def test_the_architecture_page_lists_every_module() -> None:
+    page = (REPOSITORY / "docs" / "architecture.md").read_text()
+    listed = re.findall(r"^\| `(bohb[\w.]*)` \|", page, flags=re.MULTILINE)
+    assert sorted(set(graph) - set(listed)) == [], "add a line to docs/architecture.md"
+    assert sorted(set(listed) - set(graph)) == [], "remove the line from docs/architecture.md"
+    assert len(listed) == len(set(listed))

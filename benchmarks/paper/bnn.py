@@ -11,15 +11,13 @@ the incumbent is the best on the largest budget so far. Writes bnn.json, .csv, .
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from benchmarks import drawing, evaluations
-from benchmarks.experiment import chosen, guarded, parser_of
-from benchmarks.measurement import Experiment, Measured, measure
+from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.problems import problem_of
 from benchmarks.problems.bnn import BayesianNetwork
-from benchmarks.results import AXES, final_table, panel, publish, shown
+from benchmarks.results import final_table, publish, shown
 
 EXPERIMENT = Experiment(
     name="bnn",
@@ -29,36 +27,24 @@ EXPERIMENT = Experiment(
     full_evaluations=40,
     runs=10,
     protocol="largest",
-    quantity="negative log-likelihood",
+    quantity="validation negative log-likelihood",
     smoke=(("bnn-boston",), ("hyperband",)),
     smoke_evaluations=0.35,
 )
 
 
-def bnn_problem(dataset: str) -> BayesianNetwork:
-    """The problem of a data set, as `problem_of` asks for it."""
-    return BayesianNetwork(dataset, evaluations.KEPT)
-
-
 def held_out_losses(measured: Measured) -> dict[str, Any]:
     """By problem and method, mean ± standard error of the final incumbents' negative log-likelihood of test data."""
-    told: dict[str, dict[str, str]] = {}
+    losses: dict[str, dict[str, str]] = {}
     for name, methods in measured.results.items():
         problem = problem_of(name)
         assert isinstance(problem, BayesianNetwork)
         tests = {row["loss"]: row["test"] for row in problem.evaluations.rows.values()}
-        told[name] = {}
+        losses[name] = {}
         for method, finals in ((method, measured.finals(name, method).values()) for method in methods):
             found = [tests[loss] for loss in finals if tests.get(loss) is not None]
-            told[name][method] = f"{shown(found)} ({len(found)} runs)" if found else "not kept"
-    return told
-
-
-def draw(body: Mapping[str, Any], path: Any) -> None:
-    """The figure, with its axis called what it is."""
-    panels = [panel(problem, entry) for problem, entry in body["problems"].items()]
-    if panels:
-        drawing.draw(panels, path, AXES["spent"], "validation negative log-likelihood")
+            losses[name][method] = f"{shown(found)} ({len(found)} runs)" if found else "not kept"
+    return losses
 
 
 def main() -> None:
@@ -67,7 +53,6 @@ def main() -> None:
     def act() -> None:
         measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
         body = publish(measured, args.out, lambda _: {"test": held_out_losses(measured)})
-        draw(body, args.out / "bnn.png")
         print(final_table(body))
         for problem, methods in body["test"].items():
             print(f"{problem}, test data:", *(f"{method} {text};" for method, text in methods.items()))

@@ -11,11 +11,8 @@ far. A run of the paper, 16 brackets, is about 46 full evaluations. Writes cartp
 
 from __future__ import annotations
 
-from benchmarks import drawing, evaluations
-from benchmarks.experiment import chosen, guarded, parser_of
-from benchmarks.measurement import Experiment, measure
-from benchmarks.problems.cartpole import CartPole
-from benchmarks.results import AXES, final_table, panel, publish
+from benchmarks.command import main
+from benchmarks.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="cartpole",
@@ -31,23 +28,5 @@ EXPERIMENT = Experiment(
 )
 
 
-def cartpole_problem() -> CartPole:
-    """The problem, as `problem_of` asks for it."""
-    return CartPole(evaluations.KEPT)
-
-
-def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        body = publish(measure(chosen(EXPERIMENT, args), args.jobs, args.cache), args.out)
-        panels = [panel(problem, entry) for problem, entry in body["problems"].items()]
-        if panels:
-            drawing.draw(panels, args.out / "cartpole.png", AXES["spent"], "episodes to convergence")
-        print(final_table(body))
-
-    guarded(act)
-
-
 if __name__ == "__main__":
-    main()
+    main(EXPERIMENT, __doc__)

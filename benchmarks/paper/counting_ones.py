@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks import drawing
-from benchmarks.experiment import chosen, guarded, parser_of
-from benchmarks.measurement import Experiment, measure
+from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.experiment import Experiment, measure
 from benchmarks.report import verdict
 from benchmarks.results import AXES, final_table, mean_error, panel, publish
 

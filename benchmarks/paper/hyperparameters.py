@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks import drawing
-from benchmarks.experiment import chosen, guarded, parser_of
-from benchmarks.measurement import Experiment, measure
+from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.experiment import Experiment, measure
 from benchmarks.results import AXES, mean_error, publish, shown
 
 # By setting: its symbol, its value in the paper, and the values that are tried.

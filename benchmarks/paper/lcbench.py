@@ -8,8 +8,8 @@ that random and local search found on the surrogate: a bound, so they may be neg
 
 from __future__ import annotations
 
-from benchmarks.experiment import main
-from benchmarks.measurement import Experiment
+from benchmarks.command import main
+from benchmarks.experiment import Experiment
 
 INSTANCES = (
     "3945", "7593", "34539", "167149", "167161", "167181", "167184", "167185", "167190", "167201", "168331", "168335",

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks import drawing
+from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.curves import first_at_most, mean_and_error
 from benchmarks.data import find
-from benchmarks.experiment import chosen, guarded, parser_of
+from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.harness import Point
-from benchmarks.measurement import Experiment, Measured, measure
-from benchmarks.paper.curves import first_at_most, mean_and_error
 from benchmarks.problems.svm import MINIMUM
 from benchmarks.results import AXES, final_table, numbers, panel, publish, shown
 

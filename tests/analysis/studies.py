@@ -144,7 +144,7 @@ _KINDS: dict[str, Callable[[], BOHB]] = {
     "conditional": lambda: _timed(spaces.conditional(), 80, mostly),
     "constrained": lambda: _timed(spaces.constrained(), 40, mostly),
     "far apart": lambda: _timed(XY, 40, lambda trial: 10 ** (8 * trial.config["x"] - 4)),
-    "outlier": lambda: _timed(XY, 40, lambda trial: 1e9 if trial.number == 5 else smooth(trial)),
+    "outlier": lambda: _timed(XY, 40, lambda trial: 1e54 if trial.number == 5 else 2 + smooth(trial)),
     "many parameters": lambda: _timed({f"p{j}": (0.0, 1.0) for j in range(20)}, 60, mostly),
     "finite": lambda: _timed({"a": (1, 4), "b": ["u", "v"]}, 24, mostly),
     "hostile": _hostile,

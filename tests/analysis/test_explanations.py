@@ -148,7 +148,7 @@ def test_given_running_lost_and_restarted_trials() -> None:
 
 
 def test_a_result_that_was_taken_over() -> None:
-    optimizer = BOHB({"a": [1, 2], "b": [1, 2]}, budgets=[1, 3], seed=0)
+    optimizer = BOHB({"a": {"choice": [1, 2]}, "b": {"choice": [1, 2]}}, budgets=[1, 3], seed=0)
     for _ in range(12):
         try:
             play(optimizer, 1, smooth)

@@ -11,12 +11,12 @@ import pytest
 from benchmarks import evaluations
 from benchmarks.data import Missing
 from benchmarks.evaluations import Evaluations
-from benchmarks.measurement import measure
+from benchmarks.experiment import measure
 from benchmarks.paper import bnn
-from benchmarks.paper.perceptron import Perceptron
-from benchmarks.paper.sghmc import Chain, Network, Sampler, negative_log_likelihood, predictive, samples
 from benchmarks.problems import problem_of
 from benchmarks.problems.bnn import BayesianNetwork
+from benchmarks.problems.perceptron import Perceptron
+from benchmarks.problems.sghmc import Chain, Network, Sampler, negative_log_likelihood, predictive, samples
 from scipy import stats
 
 CONFIG = {"l_rate": 1e-2, "burn_in": 0.3, "n_units_1": 16, "n_units_2": 16, "mdecay": 0.05}

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.paper import ppo
-from benchmarks.paper.perceptron import Perceptron
-from benchmarks.paper.ppo import (
+from benchmarks.problems import ppo
+from benchmarks.problems.cartpole import CartPole
+from benchmarks.problems.perceptron import Perceptron
+from benchmarks.problems.ppo import (
     CART,
     GRAVITY,
     HALF_LENGTH,
@@ -19,7 +20,6 @@ from benchmarks.paper.ppo import (
     fallen,
     play,
 )
-from benchmarks.problems.cartpole import CartPole
 
 SANE = Settings(units=(32, 32), batch_size=16, learning_rate=2e-3, discount=0.99, clipping=0.2, entropy=0.01)
 HOPELESS = {

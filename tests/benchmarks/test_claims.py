@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.curves import first_at_most, mean_and_error, regret_at
 from benchmarks.harness import Point
-from benchmarks.paper.claims import page
+from benchmarks.paper.claims.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence, Finding, all_of
+from benchmarks.paper.claims.other_experiments import all_claims
+from benchmarks.paper.claims.page import page
 from benchmarks.paper.compare import effect, holm
-from benchmarks.paper.curves import first_at_most, mean_and_error, regret_at
-from benchmarks.paper.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence, Finding, all_of
-from benchmarks.paper.more_claims import all_claims
 from benchmarks.results import write_json
 
 

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import experiment, rivals, runs
+from benchmarks import command, rivals, runs
 from benchmarks.data import Missing
+from benchmarks.fingerprint import code_digest, deciding_files
 from benchmarks.harness import Accounting, Record, incumbents, simulate, trajectory
 from benchmarks.methods import OURS, connect
 from benchmarks.paper import lcbench
 from benchmarks.problem import Config, Evaluation, Parameter, Suggestion, geometric, parents_first
 from benchmarks.problems import problem_of
-from benchmarks.runs import Run, code_digest, require, run_all
+from benchmarks.runs import Run, require, run_all
+
+import bohb
 
 
 @dataclass
@@ -215,20 +218,41 @@ def test_other_code_does_not_take_up_old_runs(tmp_path: Path, monkeypatch: pytes
     assert len((tmp_path / "counting_ones-1-1.jsonl").read_text().splitlines()) == 2
 
 
-def test_comments_and_docstrings_do_not_count_as_other_code(tmp_path: Path) -> None:
-    def digest(name: str, text: str) -> str:
-        path = tmp_path / name
-        path.write_text(text)
-        return code_digest((path,))
+def test_runs_that_other_code_made_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_all(RUNS[:1], jobs=1, folder=tmp_path)
+    monkeypatch.setattr(runs, "decisive", lambda method, problem: "other code")
+    capsys.readouterr()
+    assert runs.kept(RUNS, tmp_path) == {}
+    assert "1 more runs are stored" in capsys.readouterr().err
 
-    plain = digest("a.py", "def f(x):\n    return x\n")
-    assert plain == digest("b.py", '"""Words."""\ndef f(x):\n    """More."""\n    return x  # why\n')
-    assert plain != digest("c.py", "def f(x):\n    return x + 1\n")
+
+def digest(path: Path, text: str) -> str:
+    path.write_text(text)
+    return code_digest((path,))
+
+
+def test_comments_and_docstrings_do_not_count_as_other_code(tmp_path: Path) -> None:
+    plain = digest(tmp_path / "a.py", "def f(x):\n    return x\n")
+    assert plain == digest(tmp_path / "b.py", '"""Words."""\ndef f(x):\n    """More."""\n    return x  # why\n')
+    assert plain != digest(tmp_path / "c.py", "def f(x):\n    return x + 1\n")
+
+
+def test_the_place_of_a_module_does_not_count_as_other_code(tmp_path: Path) -> None:
+    before = digest(tmp_path / "a.py", "from a.b import f, g\nfrom c import h\n\nf(g, h)\n")
+    assert before == digest(tmp_path / "b.py", "from c.d import h\nfrom z import g, f\n\nf(g, h)\n")
+    assert before != digest(tmp_path / "c.py", "from a.b import f, k as g\nfrom c import h\n\nf(g, h)\n")
+
+
+def test_the_whole_core_decides_a_run() -> None:
+    package = Path(bohb.__file__).parent
+    assert {*(package / "core").rglob("*.py"), *(package / "optimizer").rglob("*.py")} == set(deciding_files())
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["experiment", *arguments])
-    experiment.main(lcbench.EXPERIMENT, "")
+    command.main(lcbench.EXPERIMENT, "")
 
 
 def test_missing_data_is_told_in_one_line_with_status_2(

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from benchmarks.experiment import Measured
 from benchmarks.harness import Point, incumbents, simulate, trajectory
-from benchmarks.measurement import Measured
 from benchmarks.methods import connect
 from benchmarks.paper.networks import experiment, forest, lcnet
 from benchmarks.paper.networks.data import FILES

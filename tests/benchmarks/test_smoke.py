@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from benchmarks.data import directory
-from benchmarks.paper.claims import page
-from benchmarks.paper.evidence import Evidence
+from benchmarks.paper.claims.evidence import Evidence
+from benchmarks.paper.claims.page import page
 from benchmarks.paper.figures import STEPS, index
 
 needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")

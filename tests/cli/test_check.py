@@ -82,3 +82,4 @@ def test_the_command_reports_and_exits_with_1_on_a_failure(tmp_path: Path) -> No
     told = call("check", file, code=1)
     assert "cannot start 'no-such-program'" in told.stdout
     assert "what to do:" in told.stdout
+    assert "x  float     0 to 1\n" in told.stdout

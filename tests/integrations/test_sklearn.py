@@ -128,6 +128,17 @@ def test_limits_end_the_search(limit: dict[str, Any], trials: int) -> None:
     assert len(search(batch_size=1, **limit).fit(X, y).cv_results_["params"]) == trials
 
 
+def test_settings_are_a_preset_by_name_or_by_value_kept_as_given_and_used_when_fitting() -> None:
+    by_name, by_value = (search(settings=settings, max_trials=6) for settings in ("best", bohb.BEST))
+    assert clone(by_name).settings == "best"
+    assert clone(by_value).settings == bohb.BEST
+    assert by_name.fit(X, y).study_.history.settings == by_value.fit(X, y).study_.history.settings == bohb.BEST
+    assert search(max_trials=3).fit(X, y).study_.history.settings == bohb.PAPER
+    for wrong in ("worst", {"eta": 3}, None):
+        with pytest.raises(ValueError, match="'settings' parameter of BOHBSearchCV"):
+            search(settings=wrong).fit(X, y)
+
+
 def test_configurations_that_fail_are_never_the_best_and_the_search_goes_on() -> None:
     with pytest.warns() as warned:
         found = search(estimator=Known(fails_above=0.6), batch_size=1).fit(X, y)

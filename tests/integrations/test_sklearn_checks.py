@@ -17,7 +17,7 @@ from bohb.integrations.sklearn import BOHBSearchCV
 
 
 def search(estimator: Any, name: str) -> BOHBSearchCV:
-    return BOHBSearchCV(estimator, {name: [0.1, 1.0]}, cv=2, error_score="raise", random_state=0, max_brackets=1)
+    return BOHBSearchCV(estimator, {name: (0.1, 1.0)}, cv=2, error_score="raise", random_state=0, max_brackets=1)
 
 
 SEARCHES = [

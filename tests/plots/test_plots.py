@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import copy
 import json
+import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bohb import History
 from bohb.core.trial import Status
 from bohb.plots import PLOTS, template
-from bohb.plots.theme import budget_colours, label, loss_axis, thinned
+from bohb.plots.loss_axis import LossAxis
+from bohb.plots.theme import budget_colours, label, thinned
 from tests.analysis.studies import HOSTILE, KINDS, played, tiny
 
 KEYS = (
@@ -33,7 +38,7 @@ KEYS = (
 
 
 def texts(value: Any) -> list[str]:
-    """All text in a figure but for names of settings and encoded arrays."""
+    """Return all text in a figure, without the template and encoded arrays."""
     if isinstance(value, dict):
         return [word for key, item in value.items() if key not in ("template", "bdata") for word in texts(item)]
     if isinstance(value, list):
@@ -45,7 +50,7 @@ def annotation(figure: Any) -> str:
     return " ".join(note.text for note in figure.layout.annotations)
 
 
-def test_the_plots_are_the_ones_promised() -> None:
+def test_the_plots_have_names_titles_and_explanations() -> None:
     assert tuple(PLOTS) == KEYS
     for key, plot in PLOTS.items():
         assert plot.key == key
@@ -53,51 +58,48 @@ def test_the_plots_are_the_ones_promised() -> None:
         assert plot.explanation.endswith(".")
 
 
-@pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_plot_of_every_study_is_small_and_valid(kind: str, key: str) -> None:
-    figure = PLOTS[key](played(kind))
-    body = figure.to_json()
-    assert len(body) < 2_000_000
-    assert not re.search(r"\bNaN\b|Infinity", body)
-    for trace in figure.data:
-        assert not trace.type.endswith("gl")  # WebGL needs eval, which a strict content security policy forbids
-        assert trace.type != "parcoords"
+def test_every_plot_of_every_study_is_small_and_valid(kind: str) -> None:
+    for key, plot in PLOTS.items():
+        figure = plot(played(kind))
+        body = figure.to_json()
+        assert len(body) < 2_000_000, key
+        assert not re.search(r"\bNaN\b|Infinity", body), key
+        for trace in figure.data:
+            # WebGL needs eval, which a strict content security policy forbids.
+            assert not trace.type.endswith("gl"), key
+            assert trace.type != "parcoords", key
 
 
-@pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("kind", ["empty", "one failure"])
-def test_where_there_is_nothing_to_see_the_figure_says_so(kind: str, key: str) -> None:
-    figure = PLOTS[key](played(kind))
-    if key in ("losses", "timeline", "slice") and kind == "one failure":
-        assert {trace.name for trace in figure.data} <= {"failed", "failed (no loss)", "diverged"}
-        return
-    assert len(figure.data) == 0
-    assert len(annotation(figure)) > 10
+def test_a_figure_without_data_says_why(kind: str) -> None:
+    for key, plot in PLOTS.items():
+        figure = plot(played(kind))
+        if key in ("losses", "timeline", "slice") and kind == "one failure":
+            assert {trace.name for trace in figure.data} <= {"failed", "failed (no loss)", "diverged"}
+            continue
+        assert len(figure.data) == 0, key
+        assert len(annotation(figure)) > 10, key
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_light_and_dark_differ_in_the_template_alone(key: str) -> None:
-    history = played("mixed")
-    light, dark = (json.loads(PLOTS[key](history, dark=mode).to_json()) for mode in (False, True))
-    assert light["layout"].pop("template") == json.loads(template_json(False))
-    assert dark["layout"].pop("template") == json.loads(template_json(True))
-    assert light == dark
-
-
-def template_json(dark: bool) -> str:
+def test_light_and_dark_differ_in_the_template_alone() -> None:
     from plotly.io.json import to_json_plotly
 
-    return str(to_json_plotly(template(dark)))
+    history = played("mixed")
+    templates = [json.loads(to_json_plotly(template(dark))) for dark in (False, True)]
+    for key, plot in PLOTS.items():
+        light, dark = (json.loads(plot(history, dark=mode).to_json()) for mode in (False, True))
+        assert [light["layout"].pop("template"), dark["layout"].pop("template")] == templates, key
+        assert light == dark, key
 
 
-@pytest.mark.parametrize("key", KEYS)
-def test_what_users_wrote_stays_text(key: str) -> None:
-    words = texts(json.loads(PLOTS[key](played("hostile")).to_json()))
-    assert not [word for word in words if "<script" in word or "</script" in word]
-    assert not [word for word in words if "%{y}" in word and "<extra>" not in word]
-    if key in ("slice", "parallel", "timeline", "importance"):
-        assert any("&lt;script&gt;" in word for word in words)
+def test_text_of_users_is_never_interpreted() -> None:
+    for key, plot in PLOTS.items():
+        words = texts(json.loads(plot(played("hostile")).to_json()))
+        assert not [word for word in words if "<script" in word or "</script" in word], key
+        assert not [word for word in words if "%{y}" in word and "<extra>" not in word], key
+        if key in ("slice", "parallel", "timeline", "importance"):
+            assert any("&lt;script&gt;" in word for word in words), key
 
 
 def test_the_trajectory_is_drawn_from_its_table() -> None:
@@ -184,11 +186,64 @@ def test_budgets_have_different_colours() -> None:
     assert list(budget_colours([9, 1, 1])) == [1, 9]
 
 
-def test_the_axis_of_losses_fits_them() -> None:
-    assert loss_axis([0.001, 1.0])["type"] == "log"
-    assert "type" not in loss_axis([-1.0, 1.0])
-    assert loss_axis([*np.linspace(0, 1, 50), 1e9])["range"][1] < 2
-    assert loss_axis([float("inf")]) == {"title": {"text": "loss"}}
+WITH_LOSS_AXIS = ("trajectory", "budget_trajectory", "losses", "survival", "curves", "slice", "picks")
+
+
+def test_the_axis_of_losses_is_logarithmic_if_they_span_powers_of_ten() -> None:
+    assert LossAxis([0.001, 1.0]).layout()["type"] == "log"
+    assert "type" not in LossAxis([-1.0, 1.0]).layout()
+    assert "type" not in LossAxis([0.5, 1.0, 0.7, 1e54]).layout()
+    assert LossAxis([float("inf")]).layout().keys() == {"title", "exponentformat"}
+
+
+def test_an_outlier_is_drawn_at_the_edge_with_its_true_loss() -> None:
+    axis = LossAxis([*np.linspace(1, 2, 50), 1e54, -1e54])
+    low, high = axis.layout()["range"]
+    assert low < axis.bottom < 1 < 2 < axis.top < high < 3
+    assert axis.place([1.5, 1e54, -1e54, math.nan, math.inf]).tolist()[:3] == [1.5, axis.top, axis.bottom]
+    marks = axis.triangles([0, 1, 2], [1.5, 1e54, -1e54], [7, 8, 9])
+    assert marks.customdata.tolist() == [[8, 1e54], [9, -1e54]]
+    assert list(marks.marker.symbol) == ["triangle-up", "triangle-down"]
+    assert "2 outliers" in axis.note
+
+
+def test_one_diverged_loss_flattens_no_plot() -> None:
+    for key in WITH_LOSS_AXIS:
+        figure = PLOTS[key](reported("outlier"))
+        losses = [y for trace in figure.data if trace.yaxis in (None, "y") for y in np.asarray(trace.y, dtype=float)]
+        assert np.nanmax(losses) < 10, key
+        if key not in ("trajectory", "budget_trajectory", "picks"):
+            assert any(1e54 in np.asarray(t.customdata) for t in figure.data if t.name == "outlier"), key
+            assert "1 outlier" in annotation(figure), key
+    surface = PLOTS["contour"](played("outlier")).data[0]
+    assert surface.zmax < 10
+    assert np.nanmax(np.asarray(surface.z, dtype=float)) < 10
+    last = PLOTS["parallel"](played("outlier"), budget=1).layout.annotations
+    assert any(note.text.startswith("≥") for note in last)
+
+
+def test_buttons_switch_positive_losses_between_linear_and_logarithmic() -> None:
+    for key in WITH_LOSS_AXIS:
+        figure = PLOTS[key](reported("outlier"))
+        (menu,) = figure.layout.updatemenus
+        assert [button.label for button in menu.buttons] == ["linear", "log"], key
+        changes = menu.buttons[1].args[0]
+        axes = {f"{name}.type" for name in figure.layout.to_plotly_json() if re.fullmatch(r"yaxis\d*", name)}
+        assert changes.keys() >= (axes if key == "slice" else {"yaxis.type"}), key
+        assert changes["yaxis.type"] == "log", key
+    assert not PLOTS["losses"](played("mixed")).layout.updatemenus  # some losses are negative
+
+
+def reported(kind: str) -> History:
+    """The same study with a learning curve for each loss."""
+    history = played(kind)
+    outcomes = {
+        number: replace(outcome, curve=((1.0, 2.0), (2.0, outcome.ranking_loss)))
+        for number, outcome in history.outcomes.items()
+    }
+    copied = copy.copy(history)
+    copied.outcomes = outcomes
+    return copied
 
 
 def contrast(one: str, other: str) -> float:

@@ -69,7 +69,7 @@ def test_several_studies_share_a_journal_by_name(tmp_path: Path) -> None:
         ({"random_fraction": 0.5}, "random_fraction: stored 0.33333.*, given 0.5"),
         ({"space": {"x": (0.0, 2.0), "y": (0.0, 1.0)}}, "x.upper: stored 1.0, given 2.0"),
         ({"space": {"x": (0.0, 1.0)}}, "y: stored in the space, given not"),
-        ({"space": {**SPACE, "z": [1, 2]}}, "z: stored not in the space, given in"),
+        ({"space": {**SPACE, "z": (1, 2)}}, "z: stored not in the space, given in"),
     ],
 )
 def test_other_arguments_are_refused_with_the_differences(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -82,7 +82,7 @@ def test_other_arguments_are_refused_with_the_differences(tmp_path: Path, change
 def test_all_differences_are_listed_at_once(tmp_path: Path) -> None:
     run(tmp_path / "a.db", max_trials=3)
     with pytest.raises(StudyMismatch) as caught:
-        run(tmp_path / "a.db", seed=5, max_budget=4, space={"x": [1, 2]})
+        run(tmp_path / "a.db", seed=5, max_budget=4, space={"x": (1, 2)})
     assert all(word in str(caught.value) for word in ("seed", "budgets", "x.type", "y: ", "warm_start"))
 
 

@@ -254,7 +254,7 @@ def test_small_spaces_are_not_evaluated_twice_on_one_budget_and_end_when_exhaust
 
 
 def test_duplicates_are_allowed_if_asked_for() -> None:
-    study = run(lambda t: 0.0, {"a": [1, 2]}, max_trials=50, duplicates=True)
+    study = run(lambda t: 0.0, {"a": (1, 2)}, max_trials=50, duplicates=True)
     assert len(study.history.trials) == 50
 
 

@@ -55,6 +55,8 @@ def refused(tmp_path: Path, text: str) -> str:
         (("[space]\nx = {float = [0, 1]}", ""), "the key 'space' is missing"),
         (("x = {float", "x = {float = [0, 1]}\n{"), "not a TOML file"),
         (("[0, 1]", "[1, 0]"), "space.x = {float = [1, 0]}: lower = 1 must be less than upper = 0"),
+        (("{float = [0, 1]}", "[0.1, 1]"), "write {float = [0.1, 1]} for a range, or {choice = [0.1, 1]}"),
+        (("{float = [0, 1]}", '[1, 8, "log"]'), "write {int = [1, 8], log = true} for a range"),
         (("{float = [0, 1]}", "{float = [0, 1], log = true}"), "lower = 0 must be positive on the log scale"),
         (("{float = [0, 1]}", '{float = [0, 1], if = "y > 1"}'), "'y' is not a hyperparameter of this space"),
         (("echo {x}", "echo {y}"), "command: {y} is unknown; use x, budget"),
@@ -133,7 +135,7 @@ def test_everything_a_file_says_reaches_the_study(tmp_path: Path) -> None:
         )
     )
     found = dict(file.arguments)
-    assert found.pop("settings").bracket_sizes == "hpbandster"
+    assert found.pop("settings") == "hpbandster"
     assert found == {
         "study": "all",
         "journal": str(tmp_path / "here.db"),

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.experiment import chosen, guarded, parser_of
-from benchmarks.measurement import Experiment, Measured, measure
-from benchmarks.paper.curves import first_at_most, regret_at
+from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.curves import first_at_most, regret_at
+from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.report import table
 from benchmarks.results import final_table, publish
 
@@ -66,7 +66,7 @@ def main() -> None:
         measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
         body = publish(measured, args.out, lambda _: {"speed-ups of BOHB": speedups(measured)})
         print(final_table(body))
-        print("\nTimes sooner that BOHB's mean regret is what another method's is after so many full evaluations\n")
+        print("\nSpeed-up of BOHB: how much earlier it reaches another method's mean regret\n")
         for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
             print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
 

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, differential_evolution
 from scipy.stats import spearmanr
 
-from benchmarks.experiment import RESULTS
 from benchmarks.paper.networks.data import FILES
 from benchmarks.paper.networks.forest import Array, Forest, grow
 from benchmarks.paper.networks.space import EPOCHS, RANGES, Configs
 from benchmarks.paper.networks.surrogate import HERE, Surrogate, Task, curves, features, times
+from benchmarks.report import RESULTS
 
 FOLDS = 10
 RATIO = 27  # of the largest budget to the smallest

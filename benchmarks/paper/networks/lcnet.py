@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from benchmarks.methods import Ours
 from benchmarks.paper.networks.surrogate import Networks
-from benchmarks.paper.sghmc import NOISE_PRIOR_MEAN, NOISE_PRIOR_VARIANCE, NOISE_START, Sampler
 from benchmarks.problem import Evaluation, Problem, Suggestion
+from benchmarks.problems.sghmc import NOISE_PRIOR_MEAN, NOISE_PRIOR_VARIANCE, NOISE_START, Sampler
 from bohb.core.custom_sampler import Situation
 from bohb.core.space import Array
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bohb.analysis.axes import Array, Axis, axes, placed, vectors
 from bohb.analysis.budgets import observed, telling_budget
 from bohb.analysis.importance import importance
+from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 
@@ -26,8 +27,8 @@ class Contour:
     points: (n, 2) where the trials lie; losses: (n,) theirs, +inf for a failed one; numbers: (n,) the trials.
     grid_x, grid_y: where the surface is known.
     surface: (len(grid_y), len(grid_x)) the mean loss nearby; NaN where no trial is near.
-    log: whether it is the geometric mean, because losses are positive and far apart.
-    inactive: how many trials lack one of the two.
+    log: whether it is the geometric mean, because losses are positive and several powers of ten apart.
+    inactive: number of trials in which one of the two is inactive.
     """
 
     budget: float
@@ -62,9 +63,10 @@ def contour(
     points, losses = places[active], np.array(seen.losses, dtype=float)[active]
     both = axes(history.space)[j[0]], axes(history.space)[j[1]]
     grid_x, grid_y = _grid(both[0]), _grid(both[1])
-    finite = losses[np.isfinite(losses)]
-    log = bool(len(finite)) and float(finite.min()) > 0 and float(finite.max() / finite.min()) > 100
-    surface = smoothed(both, points, np.log(losses) if log else losses, grid_x, grid_y)
+    usual = loss_range(losses)
+    shown = losses if usual is None else usual.clip(losses)  # one outlier would dominate every mean around it
+    log = usual is not None and usual.log
+    surface = smoothed(both, points, np.log(shown) if log else shown, grid_x, grid_y)
     return Contour(
         budget=seen.budget,
         x=both[0],

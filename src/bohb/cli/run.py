@@ -13,8 +13,9 @@ import click
 
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS
 from bohb.cli.target import Target
-from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
+from bohb.cli.text import clean, emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
+from bohb.units import counted, duration
 
 if TYPE_CHECKING:
     from bohb.running.study import Study
@@ -106,7 +107,7 @@ def _earlier(file: StudyFile) -> list[Any]:
 
 def _announce(arguments: dict[str, Any]) -> None:
     """Say what is about to happen, before the first trial."""
-    from bohb.cli.target import glance
+    from bohb.cli.target import history
 
     target = Target(str(arguments["journal"]), str(arguments["study"]))
     if "://" in target.journal or not Path(target.journal).exists():
@@ -117,8 +118,8 @@ def _announce(arguments: dict[str, Any]) -> None:
     if target.study not in study_names(target.journal):
         note(f"new {target.name}")
         return
-    seen = glance(target)
-    note(f"{target.name} goes on: {counted(seen.n_finished, 'trial')} finished in {duration(seen.seconds)}")
+    seen = history(target)
+    note(f"{target.name} goes on: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
 
 
 @contextmanager
@@ -176,6 +177,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
+    from bohb.core.space.describe import describe
     from bohb.optimizer.creation import study_budgets
     from bohb.studyfile.check import preflight
     from bohb.studyfile.load import load
@@ -194,7 +196,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         start_method=file.values.get("start_method"),
         config=next(iter(file.values.get("initial_configs", ())), None),
     )
-    emit(as_json, [finding.to_json() for finding in findings], _report(findings))
+    report = "\n".join(["space:", *(f"  {clean(line)}" for line in describe(space)), "", _report(findings)])
+    emit(as_json, [finding.to_json() for finding in findings], report)
     if any(finding.verdict == "fail" for finding in findings):
         sys.exit(1)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bohb.core.settings import PRESETS, Preset, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
@@ -67,6 +68,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         that the estimator has; for the smallest, the largest divided by eta three times, and with "n_samples" at least
         two per split and class.
     eta: a rung keeps the best 1/eta of its configurations.
+    settings: a preset ("paper", "best" or "hpbandster") or a `bohb.Settings`; see `bohb.minimize`.
     max_brackets, max_trials, max_cost, max_seconds: when to stop, checked before each batch. The cost is counted in
         evaluations with `max_resource`; fits are never continued, so each counts in full. Without a limit, one
         round of Hyperband's brackets is run.
@@ -86,6 +88,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         "min_resource": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "max_resource": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
         "eta": [Interval(Real, 1, None, closed="neither")],
+        "settings": [StrOptions(set(PRESETS)), Settings],
         "max_brackets": [Interval(Integral, 1, None, closed="left"), None],
         "max_trials": [Interval(Integral, 1, None, closed="left"), None],
         "max_cost": [Interval(Real, 0, None, closed="neither"), None],
@@ -104,6 +107,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         min_resource: float | str = "auto",
         max_resource: int | str = "auto",
         eta: float = 3,
+        settings: Settings | Preset = "paper",
         max_brackets: int | None = None,
         max_trials: int | None = None,
         max_cost: float | None = None,
@@ -134,6 +138,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self.min_resource = min_resource
         self.max_resource = max_resource
         self.eta = eta
+        self.settings = settings
         self.max_brackets = max_brackets
         self.max_trials = max_trials
         self.max_cost = max_cost
@@ -226,6 +231,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             min_budget=self._smallest,
             max_budget=self.max_resource_,
             eta=self.eta,
+            settings=self.settings,
             integer_budgets=True,
             seed=seed,
             max_brackets=self.max_brackets,

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from bohb.core.history import History
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument
 from bohb.integrations.listening import Finished, TrackerUnavailable, beside, require, study_key
+from bohb.journal.files import plain_component
 
 if TYPE_CHECKING:
     from tensorboardX.event_file_writer import EventsWriter
@@ -50,7 +50,7 @@ class TensorboardTracker:
 
     def open(self, study: str, history: History) -> set[int]:
         """Find the runs of the study; refuse a directory that belongs to another one."""
-        self._root = self._logdir / quote(study, safe="").replace(".", "%2E")
+        self._root = self._logdir / plain_component(study)
         key, owner = study_key(history), self._root / _OWNER
         with _explained(self._root):
             self._root.mkdir(parents=True, exist_ok=True)

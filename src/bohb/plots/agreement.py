@@ -1,4 +1,4 @@
-"""How well neighbouring budgets agree, and what an adaptive study made of it."""
+"""The agreement of neighbouring budgets, and the brackets that an adaptive study chose from it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from bohb.analysis.agreement import BracketChoice, bracket_choices, rung_agreeme
 from bohb.core.adaptive.agreement import Agreement
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
-from bohb.plots.progress import NO_LOSS, NOTHING
-from bohb.plots.theme import BLUE, GREEN, GREY, ORANGE, PINK, budget_colours, empty, figure, note, thinned
+from bohb.plots.theme import BLUE, GREEN, GREY, ORANGE, PINK, budget_colours, empty, figure, no_losses, thinned
 
 _MOST_BRACKETS = 200
 _VERDICTS = {
@@ -22,12 +21,12 @@ _VERDICTS = {
 
 
 def draw_agreement(history: History, dark: bool = False) -> Figure:
-    """The corrected correlation of neighbouring budgets with its interval; over time, if brackets were chosen by it."""
+    """Draw the corrected correlation of neighbouring budgets, and its course over time in an adaptive study."""
     if not any(outcome.ok for outcome in history.outcomes.values()):
-        return empty(NO_LOSS if history.outcomes else NOTHING, dark)
+        return no_losses(history, dark)
     known = rung_agreement(history)
     if not known:
-        return empty("There is only one budget, so there is nothing to agree with", dark)
+        return empty("There is only one budget, so there is nothing to compare", dark)
     chosen = [row for row in bracket_choices(history) if not row.published]
     return _over_time(history, known, dark) if chosen else _now(known, dark)
 
@@ -65,7 +64,7 @@ def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figu
         pairs.setdefault((now.low, now.high), []).append(values)
     colours = budget_colours([low for low, _ in pairs])
     traces = [_pair(low, high, pairs[low, high], colours[low]) for low, high in sorted(pairs)]
-    traces += [trace for verdict in _VERDICTS if (trace := _starts(kept, verdict)) is not None]
+    traces += [_starts(kept, verdict) for verdict in _VERDICTS]
     budgets = sorted({rung.budget for row in rows for rung in row.bracket.rungs})
     left_out = len(rows) - len(kept)
     return figure(
@@ -81,7 +80,7 @@ def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figu
             "tickvals": budgets,
             "ticktext": [f"{budget:g}" for budget in budgets],
         },
-        annotations=[note(f"{left_out} of {len(rows)} brackets are left out")] if left_out else [],
+        notes=[f"{left_out} of {len(rows)} brackets are left out"] if left_out else [],
     )
 
 
@@ -100,7 +99,7 @@ def _pair(low: float, high: float, values: Sequence[tuple[float, float, float, f
 
 
 def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
-    """Where the brackets of one kind start; None if there are none."""
+    """Marks where the brackets of one kind start; None if there are none."""
     mine = [row for row in rows if row.verdict == verdict]
     if not mine:
         return None
@@ -117,12 +116,12 @@ def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
             "size": 9,
             "line": {"color": [PINK if row.settled else colour for row in mine], "width": 2},
         },
-        customdata=[_told(row) for row in mine],
+        customdata=[_hover(row) for row in mine],
         hovertemplate="bracket %{x}: %{customdata}<extra></extra>",
     )
 
 
-def _told(row: BracketChoice) -> str:
+def _hover(row: BracketChoice) -> str:
     sizes = " → ".join(f"{rung.size} on {rung.budget:g}" for rung in row.bracket.rungs)
     gains = "".join(f"<br>from {b:g}: {gain:.2f}" for b, gain in zip(row.starts, row.gains, strict=True))
     return sizes + (f"<br>expected gain{gains}" if gains else "") + ("<br>settled at the top" if row.settled else "")

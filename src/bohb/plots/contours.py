@@ -7,47 +7,45 @@ from typing import Any
 import numpy as np
 
 from bohb.analysis.contour import Contour, contour
+from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.panels import jitter, panel_axis
-from bohb.plots.progress import NO_LOSS, NOTHING
-from bohb.plots.theme import LOSS_SCALE, MOST_POINTS, ORANGE, empty, figure, note, thinned
+from bohb.plots.theme import LOSS_SCALE, MOST_POINTS, ORANGE, empty, figure, no_losses, thinned
+from bohb.units import counted
 
 
 def draw_contour(
     history: History, dark: bool = False, x: str | None = None, y: str | None = None, budget: float | None = None
 ) -> Figure:
-    """The loss over two hyperparameters, by default the most important ones."""
+    """Draw the loss over two hyperparameters, by default the most important ones."""
     table = contour(history, x, y, budget)
     if table is None:
-        one = history.created is not None and history.space.d < 2
-        return empty(
-            "Only one hyperparameter varies; there is no second axis"
-            if one
-            else NOTHING
-            if not history.outcomes
-            else NO_LOSS,
-            dark,
-        )
-    if not np.isfinite(table.losses).any():
+        if history.created is not None and history.space.d < 2:
+            return empty("Only one hyperparameter varies; there is no second axis", dark)
+        return no_losses(history, dark)
+    usual = loss_range(table.losses)
+    if usual is None:
         return empty("No trial with a loss has both hyperparameters active", dark)
     low, high = _colour_range(table)
     traces = [_surface(table, low, high), *_contour_points(table, low, high)]
-    notes = [f"{len(table.losses)} trials on budget {table.budget:g}"]
+    notes = [f"{counted(len(table.losses), 'trial')} on budget {table.budget:g}"]
     if table.inactive:
-        notes.append(f"{table.inactive} lack one of the two hyperparameters")
+        notes.append(f"{counted(table.inactive, 'trial')} without one of the two hyperparameters")
+    if outliers := int(usual.outside(table.losses).sum()):
+        notes.append(f"{counted(outliers, 'outlier')} with the last colour (hover for the loss)")
     return figure(
         traces,
         dark=dark,
         height=480,
         xaxis=panel_axis(table.x, titled=True),
         yaxis=panel_axis(table.y, titled=True),
-        annotations=[note("<br>".join(notes))],
+        notes=notes,
     )
 
 
 def _colour_range(table: Contour) -> tuple[float, float]:
-    """The losses between which colours vary, on the surface's scale; the worst tenth has the last colour."""
+    """Return the losses between which colours vary, on the surface's scale; the worst tenth has the last colour."""
     values = table.losses[np.isfinite(table.losses)]
     values = np.log10(values) if table.log else values
     low, high = float(values.min()), float(np.quantile(values, 0.9))

@@ -1,4 +1,4 @@
-"""The model: what it believes, whether it helps, and which hyperparameters matter."""
+"""The model: its densities, whether its picks are better than random ones, and which hyperparameters matter."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bohb.core.density.sampler import min_points
 from bohb.core.history import History
 from bohb.core.trial import Origin
 from bohb.plots.drawing import Figure, go
+from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import MOST_PARAMETERS, Panel, panels
-from bohb.plots.progress import NO_LOSS, NOTHING
-from bohb.plots.theme import BAD, BLUE, GOOD, GREY, ORIGINS, empty, figure, label, loss_axis, note, thinned
+from bohb.plots.theme import BAD, BLUE, GOOD, GREY, ORIGINS, empty, figure, label, no_losses, thinned
 
 _MOST_BARS = 30
 _RUG = 200  # fitted configurations shown below the densities
@@ -23,40 +23,42 @@ _NAMES = {Origin.RANDOM: "random", Origin.MODEL: "model", Origin.GIVEN: "given"}
 
 
 def draw_densities(history: History, dark: bool = False) -> Figure:
-    """The densities of good and bad configurations, one panel per hyperparameter."""
+    """Draw the densities of good and bad configurations, one panel per hyperparameter."""
     table = densities(history)
     if table is None:
-        return empty(_no_model(history), dark)
+        return empty(_no_model(history), dark) if history.created is not None else no_losses(history, dark)
     marginals = [marginal for marginal in table.marginals if len(marginal.good_points) + len(marginal.bad_points)]
     seen = {marginal.axis.name for marginal in marginals}
     unseen = [marginal.axis.name for marginal in table.marginals if marginal.axis.name not in seen]
-    if len(marginals) > MOST_PARAMETERS:  # those about which the model believes most
+    if len(marginals) > MOST_PARAMETERS:  # show those whose densities differ most
         marginals.sort(key=lambda m: -float(np.abs(np.log(m.good / m.bad)).mean()))
         marginals = marginals[:MOST_PARAMETERS]
     drawn = [
         Panel(_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
         for index, marginal in enumerate(marginals)
     ]
-    words = f"budget {table.budget:g}: {table.n} results, {table.good} good, {table.bad} bad"
+    notes = [f"budget {table.budget:g}: {table.n} results, {table.good} good, {table.bad} bad"]
     if unseen:
-        words += f"<br>inactive in all of them: {label(', '.join(unseen), 30)}"
-    return panels(drawn, dark, {"rangemode": "tozero", "showticklabels": False, "ticks": ""}, words=words)
+        notes.append(f"inactive in all of them: {label(', '.join(unseen), 30)}")
+    return panels(drawn, dark, {"rangemode": "tozero", "showticklabels": False, "ticks": ""}, notes=notes)
 
 
 def draw_picks(history: History, dark: bool = False) -> Figure:
-    """Losses of new configurations by who picked them, on each budget on which brackets start."""
+    """Draw the losses of new configurations by origin, on each budget on which brackets start."""
     rows = picks(history)
     if not any(row.losses for row in rows):
-        return empty(NOTHING if not history.outcomes else NO_LOSS, dark)
+        return no_losses(history, dark)
     budgets = sorted({row.budget for row in rows})
+    axis = LossAxis([loss for row in rows for loss in row.losses])
     traces = [
-        _box([row for row in rows if row.origin is origin], budgets, origin)
+        _box([row for row in rows if row.origin is origin], budgets, origin, axis)
         for origin in _NAMES
         if any(row.origin is origin for row in rows)
     ]
     return figure(
         traces,
         dark=dark,
+        losses=axis,
         boxmode="group",
         xaxis={
             "tickvals": list(range(len(budgets))),
@@ -64,15 +66,14 @@ def draw_picks(history: History, dark: bool = False) -> Figure:
             "title": {"text": "first budget of a configuration"},
             "showgrid": False,
         },
-        yaxis=loss_axis([loss for row in rows for loss in row.losses]),
     )
 
 
 def draw_importance(history: History, dark: bool = False, budget: float | None = None) -> Figure:
-    """A bar per hyperparameter, the most important on top."""
+    """Draw a bar per hyperparameter, the most important on top."""
     table = importance(history, budget)
     if table is None:
-        return empty(f"Too few results: importance takes at least {ENOUGH} on one budget, and some must differ", dark)
+        return empty(f"Too few results: importance needs at least {ENOUGH} on one budget, with different losses", dark)
     rows = table.rows[:_MOST_BARS][::-1]
     places = np.arange(len(rows))
     most = 125 * max(row.share for row in table.rows)
@@ -89,8 +90,8 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
         x=np.array([min(100 * row.chance, most) for row in rows]),
         y=places,
         mode="markers",
-        name="shuffled losses stay below this",
-        marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": "#d9730d"}},
+        name="95 % of shuffled losses stay below",
+        marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": BAD}},
         hovertemplate="chance alone: up to %{x:.1f} %<extra></extra>",
     )
     source = "random picks" if table.budget is None else f"results on budget {table.budget:g}"
@@ -105,16 +106,14 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
             "showgrid": False,
             "range": [-0.6, len(rows) - 0.4],
         },
-        annotations=[note(f"the best {table.best} against all {table.n} {source}")],
+        notes=[f"best {table.best} of {table.n} {source}"],
     )
 
 
 def _no_model(history: History) -> str:
-    if history.created is None:
-        return NOTHING
     needed = min_points(history.space, history.settings)
     needed = needed + 2 if history.settings.overlap else 2 * needed
-    return f"No model yet: it takes {needed} results on one budget, one of them with a loss"
+    return f"No model yet: it needs {needed} results on one budget, at least one of them with a loss"
 
 
 def _panel_title(marginal: Marginal) -> str:
@@ -169,8 +168,8 @@ def _rug(points: Any, colour: str, height: float) -> Any:
     )
 
 
-def _box(rows: list[Picks], budgets: list[float], origin: Origin) -> Any:
-    """All boxes of one origin, at most a few thousand losses."""
+def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis) -> Any:
+    """All boxes of one origin, with at most a thousand losses each."""
     x: list[int] = []
     y: list[float] = []
     for row in rows:
@@ -180,17 +179,18 @@ def _box(rows: list[Picks], budgets: list[float], origin: Origin) -> Any:
     few = all(len(row.losses) <= 100 for row in rows)
     return go.Box(
         x=np.array(x, dtype=np.int16),
-        y=np.array(y),
-        name=_counted(rows, origin),
+        y=axis.place(y),
+        customdata=np.array(y),
+        name=_name(rows, origin),
         boxpoints="all" if few else "outliers",
         jitter=0.4,
         pointpos=0,
         marker={"color": ORIGINS[origin], "size": 4, "opacity": 0.7},
         line={"width": 1.5},
-        hovertemplate="loss %{y:.6g}<extra>" + _NAMES[origin] + "</extra>",
+        hovertemplate="loss %{customdata:.6g}<extra>" + _NAMES[origin] + "</extra>",
     )
 
 
-def _counted(rows: list[Picks], origin: Origin) -> str:
+def _name(rows: list[Picks], origin: Origin) -> str:
     n, failed = sum(row.n for row in rows), sum(row.failed for row in rows)
     return f"{_NAMES[origin]}: {n}" + (f" ({failed} failed)" if failed else "")

@@ -1,8 +1,9 @@
-"""Small panels, one per hyperparameter."""
+"""Figures of small panels, one per hyperparameter."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,55 +14,65 @@ from bohb.analysis.axes import Axis
 from bohb.analysis.importance import importance
 from bohb.core.history import History
 from bohb.plots.drawing import Figure
-from bohb.plots.theme import figure, label, note
+from bohb.plots.loss_axis import LossAxis
+from bohb.plots.theme import figure, label
 
 COLUMNS = 3
-_PANEL, _BELOW, _GAP = 230, 84, 0.07  # a panel's height and the room below it in pixels; between two as a share
+_PANEL, _BELOW, _TITLE = 165, 80, 24  # pixels: height of a panel, room below it, height of a title
+_GAP = 0.07  # between two columns, as a share of the width
 MOST_PARAMETERS = 12
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One hyperparameter: what is drawn over its axis."""
+    """One hyperparameter and the traces over its axis."""
 
     title: str
     axis: Axis
     traces: list[Any]
 
 
-def panels(drawn: list[Panel], dark: bool, yaxis: dict[str, Any], matched: bool = False, words: str = "") -> Figure:
-    """A figure of small panels, at most three in a row.
+def panels(
+    drawn: list[Panel],
+    dark: bool,
+    yaxis: dict[str, Any] | None = None,
+    losses: LossAxis | None = None,
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Return a figure of small panels, at most three in a row.
 
-    yaxis: the vertical axis of them all; its title stands at the left only.
-    matched: whether they share its range.
-    words: a note above them.
+    yaxis: the vertical axis of each panel, if it does not show losses.
+    losses: the axis of losses that all panels share.
+    notes: lines above the panels.
     """
     columns = min(COLUMNS, len(drawn))
     rows = math.ceil(len(drawn) / columns)
-    top, height = 40 + 17 * len(words.split("<br>")) if words else 40, _PANEL * rows
+    height = (_PANEL + _BELOW) * rows - _BELOW
     traces: list[Any] = []
     layout: dict[str, Any] = {"annotations": []}
     for index, panel in enumerate(drawn):
         row, column = divmod(index, columns)
         name = "" if index == 0 else str(index + 1)
         across = [column / columns + (_GAP if column else 0), (column + 1) / columns]
-        up = [1 - (row + 1) / rows + (_BELOW / height if row < rows - 1 else 0), 1 - row / rows]
+        top = 1 - row * (_PANEL + _BELOW) / height
+        up = [max(0.0, top - _PANEL / height), top]
         layout[f"xaxis{name}"] = {**panel_axis(panel.axis), "domain": across, "anchor": f"y{name}"}
         layout[f"yaxis{name}"] = {
-            **yaxis,
+            **(yaxis or {}),
             "domain": up,
             "anchor": f"x{name}",
             **({"title": None} if column else {}),
-            **({"matches": "y"} if matched and index else {}),
+            **({"matches": "y"} if losses is not None and index else {}),
         }
         layout["annotations"].append(_title(panel.title, sum(across) / 2, up[1]))
         for trace in panel.traces:
             trace.xaxis, trace.yaxis = f"x{name}", f"y{name}"
             traces.append(trace)
-    if words:
-        layout["annotations"].append({**note(words), "yshift": 24})
-    return figure(traces, dark=dark, height=height + top + 60, margin={"t": top}, bargap=0.2, **layout)
+    names = [key for key in layout if key.startswith("yaxis")]
+    found = figure(traces, dark=dark, notes=notes, losses=losses, loss_axes=names, titles=_TITLE, bargap=0.2, **layout)
+    found.layout.height = height + found.layout.margin.t + 90
+    return found
 
 
 def _title(text: str, x: float, y: float) -> dict[str, Any]:
@@ -80,7 +91,7 @@ def _title(text: str, x: float, y: float) -> dict[str, Any]:
 
 
 def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
-    """The axis of one hyperparameter, from 0 to 1, with its values as tick labels."""
+    """Return the axis of one hyperparameter, from 0 to 1, with its values as tick labels."""
     return {
         **({"title": {"text": label(axis.name) + (" (log scale)" if axis.log else "")}} if titled else {}),
         "tickvals": list(axis.ticks),
@@ -90,7 +101,7 @@ def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
 
 
 def most_important(history: History, names: list[str]) -> list[str]:
-    """As many names as a figure can hold, the most important ones if they are known."""
+    """Return as many names as a figure has room for, the most important ones if these are known."""
     if len(names) <= MOST_PARAMETERS:
         return names
     table = importance(history, shuffles=0)
@@ -98,7 +109,7 @@ def most_important(history: History, names: list[str]) -> list[str]:
 
 
 def jitter(numbers: NDArray[np.int64], axis: Axis, factor: float = 0.6180339887) -> Floats:
-    """Spread trials of one category a little, always in the same way; nothing on a numeric axis."""
+    """Return small shifts that separate the trials of one category, the same every time; 0 on a numeric axis."""
     if not axis.discrete:
         return np.zeros(len(numbers))
     return ((numbers * factor) % 1 - 0.5) * 0.5 / axis.cells

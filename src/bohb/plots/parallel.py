@@ -11,26 +11,28 @@ from numpy.typing import NDArray
 
 from bohb.analysis.axes import Axis, text
 from bohb.analysis.configurations import Parallel, parallel
+from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.core.trial import Trial
 from bohb.plots.drawing import Figure, go
 from bohb.plots.panels import Floats, most_important
-from bohb.plots.progress import NO_LOSS, NOTHING
-from bohb.plots.theme import BLUE, GREY, MOST_LINES, ORANGE, PINK, empty, figure, label, note, thinned
+from bohb.plots.theme import BLUE, GREY, MOST_LINES, ORANGE, PINK, figure, label, no_losses, thinned
+from bohb.units import counted
 
-# Name, from which to which share of the configurations, colour, width and opacity; drawn in this order.
+# Name, range of ranks as shares, colour, width and opacity; drawn in this order.
 _GROUPS = (
     ("the rest", 0.5, 1.0, GREY, 0.8, 0.5),
     ("next 40 %", 0.1, 0.5, PINK, 1.0, 0.6),
     ("best 10 %", 0.0, 0.1, BLUE, 2.0, 0.95),
 )
+_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def draw_parallel(history: History, dark: bool = False, budget: float | None = None) -> Figure:
-    """Every configuration of one budget as a line through its values."""
+    """Draw every configuration of one budget as a line through its values."""
     table = parallel(history, budget)
     if table is None:
-        return empty(NOTHING if not history.outcomes else NO_LOSS, dark)
+        return no_losses(history, dark)
     columns = _columns(history, table)
     best = np.argsort(table.losses, kind="stable")
     kept = thinned(len(best), MOST_LINES, best[: MOST_LINES // 3].astype(np.intp))
@@ -47,16 +49,16 @@ def draw_parallel(history: History, dark: bool = False, budget: float | None = N
     traces = lines.traces(np.isnan(standing), "failed", ORANGE, 0.8, 0.7)
     for name, better, worse, colour, width, opacity in _GROUPS:
         traces += lines.traces((standing >= better) & (standing < worse), name, colour, width, opacity)
-    notes = [f"{len(best)} configurations on budget {table.budget:g}"]
+    notes = [f"{counted(len(best), 'configuration')} on budget {table.budget:g}"]
     if len(kept) < len(best):
         notes.append(f"{len(kept)} of them shown")
     if len(columns) < len(table.axes):
         notes.append(f"{len(columns)} of {len(table.axes)} hyperparameters")
-    return _parallel_figure(traces, [table.axes[j] for j in columns], scale, "<br>".join(notes), dark)
+    return _parallel_figure(traces, [table.axes[j] for j in columns], scale, notes, dark)
 
 
 def _columns(history: History, table: Parallel) -> list[int]:
-    """The hyperparameters to show: those that are most often active first, so that gaps lie side by side."""
+    """Return the hyperparameters to show, those that are most often active first, so that gaps are side by side."""
     chosen = most_important(history, [axis.name for axis in table.axes])
     active = (~np.isnan(table.places)).sum(axis=0)
     columns = [j for j, axis in enumerate(table.axes) if axis.name in chosen and active[j]]
@@ -64,26 +66,25 @@ def _columns(history: History, table: Parallel) -> list[int]:
 
 
 def _loss_places(losses: Floats) -> tuple[Floats, list[tuple[float, str]]]:
-    """Where losses lie between 0 and 1, failed ones on top, and the ticks of that axis."""
-    finite = losses[np.isfinite(losses)]
-    if not len(finite):
+    """Return where losses lie between 0 and 1, outliers at the end and failed trials on top, and the axis's ticks."""
+    usual = loss_range(losses)
+    if usual is None:
         return np.ones(len(losses)), [(1.0, "failed")]
-    low, high = float(finite.min()), float(np.quantile(finite, 0.95))
-    use_log = low > 0 and high / low > 30
-    measure = np.log10 if use_log else np.asarray
-    first, last = float(measure(low)), float(measure(max(high, low)))
+    measure = np.log10 if usual.log else np.asarray
+    first, last = float(measure(usual.low)), float(measure(usual.high))
     width = (last - first) or 1.0
-    with np.errstate(invalid="ignore"):
-        places = np.clip((measure(losses) - first) / width, 0.0, 1.0)
-    ticks = []
-    for place in np.linspace(0, 1, 5):
-        value = first + float(place) * width
-        ticks.append((float(place), f"{10**value if use_log else value:.3g}"))
-    return np.where(np.isfinite(losses), places, 1.0), ticks
+    finite = np.isfinite(losses)
+    places = np.ones(len(losses))
+    places[finite] = (measure(usual.clip(losses[finite])) - first) / width
+    values = [first + place * width for place in _TICKS]
+    labels = [f"{10**value if usual.log else value:.3g}" for value in values]
+    if usual.outside(losses).any():
+        labels[-1] = f"≥ {labels[-1]}"
+    return places, list(zip(_TICKS, labels, strict=True))
 
 
 class _Lines:
-    """Configurations as lines, in groups that share a colour."""
+    """Configurations as lines, in groups of one colour."""
 
     def __init__(self, trials: list[Trial], names: list[str], places: Floats, losses: Floats) -> None:
         self._trials = trials
@@ -92,7 +93,7 @@ class _Lines:
         self._losses = losses
 
     def traces(self, mine: NDArray[np.bool_], name: str, colour: str, width: float, opacity: float) -> list[Any]:
-        """The lines of one group, each followed by a gap, and dotted ones over the axes that are inactive."""
+        """Return the lines of one group, each followed by a gap, and dotted lines across inactive axes."""
         rows = np.flatnonzero(mine)
         if not len(rows):
             return []
@@ -126,7 +127,7 @@ class _Lines:
         return [dotted, solid]
 
     def _bridges(self, row: int) -> Iterator[tuple[float, float]]:
-        """From the last active axis before a gap to the first one after it."""
+        """Lines from the last active axis before a gap to the first one after it."""
         active = np.flatnonzero(~np.isnan(self._places[row])).tolist()
         for left, right in itertools.pairwise(active):
             if right - left > 1:
@@ -135,7 +136,7 @@ class _Lines:
                 yield np.nan, np.nan
 
     def _words(self, row: int) -> list[str]:
-        """What to show at each axis, and at the gap."""
+        """The hover text at each axis, and at the gap."""
         trial, loss = self._trials[row], float(self._losses[row])
         head = f"trial {trial.number}<br>" + (f"loss {loss:.6g}" if np.isfinite(loss) else "failed")
         values = [f"{head}<br>{label(name, 28)} = {label(text(trial.config.get(name)), 28)}" for name in self._names]
@@ -143,9 +144,9 @@ class _Lines:
 
 
 def _parallel_figure(
-    traces: list[Any], drawn: list[Axis], scale: list[tuple[float, str]], words: str, dark: bool
+    traces: list[Any], drawn: list[Axis], scale: list[tuple[float, str]], notes: list[str], dark: bool
 ) -> Figure:
-    """The lines with a labelled axis at each hyperparameter and one for the loss."""
+    """Return the lines with a labelled axis for each hyperparameter and one for the loss."""
     ticks = [list(zip(axis.ticks, axis.labels, strict=True)) for axis in drawn] + [scale]
     marks = []
     for x, column in enumerate(ticks):
@@ -171,7 +172,8 @@ def _parallel_figure(
         dark=dark,
         height=460,
         shapes=lines,
-        annotations=[*marks, note(words)],
+        annotations=marks,
+        notes=notes,
         margin={"l": 64},
         xaxis={
             "tickvals": list(range(len(names))),

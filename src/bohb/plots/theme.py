@@ -1,7 +1,7 @@
-"""One look for all figures: colours that hold on light and dark grounds and for colour-blind eyes.
+"""The look of all figures: colours that can be told apart on light and dark pages and by colour-blind readers.
 
-Colours of data do not depend on the theme; only the template does. A page can therefore switch a drawn figure between
-light and dark by exchanging `layout.template`.
+The colours of the data are the same in both themes; only the template differs. A page can therefore switch a figure
+between light and dark by exchanging `layout.template`.
 
 No figure uses WebGL: its traces compile code at run time, which a strict content security policy forbids, and browsers
 allow only a few of them per page. Large studies are thinned out instead (`thinned`).
@@ -10,22 +10,25 @@ allow only a few of them per page. Large studies are thinned out instead (`thinn
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bohb.core.history import History
 from bohb.core.trial import Origin, Status
 from bohb.plots.drawing import Figure, go
+from bohb.plots.loss_axis import LossAxis
 
-# What a page gives to Plotly.newPlot: nothing that leaves the page, no buttons that do not help.
+# The options for Plotly.newPlot: no link to another site and only useful buttons.
 CONFIG: dict[str, Any] = {
     "responsive": True,
     "displaylogo": False,
     "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
 }
-# After Okabe and Ito (2008), changed so that every colour has a contrast of about 3 or more on both grounds.
+# After Okabe and Ito (2008), changed so that every colour has a contrast of about 3 or more on both backgrounds.
 BLUE, ORANGE, GREEN, PINK, GREY = "#2a80c2", "#d9730d", "#0f9d74", "#c4619a", "#8a8f98"
 GOOD, BAD = BLUE, ORANGE
 ORIGINS = {Origin.RANDOM: ORANGE, Origin.MODEL: BLUE, Origin.GIVEN: GREEN, Origin.PROMOTED: PINK}
@@ -48,7 +51,7 @@ MOST_LINES = 300
 
 
 def template(dark: bool = False) -> Any:
-    """The template of all figures, light or dark."""
+    """Return the template of all figures, light or dark."""
     ground, ink, faint, grid = (
         ("#16191d", "#e6e8eb", "#a3a9b2", "#2c3138") if dark else ("#ffffff", "#1d2126", "#5b626b", "#e4e7eb")
     )
@@ -81,16 +84,52 @@ def template(dark: bool = False) -> Any:
     )
 
 
-def figure(traces: Sequence[Any] = (), *, dark: bool = False, height: int = HEIGHT, **layout: Any) -> Figure:
-    """A figure in our template."""
-    return go.Figure(list(traces), {"template": template(dark), "height": height, **layout})
+def figure(
+    traces: Sequence[Any] = (),
+    *,
+    dark: bool = False,
+    height: int = HEIGHT,
+    notes: Sequence[str] = (),
+    losses: LossAxis | None = None,
+    loss_axes: Sequence[str] = ("yaxis",),
+    titles: int = 6,
+    **layout: Any,
+) -> Figure:
+    """Return a figure in our template; traces that are None are left out.
+
+    notes: lines in small print above the plot: what was left out, or how many results it rests on.
+    losses: the axis of the losses, if the figure has one.
+    loss_axes: which axes of the layout show losses.
+    titles: pixels between the plot and the notes, for titles of panels.
+    """
+    buttons: list[dict[str, Any]] = []
+    if losses is not None:
+        notes = [*notes, losses.note]
+        buttons = losses.buttons(loss_axes)
+        for name in loss_axes:
+            layout[name] = {**losses.layout(), **layout.get(name, {})}
+    lines = [line for line in notes if line]
+    room = titles + 17 * len(lines)
+    if buttons:
+        buttons[0]["pad"]["b"] = room
+    return go.Figure(
+        [trace for trace in traces if trace is not None],
+        {
+            "template": template(dark),
+            "height": height,
+            **layout,
+            "margin": {"t": max(40, room + (34 if buttons else 0)), **layout.get("margin", {})},
+            "annotations": [*layout.get("annotations", ()), *([_note("<br>".join(lines), titles)] if lines else [])],
+            "updatemenus": buttons,
+        },
+    )
 
 
 def empty(message: str, dark: bool = False) -> Figure:
-    """A figure that says why there is nothing to see yet."""
+    """Return a figure that says why there is nothing to see yet."""
     hidden = {"visible": False, "range": [0, 1]}
-    note = {
-        "text": message,
+    words = {
+        "text": wrapped(message, 44),
         "x": 0.5,
         "y": 0.5,
         "xref": "paper",
@@ -98,11 +137,21 @@ def empty(message: str, dark: bool = False) -> Figure:
         "font": {"size": 15},
         "showarrow": False,
     }
-    return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[note])
+    return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[words])
 
 
-def note(text: str) -> dict[str, Any]:
-    """A line in small print above the plot: what was left out, or how much it rests on."""
+def no_losses(history: History, dark: bool) -> Figure:
+    """Return an empty figure for a study without a loss."""
+    message = "No trial has a loss yet: all that finished have failed" if history.outcomes else "No finished trial yet"
+    return empty(message, dark)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Break text into lines of at most `width` characters, so that it fits on a phone."""
+    return "<br>".join(textwrap.wrap(text, width))
+
+
+def _note(text: str, shift: int) -> dict[str, Any]:
     return {
         "text": text,
         "x": 0,
@@ -111,7 +160,7 @@ def note(text: str) -> dict[str, Any]:
         "yref": "paper",
         "xanchor": "left",
         "yanchor": "bottom",
-        "yshift": 6,
+        "yshift": shift,
         "showarrow": False,
         "font": {"size": 12},
         "align": "left",
@@ -119,17 +168,14 @@ def note(text: str) -> dict[str, Any]:
 
 
 def label(text: object, most: int = 40) -> str:
-    """Somebody else's text for a label: it stays text, whatever it contains, and does not grow too long.
-
-    plotly reads some HTML tags, and %{…} in hover templates.
-    """
+    """Escape and shorten a user's text for a label; plotly interprets some HTML tags, and %{…} in hover templates."""
     words = " ".join(str(text).split())
     short = words if len(words) <= most else words[: most - 1] + "…"
     return html.escape(short, quote=False).replace("%", "&#37;").replace("$", "&#36;")
 
 
 def budget_colours(budgets: Sequence[float]) -> dict[float, str]:
-    """A colour for each budget, from the smallest to the largest."""
+    """Return a colour for each budget, from the smallest to the largest."""
     ordered = sorted(set(budgets))
     where = np.linspace(0, len(_RAMP) - 1, len(ordered)) if len(ordered) > 1 else np.array([0.0])
     channels = [np.interp(where, range(len(_RAMP)), [colour[c] for colour in _RAMP]) for c in range(3)]
@@ -138,7 +184,7 @@ def budget_colours(budgets: Sequence[float]) -> dict[float, str]:
 
 
 def thinned(n: int, most: int, keep: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
-    """The indices of at most `most` of n items: those to keep, and the rest evenly spaced."""
+    """Return the indices of at most `most` of n items: those in `keep`, and others evenly spaced."""
     if n <= most:
         return np.arange(n)
     kept = np.empty(0, dtype=np.intp) if keep is None else np.unique(keep)[:most]
@@ -149,25 +195,8 @@ def thinned(n: int, most: int, keep: NDArray[np.intp] | None = None) -> NDArray[
 
 
 def duration_unit(seconds: float) -> tuple[float, str]:
-    """What to divide seconds by, and the unit's name, so that numbers stay readable."""
+    """Return a divisor for seconds and the name of the unit, so that the numbers on an axis are readable."""
     for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
         if seconds >= 3 * size:
             return size, unit
     return 1.0, "seconds"
-
-
-def loss_axis(losses: Sequence[float] | NDArray[np.float64], title: str = "loss") -> dict[str, Any]:
-    """The axis of these losses: logarithmic if they are positive and far apart; a few far outliers are not shown."""
-    values = np.asarray(losses, dtype=float)
-    values = values[np.isfinite(values)]
-    layout: dict[str, Any] = {"title": {"text": title}}
-    if not len(values):
-        return layout
-    low, high = float(values.min()), float(values.max())
-    if low > 0 and high / low > 100:
-        return {**layout, "type": "log", "exponentformat": "power"}
-    usual = float(np.quantile(values, 0.95))
-    if len(values) >= 20 and high - low > 10 * (usual - low) > 0:
-        margin = 0.08 * (usual - low)
-        return {**layout, "range": [low - margin, usual + 4 * margin], "title": {"text": f"{title} (outliers cut)"}}
-    return layout

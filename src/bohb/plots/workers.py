@@ -1,4 +1,4 @@
-"""Who worked when."""
+"""The timeline of the workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from bohb.analysis.timeline import Span, timeline
 from bohb.core.history import History
 from bohb.core.trial import Status
 from bohb.plots.drawing import Figure, go
-from bohb.plots.theme import RUNNING, STATUSES, duration_unit, empty, figure, label, note
+from bohb.plots.theme import RUNNING, STATUSES, duration_unit, empty, figure, label
+from bohb.units import duration
 
 _MOST_BARS = 2000
 _MOST_WORKERS = 64
@@ -19,7 +20,7 @@ _MOST_WORKERS = 64
 
 @dataclass(slots=True)
 class Bar:
-    """One bar: a trial, or several that follow closely."""
+    """One bar: a trial, or several in close succession."""
 
     start: float
     end: float
@@ -28,7 +29,7 @@ class Bar:
 
 
 def draw_timeline(history: History, dark: bool = False) -> Figure:
-    """A bar per trial on its worker's row."""
+    """Draw a bar per trial, one row per worker."""
     spans = timeline(history)
     if not spans:
         message = "No trial has started yet" if not history.trials else "No times were recorded for these trials"
@@ -44,7 +45,7 @@ def draw_timeline(history: History, dark: bool = False) -> Figure:
     if len(workers) > len(shown):
         notes.append(f"{len(workers) - len(shown)} of {len(workers)} workers are left out")
     if any(len(bar.spans) > 1 for mine in bars.values() for bar in mine):
-        notes.append("bars that follow closely are merged")
+        notes.append("close bars are merged")
     return figure(
         traces,
         dark=dark,
@@ -58,12 +59,12 @@ def draw_timeline(history: History, dark: bool = False) -> Figure:
             "range": [len(shown) - 0.5, -0.5],
             "showgrid": False,
         },
-        annotations=[note("<br>".join(notes))] if notes else [],
+        notes=notes,
     )
 
 
 def _merged(spans: list[Span], rows: dict[str, int], end: float) -> dict[Status | None, list[Bar]]:
-    """Bars by status; where there are too many, those of one worker and status that follow closely become one."""
+    """Return bars by status; if there are too many, those of one worker and status in close succession are merged."""
     close = -1.0
     while True:
         bars: dict[Status | None, list[Bar]] = {}
@@ -102,12 +103,12 @@ def _words(spans: list[Span]) -> str:
     first, last = spans[0], spans[-1]
     if len(spans) > 1:
         return f"{len(spans)} trials, {first.number} to {last.number}"
-    took = "running" if first.end is None else f"{first.end - first.start:.3g} s"
+    took = "running" if first.end is None else duration(first.end - first.start)
     status = "" if first.status is None else f"<br>{first.status.value}"
     return f"trial {first.number}<br>budget {first.budget:g}<br>{took}{status}"
 
 
 def _natural(worker: str) -> tuple[str, int, str]:
-    """Worker 10 comes after worker 9."""
+    """Sort key that puts worker 10 after worker 9."""
     head = worker.rstrip("0123456789")
     return head, int(worker[len(head) :] or 0), worker

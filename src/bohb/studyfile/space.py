@@ -12,6 +12,7 @@ from ConfigSpace.exceptions import ForbiddenValueError
 
 from bohb.core.space import Space
 from bohb.core.space.configspace import violates
+from bohb.core.space.shorthand import looks_like_a_range
 from bohb.errors import InvalidSpace
 from bohb.studyfile.clauses import Both, Clause, Comparison, Either, parse
 
@@ -42,10 +43,7 @@ _RELATIONS: dict[str, Any] = {
 
 def build_space(table: Mapping[str, Any], forbidden_clauses: Sequence[str] = ()) -> CS.ConfigurationSpace:
     """The space that the table `space` and the list `forbidden` of a study file describe."""
-    entries = {
-        name: entry if isinstance(entry, Mapping) else {"choice" if isinstance(entry, list) else "constant": entry}
-        for name, entry in table.items()
-    }
+    entries = {name: entry if isinstance(entry, Mapping) else _entry(name, entry) for name, entry in table.items()}
     clauses = {text: _checked(f'forbidden "{text}"', lambda t=text: parse(t)) for text in forbidden_clauses}
     space = _allowed(entries, {})
     try:
@@ -55,6 +53,19 @@ def build_space(table: Mapping[str, Any], forbidden_clauses: Sequence[str] = ())
             raise
     # ConfigSpace wants its default configuration to be allowed; nothing else depends on it, so we look for one that is.
     return _with_forbidden(_allowed(entries, _defaults(space, clauses)), clauses)
+
+
+def _entry(name: str, value: Any) -> dict[str, Any]:
+    """Return the table for which a plain value stands: a list has choices, anything else is a constant."""
+    if isinstance(value, list) and looks_like_a_range(value):
+        pair = value[:2]
+        kind = "int" if all(isinstance(v, int) for v in pair) else "float"
+        log = ", log = true" if len(value) == 3 else ""
+        raise InvalidSpace(
+            f"space.{name} = {value!r} could be a range or a choice: write {{{kind} = {pair!r}{log}}} for a range, "
+            f"or {{choice = {pair!r}}} to choose between the two values"
+        )
+    return {"choice" if isinstance(value, list) else "constant": value}
 
 
 def _allowed(entries: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> CS.ConfigurationSpace:

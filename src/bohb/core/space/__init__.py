@@ -1,6 +1,6 @@
 """The search space: a ConfigSpace compiled into arrays, so that encoding and sampling are fast.
 
-Imports numpy and, in `configspace.py` alone, ConfigSpace; nothing of the rest of the core.
+Imports numpy, and nothing of the rest of the core; only `configspace`, `shorthand` and `describe` import ConfigSpace.
 """
 
 from bohb.core.space.compiled import Array, Space

@@ -1,13 +1,12 @@
 """Reading a ConfigSpace: its hyperparameters, priors, conditions and forbidden clauses, in our own terms.
 
-This is the only module of the core that knows ConfigSpace.
+Only this module and `shorthand.py` know ConfigSpace.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -38,22 +37,26 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from bohb.core.space import conditions
 from bohb.core.space.scales import Categorical, Numeric, Ordinal, Quantile, Scale
+from bohb.core.space.shorthand import hyperparameter
 from bohb.errors import InvalidSpace
 
 Comparable = Callable[[str, Any], float]  # a value as conditions compare it: a number, or the index of a choice
 
 
 def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.ConfigurationSpace:
-    """A ConfigSpace, from one or from a plain dict.
+    """Return a ConfigSpace, given one or a plain dict.
 
     In a dict a tuple is a range (a float if either end is one; a third entry "log" asks for the log scale), a list
-    has the choices of a categorical, anything else is a constant. ConfigSpace's own objects may be mixed in.
+    has the choices of a categorical, and anything else is a constant. A list of two numbers is ambiguous: write a tuple
+    for a range or {"choice": [16, 32]} for the two values. ConfigSpace's own objects may be mixed in.
     """
     if isinstance(space, CS.ConfigurationSpace):
         parsed = space
     elif isinstance(space, Mapping):
         try:
-            parsed = CS.ConfigurationSpace({name: _from_shorthand(name, value) for name, value in space.items()})
+            parsed = CS.ConfigurationSpace({name: hyperparameter(name, value) for name, value in space.items()})
+        except InvalidSpace:
+            raise
         except (ValueError, TypeError) as error:
             raise InvalidSpace(f"the space cannot be read: {error}") from error
     else:
@@ -66,38 +69,6 @@ def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.Confi
 def from_serialised(stored: Mapping[str, Any]) -> CS.ConfigurationSpace:
     """The space that ConfigSpace's `to_serialized_dict` described; tuples among the choices became lists there."""
     return CS.ConfigurationSpace.from_serialized_dict(copy.deepcopy(dict(stored)))  # it empties what it reads
-
-
-def _from_shorthand(name: object, value: Any) -> Any:
-    """One entry of a plain dict as a ConfigSpace hyperparameter."""
-    if not isinstance(name, str):
-        raise InvalidSpace(f"the hyperparameter name {name!r} must be a string")
-    if hasattr(value, "name") and hasattr(value, "default_value"):
-        if value.name != name:
-            raise InvalidSpace(f"the space has {value.name!r} under the key {name!r}; use the same name for both")
-        return value
-    if isinstance(value, range | set | frozenset):
-        raise InvalidSpace(f"{name}={value!r}: use a tuple (lower, upper) for a range or a list for choices")
-    if not isinstance(value, tuple):
-        return value
-    log = len(value) == 3 and value[2] == "log"
-    if len(value) != 2 and not log:
-        raise InvalidSpace(f"{name}={value!r}: a range is (lower, upper) or (lower, upper, 'log'); choices are a list")
-    lower, upper = value[:2]
-    if isinstance(lower, bool) or isinstance(upper, bool):
-        raise InvalidSpace(f"{name}={value!r}: write [False, True] for a choice between two values")
-    if not _is_range(lower, upper):
-        raise InvalidSpace(f"{name}={value!r}: the bounds must be finite numbers, the lower one below the upper one")
-    if log and lower <= 0:
-        raise InvalidSpace(f"{name}={value!r}: on a log scale the lower bound must be positive")
-    if isinstance(lower, float | np.floating) or isinstance(upper, float | np.floating):
-        return CS.Float(name, (float(lower), float(upper)), log=log)
-    return CS.Integer(name, (lower, upper), log=log)
-
-
-def _is_range(lower: Any, upper: Any) -> bool:
-    real = isinstance(lower, numbers.Real) and isinstance(upper, numbers.Real)
-    return real and bool(-math.inf < lower < upper < math.inf)
 
 
 def declared_values(hyperparameter: Any) -> tuple[Any, ...] | None:

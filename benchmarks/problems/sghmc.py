@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper.perceptron import Array, Perceptron
+from benchmarks.problems.perceptron import Array, Perceptron
 
 Double = np.ndarray[Any, np.dtype[np.float64]]
 

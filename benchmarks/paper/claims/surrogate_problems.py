@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from benchmarks.paper.evidence import FAILS, HOLDS, NOT_MEASURED, Comparison, Evidence, Finding, all_of, name, negated
+from benchmarks.paper.claims.evidence import (
+    FAILS,
+    HOLDS,
+    NOT_MEASURED,
+    Comparison,
+    Evidence,
+    Finding,
+    all_of,
+    name,
+    negated,
+)
 
 BLACK_BOX = ("tpe", "smac")
 ENOUGH = 512  # full evaluations for a verdict on convergence; the paper has 8192
@@ -92,8 +102,8 @@ def svm() -> Iterator[Claim]:
             if ours is None or theirs is None or ours == float("inf"):
                 return Finding(NOT_MEASURED)
             ratio = theirs / ours
-            told = f"mean regret {level:g} after {ours:.3g} s; {name(rival)} after {theirs:.3g} s"
-            return Finding(HOLDS if least <= ratio <= most else FAILS, told)
+            numbers = f"mean regret {level:g} after {ours:.3g} s; {name(rival)} after {theirs:.3g} s"
+            return Finding(HOLDS if least <= ratio <= most else FAILS, numbers)
 
         return test
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.paper.perceptron import Array, Perceptron
+from benchmarks.problems.perceptron import Array, Perceptron
 
 GRAVITY, CART, POLE, HALF_LENGTH, FORCE, STEP = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
 MAX_POSITION, MAX_ANGLE, MAX_STEPS = 2.4, math.radians(12), 200

@@ -1,0 +1,1 @@
+"""The claims of the paper's experiments, decided from the result files."""

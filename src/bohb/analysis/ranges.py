@@ -1,0 +1,74 @@
+"""The range of losses that a figure should show: diverged losses must not flatten all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.analysis.axes import Array
+
+_FAR = 10.0  # how far beyond the median an outlier lies, in distances between median and lower quartile
+_WORTH = 5.0  # outliers are cut off only if the axis becomes this many times shorter
+_DECADES = 1.5  # losses that span more than this suit a logarithmic axis
+
+
+@dataclass(frozen=True, slots=True)
+class LossRange:
+    """The losses from `low` to `high`, without outliers.
+
+    positive: whether all finite losses are positive, so that a logarithmic axis can show them.
+    log: whether a logarithmic axis suits them: they are positive and several powers of ten apart.
+    """
+
+    low: float
+    high: float
+    positive: bool
+    log: bool
+
+    def outside(self, losses: Sequence[float] | Array) -> NDArray[np.bool_]:
+        """Whether each loss is finite and outside the range."""
+        values = np.asarray(losses, dtype=float)
+        outside: NDArray[np.bool_] = np.isfinite(values) & ((values < self.low) | (values > self.high))
+        return outside
+
+    def clip(self, losses: Sequence[float] | Array) -> Array:
+        """The losses with outliers moved to the nearest end; NaN and infinities stay."""
+        values = np.asarray(losses, dtype=float)
+        return np.where(np.isfinite(values), np.clip(values, self.low, self.high), values)
+
+
+def loss_range(losses: Sequence[float] | Array) -> LossRange | None:
+    """The range of the finite losses without outliers; None if no loss is finite."""
+    values = np.asarray(losses, dtype=float)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    positive = bool(values.min() > 0)
+    if positive:
+        powers = np.log10(values)
+        first, last = np.quantile(powers, [0.05, 0.95], method="inverted_cdf").tolist()
+        low, high = _without_outliers(powers)
+        if min(last, high) - max(first, low) > _DECADES:
+            shown = values[(powers >= low) & (powers <= high)]
+            return LossRange(float(shown.min()), float(shown.max()), True, True)
+    return LossRange(*_without_outliers(values), positive, False)
+
+
+def _without_outliers(values: Array) -> tuple[float, float]:
+    """The smallest and the largest value that are not far out.
+
+    Only the lower half decides what is far, so that even many diverged losses count as outliers.
+    """
+    low, high = float(values.min()), float(values.max())
+    quartile, median = np.quantile(values, [0.25, 0.5], method="inverted_cdf").tolist()
+    reach = _FAR * max(median - quartile, 0.1 * abs(median))  # the second counts if most values are equal
+    near = values[(values >= quartile - reach) & (values <= median + reach)]
+    first, last = float(near.min()), float(near.max())
+    width = last - first
+    if width > 0 and high / 2 - low / 2 > _WORTH * width / 2:  # halves cannot overflow
+        shown = values[(values >= first - width) & (values <= last + width)]
+        return float(shown.min()), float(shown.max())
+    return low, high

@@ -1,0 +1,138 @@
+"""The axis of losses: outliers are drawn at its edge, and buttons switch between a linear and a logarithmic scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.analysis.axes import Array
+from bohb.analysis.ranges import loss_range
+from bohb.plots.drawing import go
+from bohb.units import counted
+
+_PAD = 0.06  # room beyond the losses, as a share of their range
+
+
+class LossAxis:
+    """A vertical axis for these losses.
+
+    losses: all losses in the figure; NaN and infinities are ignored.
+    """
+
+    def __init__(self, losses: Sequence[float] | Array, title: str = "loss") -> None:
+        self._title = title
+        self._range = loss_range(losses)
+        self.n_outliers = 0 if self._range is None else int(self._range.outside(losses).sum())
+        self.bottom, self.top = self._ends()
+
+    def _ends(self) -> tuple[float, float]:
+        """Where outliers are drawn: a little below and above all other losses."""
+        if self._range is None:
+            return 0.0, 1.0
+        low, high = self._range.low, self._range.high
+        if self._range.log:
+            factor = (high / low) ** _PAD if high > low else 1.1
+            return low / factor, high * factor
+        pad = _PAD * ((high - low) or abs(high) or 1.0)
+        bottom = max(low - pad, 0.9 * low) if self._range.positive else low - pad
+        return bottom, high + pad
+
+    def place(self, losses: Sequence[float] | Array) -> Array:
+        """The losses as drawn: outliers at the edge, NaN for what has no loss."""
+        values = np.asarray(losses, dtype=float)
+        values = np.where(np.isfinite(values), values, np.nan)
+        if self._range is None:
+            return values
+        values = np.where(values > self._range.high, self.top, values)
+        return np.where(values < self._range.low, self.bottom, values)
+
+    def outside(self, losses: Sequence[float] | Array) -> NDArray[np.bool_]:
+        """Whether each loss is an outlier."""
+        if self._range is None:
+            return np.zeros(len(losses), dtype=bool)
+        return self._range.outside(losses)
+
+    def triangles(self, x: Sequence[float] | Array, losses: Sequence[float] | Array, numbers: Sequence[int]) -> Any:
+        """Marks at the edge for outliers, with their true losses in the hover text; None without any.
+
+        x, losses, numbers: one entry per point of the figure; `numbers` are the trials.
+        """
+        values, outside = np.asarray(losses, dtype=float), self.outside(losses)
+        if not outside.any():
+            return None
+        chosen = values[outside]
+        place = self.place(chosen)
+        return go.Scatter(
+            x=np.asarray(x, dtype=float)[outside],
+            y=place,
+            customdata=np.column_stack([np.asarray(numbers)[outside], chosen]),
+            mode="markers",
+            name="outlier",
+            legendgroup="outlier",
+            marker={
+                "symbol": ["triangle-up" if y == self.top else "triangle-down" for y in place.tolist()],
+                "size": 10,
+                "color": "#7d6bc4",
+                "line": {"width": 1, "color": "#ffffff"},
+            },
+            hovertemplate="trial %{customdata[0]}<br>loss %{customdata[1]:.6g}<br>outside the axis<extra></extra>",
+        )
+
+    @property
+    def note(self) -> str:
+        """A note about outliers; empty without any."""
+        return f"{counted(self.n_outliers, 'outlier')} at the edge (hover for the loss)" if self.n_outliers else ""
+
+    def layout(self) -> dict[str, Any]:
+        """The axis as plotly describes it."""
+        shape: dict[str, Any] = {"title": {"text": self._title}, "exponentformat": "power"}
+        if self._range is None:
+            return shape
+        if self._range.log:
+            shape["type"] = "log"
+        if self.n_outliers:
+            shape["range"] = self._span(self._range.log)
+        return shape
+
+    def buttons(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Buttons for a linear and a logarithmic scale; none if a loss is not positive.
+
+        names: the axes in the figure's layout, such as "yaxis".
+        """
+        if self._range is None or not self._range.positive:
+            return []
+        return [
+            {
+                "type": "buttons",
+                "direction": "right",
+                "active": int(self._range.log),
+                "buttons": [self._button(names, log) for log in (False, True)],
+                "x": 0,
+                "xanchor": "left",
+                "y": 1,
+                "yanchor": "bottom",
+                "pad": {"l": 0, "t": 0},
+                "bgcolor": "#e4e7eb",  # plotly's active button is always light, so the others are too
+                "bordercolor": "#a3a9b2",
+                "font": {"size": 11, "color": "#1d2126"},
+            }
+        ]
+
+    def _button(self, names: Sequence[str], log: bool) -> dict[str, Any]:
+        kind = "log" if log else "linear"
+        shown = {"range": self._span(log)} if self.n_outliers else {"autorange": True}
+        changes = {f"{name}.{key}": value for name in names for key, value in {"type": kind, **shown}.items()}
+        return {"label": kind, "method": "relayout", "args": [changes]}
+
+    def _span(self, log: bool) -> list[float]:
+        """The ends of the axis; plotly takes those of a logarithmic one as powers of ten."""
+        assert self._range is not None
+        low, high = min(self.bottom, self._range.low), self.top
+        if log:
+            low, high = math.log10(low), math.log10(high)
+        pad = _PAD * (high - low)
+        return [low - pad, high + pad]
