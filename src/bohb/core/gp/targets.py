@@ -54,7 +54,7 @@ class Results:
         self._n_observed = len(history.observed)
         for number, outcome in itertools.islice(history.outcomes.items(), self._n_outcomes, None):
             trial = history.trials[number]
-            if trial.reuses is None:  # otherwise its result is that of another trial
+            if trial.reuses is None and number not in history.forgotten:  # reused: another trial's result
                 self._add(encode(trial.config), trial.budget, outcome.ranking_loss)
         self._n_outcomes = len(history.outcomes)
 
