@@ -13,6 +13,7 @@ __all__ = ["FAMILIES", "CountingOnes", "lowest_budget", "problem_of", "uniform_f
 FAMILIES = {
     "counting_ones": "counting_ones-8-8",
     "hartmann": "hartmann-6",
+    "misleading_hartmann": "misleading_hartmann-2.5-2",
     "svm_mnist": "svm_mnist",
     "lcbench": "lcbench-3945",
     "rbv2_ranger": "rbv2_ranger-3",
@@ -54,6 +55,10 @@ def problem_of(name: str) -> Problem:
             from benchmarks.problems.hartmann import Hartmann
 
             return Hartmann(int(rest))
+        case "misleading_hartmann":
+            from benchmarks.problems.hartmann import MisleadingHartmann
+
+            return MisleadingHartmann(*map(float, rest.split("-")))
         case "svm_mnist":
             from benchmarks.problems.svm import SvmOnMnist
 

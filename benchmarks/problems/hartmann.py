@@ -6,6 +6,7 @@ largest budget, follows Kandasamy et al. (2017).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,3 +63,40 @@ class Hartmann:
         full = self.evaluate(config, self.budgets[-1], 0).loss
         assert full is not None
         return full - _MINIMUM[self.d]
+
+
+@dataclass(frozen=True, slots=True)
+class MisleadingHartmann:
+    """Hartmann's function of 6 dimensions whose small budgets are biased and noisy; the largest budget is exact.
+
+    With t = log(budget) / log(100), the heights of the peaks are lower by bias·(1 − t)², and Gaussian noise of standard
+    deviation noise·(1 − t) is added.
+    """
+
+    bias: float
+    noise: float
+
+    @property
+    def name(self) -> str:
+        return f"misleading_hartmann-{self.bias:g}-{self.noise:g}"
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        return (4.0, 11.0, 33.0, 100.0)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return Hartmann(6).parameters
+
+    def evaluate(self, config: Config, budget: float, seed: int) -> Evaluation:
+        x = np.array([config[f"x_{i}"] for i in range(6)])
+        missing = 1 - math.log(max(1.0, budget)) / math.log(100)
+        heights = _HEIGHTS - self.bias * missing**2
+        inner = (_SHARPNESS[6] * (x - _CENTRES[6]) ** 2).sum(1)
+        drawn = np.random.default_rng([seed, round(budget), *x.view(np.uint64).tolist()]).standard_normal()
+        return Evaluation(-float(heights @ np.exp(-inner)) + self.noise * missing * float(drawn), budget)
+
+    def regret(self, config: Config, loss: float) -> float:  # noqa: ARG002 - the loss may be of a smaller budget
+        full = self.evaluate(config, self.budgets[-1], 0).loss
+        assert full is not None
+        return full - _MINIMUM[6]
