@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +18,19 @@ from benchmarks.paper import cifar10  # noqa: E402
 
 from bohb import History  # noqa: E402
 from bohb.journal import SqlJournal  # noqa: E402
+
+
+def test_the_example_tunes_made_up_images_on_a_cpu(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(cifar10.EXAMPLE), "--tiny", "--journal", "tiny.db"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "on budget 3" in ran.stdout
 
 
 @pytest.fixture(scope="module")
