@@ -89,14 +89,14 @@ def test_what_cannot_be_a_journal_is_refused_by_name_without_its_password(target
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r'postgresql\+psycopg://me:\*\*\*@host/db.*pip install "bohb\[postgres\]"'):
+    with pytest.raises(MissingExtra, match=r"postgresql\+psycopg://me:\*\*\*@host/db.*\[postgres\]"):
         open_journal("postgresql+psycopg://me:secret@host/db")
 
 
 def test_a_missing_directory_a_directory_and_a_missing_file_are_named(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="does not exist"):
         SqlJournal(tmp_path / "no" / "study.db")
-    with pytest.raises(JournalError, match="is a directory"):
+    with pytest.raises(JournalError, match="it is a directory"):
         SqlJournal(tmp_path)
     with pytest.raises(JournalError, match=r"there is no journal .*study\.db"):
         SqlJournal(tmp_path / "study.db", read_only=True)

@@ -1,7 +1,7 @@
 """The events a study consists of, and their JSON form.
 
-A study is one append-only list of these; everything else is a fold over it (`history.py`). Each event has a `key`
-that can occur once per study, so that appending twice has the effect of appending once.
+A study is one append-only list of events; its state is computed from them (`history.py`). The `key` of an event occurs
+once per study, so that appending an event twice has the effect of appending it once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT = 2  # raised whenever the meaning of a stored event changes; older forma
 
 @dataclass(frozen=True, slots=True)
 class StudyCreated:
-    """The first event: all that decides the rest, but for the results."""
+    """The first event: everything that determines the study, apart from the results."""
 
     kind: ClassVar[str] = "created"
     space: dict[str, Any]
@@ -39,7 +39,7 @@ class StudyCreated:
 
 @dataclass(frozen=True, slots=True)
 class ConfigGiven:
-    """The user asks for this configuration before the sampler is asked."""
+    """The user wants this configuration to be evaluated before the sampler proposes any."""
 
     kind: ClassVar[str] = "given"
     index: int
@@ -52,7 +52,7 @@ class ConfigGiven:
 
 @dataclass(frozen=True, slots=True)
 class ObservationAdded:
-    """A result from an earlier study: known to the model, part of no bracket."""
+    """A result from an earlier study: the model uses it, but it belongs to no bracket."""
 
     kind: ClassVar[str] = "observed"
     index: int
@@ -81,7 +81,7 @@ class BudgetsRaised:
 
 @dataclass(frozen=True, slots=True)
 class BracketPlanned:
-    """An adaptive study has chosen the rungs of a bracket to come; `reason` has the numbers behind it."""
+    """An adaptive study has chosen the rungs of its next bracket; `reason` has the numbers behind the choice."""
 
     kind: ClassVar[str] = "bracket"
     index: int
@@ -95,13 +95,13 @@ class BracketPlanned:
 
 @dataclass(frozen=True, slots=True)
 class TrialStarted:
-    """A trial was handed out. It holds the whole trial, so that no replay has to fit a model."""
+    """A trial was started. The event holds the whole trial, so that no model is fitted when a study is read."""
 
     kind: ClassVar[str] = "started"
     trial: Trial
-    time: float | None = None  # of the day, for people; nothing is decided from it
-    elapsed: float | None = None  # seconds the study had been at work, by a clock that cannot be set
-    session: int | None = None  # whose trial it is, where several runners share a study
+    time: float | None = None  # seconds since the epoch, for people; no decision uses it
+    elapsed: float | None = None  # seconds that the study had been running, by a monotonic clock
+    session: int | None = None  # the session that started it, if several runners share the study
 
     @property
     def key(self) -> str:
@@ -110,7 +110,7 @@ class TrialStarted:
 
 @dataclass(frozen=True, slots=True)
 class TrialFinished:
-    """An evaluation ended, well or badly."""
+    """An evaluation ended, successfully or not."""
 
     kind: ClassVar[str] = "finished"
     number: int
@@ -124,14 +124,14 @@ class TrialFinished:
 
 @dataclass(frozen=True, slots=True)
 class TrialLost:
-    """The worker or runner of a trial disappeared; the trial waits to be started again."""
+    """The worker or runner of a trial disappeared; the trial will be started again."""
 
     kind: ClassVar[str] = "lost"
     number: int
     attempt: int
     reason: str
     time: float | None = None
-    counts: bool = True  # whether it counts towards the number of attempts; not if the whole runner stopped
+    counts: bool = True  # whether it counts as an attempt of the trial; False if the whole runner stopped
 
     @property
     def key(self) -> str:
@@ -140,7 +140,7 @@ class TrialLost:
 
 @dataclass(frozen=True, slots=True)
 class ResultLate:
-    """A result of a trial that somebody else had been given meanwhile: kept, but nothing is decided from it."""
+    """A result of a trial that had already been declared lost: stored, but not used in any decision."""
 
     kind: ClassVar[str] = "late"
     number: int
@@ -155,7 +155,7 @@ class ResultLate:
 
 @dataclass(frozen=True, slots=True)
 class RungCut:
-    """A finite space has nothing new left on this rung's budget: the bracket goes on with what it has."""
+    """A finite space has no new configuration for this rung: the bracket continues with those it has."""
 
     kind: ClassVar[str] = "cut"
     bracket: int
@@ -168,7 +168,7 @@ class RungCut:
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """A runner took the study up, for the first time or again."""
+    """A runner started to work on the study, for the first time or again."""
 
     kind: ClassVar[str] = "session"
     index: int
@@ -210,13 +210,13 @@ _KINDS: dict[str, type[Event]] = {
     )
 }
 
-_ORIGINS = {origin.value: origin for origin in Origin}  # a tenth of the time of Origin(value), 100,000 times a study
+_ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
-_NOT_STORED = {"checkpoint_dir", "reporter"}  # they exist only while a trial runs
+_NOT_STORED = {"checkpoint_dir", "reporter"}  # used only while a trial runs
 
 
 def _defaults(cls: type) -> dict[str, Any]:
-    """The stored fields of a dataclass and their defaults; MISSING where a value is required."""
+    """Return the stored fields of a dataclass and their defaults; MISSING if a value is required."""
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()
         for f in fields(cls)
@@ -230,7 +230,7 @@ _EVENTS = {cls: _defaults(cls) for cls in _KINDS.values()}
 
 
 def _pack(value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `value` that differ from their defaults, as JSON."""
+    """Return the fields of `value` that differ from their defaults."""
     body: dict[str, Any] = {}
     for name, default in defaults.items():
         item = getattr(value, name)
@@ -240,7 +240,7 @@ def _pack(value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The body of an event: plain JSON, fields at their default left out."""
+    """Return the body of an event: plain JSON without the fields that have their default value."""
     body = _pack(event, _EVENTS[type(event)])
     match event:
         case TrialStarted():
@@ -252,7 +252,7 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(kind: str, body: Mapping[str, Any]) -> Event:
-    """The event that `to_json` wrote. Raises JournalError for what this version cannot read."""
+    """Return the event that `to_json` wrote. Raises JournalError if this version cannot read it."""
     cls = _KINDS.get(kind)
     if cls is None:
         raise JournalError(
@@ -304,23 +304,24 @@ def _tuples(value: Any) -> Any:
 def _outcome(body: Mapping[str, Any]) -> Outcome:
     values = {**body, "status": _STATUSES[body["status"]]}
     if "curve" in values:
-        values["curve"] = tuple((float(step), float(loss)) for step, loss in values["curve"])  # "nan" is stored as text
+        # JSON has no NaN, which is stored as text
+        values["curve"] = tuple((float(step), float(loss)) for step, loss in values["curve"])
     return Outcome(**values)
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as JSON, for the way from a worker to its coordinator."""
+    """Return an outcome as JSON, to be sent from a worker to its coordinator."""
     body: dict[str, Any] = jsonable(_pack(outcome, _OUTCOME))
     return body
 
 
 def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
-    """The outcome that `outcome_to_json` wrote."""
+    """Return the outcome that `outcome_to_json` wrote."""
     return _outcome(body)
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """A trial as JSON, for the way from a coordinator to its worker: with its checkpoint directory."""
+    """Return a trial and its checkpoint directory as JSON, to be sent from a coordinator to a worker."""
     body: dict[str, Any] = jsonable(_pack(trial, _TRIAL))
     if trial.checkpoint_dir is not None:
         body["checkpoint_dir"] = str(trial.checkpoint_dir)
@@ -328,7 +329,7 @@ def trial_to_json(trial: Trial) -> dict[str, Any]:
 
 
 def trial_from_json(body: Mapping[str, Any]) -> Trial:
-    """The trial that `trial_to_json` wrote."""
+    """Return the trial that `trial_to_json` wrote."""
     if "checkpoint_dir" in body:
         body = {**body, "checkpoint_dir": Path(body["checkpoint_dir"])}
     return _trial(body)

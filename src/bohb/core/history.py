@@ -70,22 +70,22 @@ class Result:
 class History:
     """The state of a study. It changes only through `apply`, and depends on nothing but the events.
 
-    trials: every trial started, by number, as last started.
-    outcomes: how the finished ones ended, by number.
-    pending: the ones handed out and not yet finished, by number.
-    lost: those of them whose worker disappeared and that wait to be started again, in order.
+    trials: every trial that was started, by number; the last attempt of each.
+    outcomes: the outcomes of finished trials, by number.
+    pending: the trials that have started and not finished, by number.
+    lost: the pending trials whose worker disappeared and that will be started again, with the reason.
     losses: how often a trial lost its worker.
-    given_up: the (number, attempt) pairs that were declared lost; what still comes of them is late.
-    late: such results, in the order in which they came; nothing is decided from them.
-    sessions: who took the study up and when, each time.
-    owners: the session that a trial was last started by, if several runners share the study.
-    seconds: how long runners have been at work, all sessions together.
+    given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
+    late: late results in the order of their arrival; no decision uses them.
+    sessions: the runners that worked on the study, in order.
+    owners: the session that started a trial, if several runners share the study.
+    seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
     brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
         `ready_brackets` of those that have a trial to start.
     planned: the brackets that an adaptive study chose, by index, opened or not.
-    promotions: who was promoted, where brackets do not decide on it alone.
-    trajectory: every incumbent in turn; the last one is current.
+    promotions: which trials were promoted, if that does not depend on their bracket alone.
+    trajectory: all incumbents in order; the last one is current.
     best: the best result per budget.
     """
 
@@ -109,12 +109,12 @@ class History:
         self.open_brackets: dict[int, None] = {}
         self.ready_brackets: dict[int, None] = {}
         self.planned: dict[int, BracketPlanned] = {}
-        self.promotions = Promotions(Settings(), partial(_draw, 0))  # until the study is created
+        self.promotions = Promotions(Settings(), partial(_draw, 0))  # replaced when the study is created
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
         self.sessions: list[SessionStarted] = []
         self.seconds = 0.0
-        self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
+        self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
         self.n_failed = 0
@@ -168,57 +168,57 @@ class History:
 
     @property
     def incumbent(self) -> Result | None:
-        """The best configuration so far: the largest budget counts first, then the lowest loss."""
+        """The best result so far: the lowest loss on the largest budget that has results."""
         return self.trajectory[-1] if self.trajectory else None
 
     @property
     def results(self) -> list[Result]:
-        """All evaluations that have a loss, in the order in which they finished."""
+        """All successful evaluations, in the order in which they finished."""
         return [Result(self.trials[n], outcome) for n, outcome in self.outcomes.items() if outcome.ok]
 
     @property
     def running(self) -> dict[int, Trial]:
-        """The trials that somebody is working on."""
+        """The trials that are being evaluated."""
         return {n: trial for n, trial in self.pending.items() if n not in self.lost}
 
     def bracket_plan(self, index: int) -> Bracket:
-        """The rungs of the bracket that opens as number `index`."""
+        """Return the rungs of bracket `index`."""
         chosen = self.planned.get(index)
         if chosen is not None:
             return Bracket(tuple(Rung(budget, size) for budget, size in chosen.rungs))
         place = index - self._first_bracket_of_round
-        if self.adaptive:  # in Hyperband's order, those left out that are chosen
+        if self.adaptive:  # the chosen brackets do not count in Hyperband's order
             place = published_before(index) - published_before(self._first_bracket_of_round)
         return self._round[place % len(self._round)]
 
     @property
     def adaptive(self) -> bool:
-        """Whether some brackets are chosen."""
+        """Whether the study chooses the rungs of some brackets."""
         return self._settings.schedule == "adaptive"
 
     def is_to_be_planned(self, index: int) -> bool:
-        """Whether the bracket of this number is chosen, but was not yet."""
+        """Whether the rungs of bracket `index` still have to be chosen."""
         return self.adaptive and not is_published(index) and index not in self.planned
 
     @property
     def round(self) -> tuple[Bracket, ...]:
-        """One round of Hyperband with the budgets now in force."""
+        """One round of Hyperband with the current budgets."""
         return self._round
 
     @property
     def budgets(self) -> tuple[float, ...]:
-        """The budgets now in force."""
+        """The current budgets, ascending."""
         return tuple(rung.budget for rung in self._round[0].rungs)
 
     def alive(self) -> set[int]:
-        """The config_ids that can still be promoted, and the incumbent's."""
+        """Return the config_ids that can still be promoted, and that of the incumbent."""
         numbers = self.promotions.waiting(self._next_sizes())
         numbers.update(n for index in self.open_brackets for n in self.brackets[index].alive())
         alive = {self.trials[n].config_id for n in numbers}
         return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
 
     def _next_sizes(self) -> dict[float, int]:
-        """How many a bracket can at most take from each budget at once."""
+        """Return the largest number of trials that one bracket can promote from each budget."""
         sizes: dict[float, int] = {}
         for bracket in (*self._round, *(self.brackets[index].bracket for index in self.open_brackets)):
             for lower, upper in itertools.pairwise(bracket.rungs):
@@ -226,17 +226,17 @@ class History:
         return sizes
 
     def key(self, config: Mapping[str, Any]) -> bytes:
-        """What tells two configurations apart."""
+        """Return bytes that are equal exactly for equal configurations."""
         return self.space.encode(config).tobytes()
 
     def extend(self, events: Iterable[Event]) -> History:
-        """Apply several events; returns itself."""
+        """Apply several events and return the history itself."""
         for event in events:
             self.apply(event)
         return self
 
     def apply(self, event: Event) -> None:
-        """Fold one event."""
+        """Apply one event."""
         if self.created is None and not isinstance(event, StudyCreated):
             raise JournalError(f"a study must begin with 'created', not with {event.kind!r}")
         match event:
@@ -306,7 +306,7 @@ class History:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
 
     def _open(self, index: int) -> Halving:
-        """The bracket with this index, opened if it is the next one."""
+        """Return bracket `index`, which is opened if it is the next one."""
         if index == len(self.brackets):
             choose = self.promotions.chooser(index)
             self.brackets.append(Halving(self.bracket_plan(index), self._settings.refill, choose))
@@ -314,7 +314,7 @@ class History:
         return self.brackets[index]
 
     def _refresh(self, index: int) -> None:
-        """Note whether a bracket has something to start, and whether it is done."""
+        """Update the lists of brackets that are open and that have a trial to start."""
         bracket = self.brackets[index]
         if bracket.ready:
             self.ready_brackets[index] = None

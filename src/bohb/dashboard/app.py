@@ -30,7 +30,7 @@ from bohb.dashboard.rows import parse
 from bohb.dashboard.studies import Card, Library, UnknownStudy, View
 from bohb.errors import BohbError
 from bohb.journal.files import files_directory
-from bohb.journal.target import path_of
+from bohb.journal.location import path_of
 from bohb.plots import PLOTS
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

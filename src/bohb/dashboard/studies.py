@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from sqlalchemy import select
-
 from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.markup import short
 from bohb.errors import BohbError, JournalError
-from bohb.journal import SqlJournal, schema
+from bohb.journal import SqlJournal
 from bohb.journal.records import no_collector
 
 
@@ -149,13 +147,10 @@ class Library:
                 if self._index is None:
                     self._index = SqlJournal(self.target, read_only=True)
                     self._file = self._identity()
-                # What `study_names` does, with the lengths and without opening the file each time.
-                with self._index._transaction() as connection:
-                    rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
+                return self._index.lengths()
             except JournalError:
                 self._forget()
                 raise
-            return dict(sorted((str(name), int(length)) for name, length in rows))
 
     def view(self, name: str) -> View:
         """A study as it stands now. Raises UnknownStudy, or JournalError if the journal cannot be read."""

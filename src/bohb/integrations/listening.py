@@ -25,7 +25,7 @@ from bohb.core.events import TrialFinished, to_json
 from bohb.core.history import History, Result
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable, MissingExtra, install_hint
-from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.journal import Journal, open_journal
 
 log = logging.getLogger("bohb")
 _PAUSE = 1.0  # seconds between two looks at the journal
@@ -128,7 +128,7 @@ class Listener:
 
     def close(self) -> None:
         """Give back the journal and the tracker."""
-        if isinstance(self._journal, SqlJournal) and self._journal is not self._source:
+        if self._journal is not None and self._journal is not self._source:
             self._journal.close()
         if self._known is not None:
             self._tracker.close()

@@ -30,7 +30,7 @@ from bohb.integrations.sklearn_rows import (
     outcome_of_failure,
     outcome_of_fits,
 )
-from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.study import Study
@@ -221,8 +221,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         journal = None
         if self.journal is not None:
             journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{self._digest}")
-            if isinstance(journal, SqlJournal) and journal is not self.journal:
-                stack.enter_context(journal)
+            if journal is not self.journal:
+                stack.callback(journal.close)
         seed = None
         if journal is None or self.random_state is not None:  # a stored study keeps its seed
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

@@ -1,7 +1,7 @@
-"""Leases: which runners of a study are alive, by the clock of the database.
+"""Leases show which runners of a study are alive.
 
-A runner holds one lease and renews it while it lives. Once it has run out, and not before, another runner may end it
-and take over the trials. All times are the server's, so that runners whose clocks differ agree.
+A runner holds one lease and renews it. Once a lease has expired, another runner may delete it and take over the trials.
+All times are those of the server, so that the clocks of the runners do not matter.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _HELD = text("SELECT 1 FROM lease WHERE study = :study AND holder = :holder")
 
 
 def renew(connection: Connection, study: str, holder: str, seconds: float) -> None:
-    """Let the lease run for so many seconds from now, whether or not it had run out."""
+    """Let a lease expire `seconds` from now, even if it had already expired."""
     connection.execute(_RENEW, {"study": study, "holder": holder, "seconds": seconds})
 
 
 def end(connection: Connection, study: str, holder: str) -> None:
-    """Give a lease back."""
+    """Delete a lease."""
     connection.execute(_END, {"study": study, "holder": holder})
 
 
 def live(connection: Connection, study: str) -> set[str]:
-    """The holders of leases that have not run out."""
-    if not inspect(connection).has_table(schema.LEASE.name):  # no runner has been here since there are leases
+    """Return the holders of leases that have not expired."""
+    if not inspect(connection).has_table(schema.LEASE.name):  # written before leases existed
         return set()
     return set(connection.execute(_LIVE, {"study": study}).scalars())
 
 
 def end_expired(connection: Connection, study: str, holder: str) -> bool:
-    """End a lease if it has run out; whether none is left. A renewal at the same time waits for this transaction."""
+    """Delete a lease if it has expired. Return whether there is none. Renewals wait for the transaction."""
     of = {"study": study, "holder": holder}
     connection.execute(_END_EXPIRED, of)
     return connection.execute(_HELD, of).first() is None

@@ -17,17 +17,17 @@ from bohb.core.events import Event
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError
 from bohb.journal import leases, schema
 from bohb.journal.base import Journal
+from bohb.journal.database_errors import is_damage, is_not_a_database, is_uncertain, translated
+from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
 from bohb.journal.lock import WriterLock, this_process
 from bohb.journal.memory import MemoryJournal
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
-from bohb.journal.target import check_file, path_of
-from bohb.journal.troubles import explained, is_damage, is_uncertain
 
 _BATCH = 1000
 
 
 class Head(NamedTuple):
-    """Where a study ends, and who wrote it last."""
+    """The length and checksum of a study, and its last writer."""
 
     length: int
     crc: int
@@ -40,11 +40,11 @@ class SqlJournal:
 
     url: a path or `sqlite:///…` for a file of this machine, `postgresql+psycopg://…` for a server.
     study: the name of the study.
-    read_only: take no lock and change nothing; sees what is committed and never makes the writer wait.
+    read_only: take no lock and change nothing; the writer never waits for a reader.
 
-    A SQLite file has one writer, held off by a lock on `<file>.lock` and, should that be circumvented, by the epoch:
-    each writer raises it and an older one may no longer append. PostgreSQL has several writers; there the row of the
-    study is locked for each append, and the slower of two gets a Conflict.
+    A SQLite file has one writer, which holds a lock on `<file>.lock`. If the lock is circumvented, the epoch prevents
+    damage: each writer raises it, and older writers can no longer append. PostgreSQL has several writers; each append
+    locks the row of the study, and the slower one of two gets a Conflict.
     """
 
     def __init__(self, url: str | Path, study: str = "study", read_only: bool = False) -> None:
@@ -56,7 +56,7 @@ class SqlJournal:
         self._epoch: int | None = None  # claimed at the first append
         self._doubt: JournalError | None = None
         self._connection: Connection | None = None
-        self._turn: Connection | None = None  # that of a turn, while it lasts
+        self._turn: Connection | None = None  # the connection of the current turn
         self._lock: WriterLock | None = None
         if self.path is not None:
             self.name = str(self.path)
@@ -75,7 +75,7 @@ class SqlJournal:
             raise
 
     def read(self, after: int = 0) -> Sequence[Event]:
-        """All events from position `after` on, each one checked. Raises JournalDamaged naming the first bad one."""
+        """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
         with self._transaction() as connection:
             head = self._head(connection)
             if head is None or head.length <= after:
@@ -90,8 +90,8 @@ class SqlJournal:
     def append(self, events: Sequence[Event], after: int) -> None:
         """Store `events` from position `after` on, durably and all or none.
 
-        Raises Conflict if the journal is no longer exactly `after` events long, unless these very events are already
-        stored there: then an earlier call was committed but its answer was lost, and this one has nothing to do.
+        Raises Conflict if the journal is not exactly `after` events long, unless the same events are already stored
+        there: an earlier call was then committed, but its answer was lost.
         """
         self._check_writable()
         bodies = [(event, body_of(event)) for event in events]
@@ -116,14 +116,11 @@ class SqlJournal:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Nobody else appends to the study while this lasts; what is appended in it is stored when it ends, or never.
+        """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never.
 
-        A file has one writer anyway. On a server the study's row is locked, and runners get their turns in the order
-        in which they came; whoever is stopped in the middle of one loses it after a minute.
+        The row of the study is locked on the server, and runners get their turns in the order in which they asked. A
+        runner that is stopped in the middle of its turn loses it after a minute.
         """
-        if self.path is not None or self._turn is not None:
-            yield
-            return
         self._check_writable()
         self._claim()
         with self._transaction() as connection:
@@ -135,32 +132,38 @@ class SqlJournal:
                 self._turn = None
 
     def renew_lease(self, holder: str, seconds: float) -> None:
-        """Say that a runner lives and will for so many seconds more, by the server's clock."""
+        """Let a lease expire `seconds` from now, by the server's clock."""
         with self._transaction() as connection:
             leases.renew(connection, self.study, holder, seconds)
 
     def end_lease(self, holder: str) -> None:
-        """Say that a runner has stopped."""
+        """Delete a lease: its runner has stopped."""
         with self._transaction() as connection:
             leases.end(connection, self.study, holder)
 
     def lease_is_over(self, holder: str) -> bool:
-        """Whether a runner is gone: it gave its lease back or let it run out, which ends it."""
+        """Whether a runner has no lease any more; a lease that has expired is deleted."""
         with self._transaction() as connection:
             return leases.end_expired(connection, self.study, holder)
 
     def live_leases(self) -> set[str]:
-        """The runners whose lease has not run out."""
+        """Return the holders of all leases that have not expired."""
         with self._transaction() as connection:
             return leases.live(connection, self.study)
 
     def again(self) -> SqlJournal:
-        """The same study of the same server through a connection of its own."""
+        """Open the same study of the same server with another connection."""
         assert self.path is None, "a file has one connection"
         return SqlJournal(self.url.render_as_string(hide_password=False), self.study)
 
+    def lengths(self) -> dict[str, int]:
+        """Return the number of events of every study in the database, in the order of their names."""
+        with self._transaction() as connection:
+            rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
+        return dict(sorted((str(name), int(length)) for name, length in rows))
+
     def close(self) -> None:
-        """Give back the connection and the lock. Closing twice is fine."""
+        """Release the connection and the lock. Closing twice has no effect."""
         with self._mutex:
             self._disconnect()
             if self._engine is not None:
@@ -177,7 +180,7 @@ class SqlJournal:
         self.close()
 
     def raw_rows(self, connection: Connection) -> Iterator[Record]:
-        """The stored rows one at a time, so that one that cannot be read names its position."""
+        """Yield the stored rows one at a time, so that the position of an unreadable one is known."""
         position = 0
         while True:
             place = {"of": self.study, "first": position, "last": position + 1}
@@ -203,23 +206,25 @@ class SqlJournal:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Turn the database's errors into ours, and leave the connection fit for the next call."""
+        """Translate errors of the database, and keep the connection usable for the next call."""
         try:
             yield
         except DBAPIError as error:
             self._undo(error)
-            trouble = explained(error, self.name)
+            explained = translated(error, self.name)
+            if is_not_a_database(error) and self.path is not None and (kind := other_kind(self.path)) is not None:
+                explained = not_a_journal(self.path, kind)
             if is_uncertain(error):
-                self._doubt = trouble
-            raise trouble from error
+                self._doubt = explained
+            raise explained from error
         except UnicodeDecodeError as error:  # sqlite3, about names in a damaged schema
             raise JournalDamaged(f"{self.name} is damaged ({error}); restore a backup") from error
 
     def _undo(self, error: DBAPIError) -> None:
-        """Roll back what a failed COMMIT leaves open, and give up only a connection that is gone.
+        """Roll back what a failed COMMIT leaves open, and close the connection only if it is lost.
 
-        After a failed fsync in particular: another connection would find the unsynced events in SQLite's log and
-        believe them, this one knows better.
+        After a failed fsync another connection would read the unsynced events from the log of SQLite and treat them as
+        stored; this connection does not.
         """
         if self._connection is None:
             return
@@ -248,13 +253,14 @@ class SqlJournal:
             connection.close()
 
     def _head(self, connection: Connection) -> Head | None:
-        """Where the study ends; None for a study that has not begun."""
+        """Return where the study ends; None for a study without events."""
         head = connection.execute(schema.HEAD, {"of": self.study}).first()
         if head is None:
             of = {"of": self.study, "first": 0, "last": 2**62}
             if connection.execute(schema.ROWS.limit(1), of).first() is None:
                 return None
-            head = connection.execute(schema.HEAD, {"of": self.study}).first()  # a server may have been faster than us
+            # Another runner may have created the study between the two queries.
+            head = connection.execute(schema.HEAD, {"of": self.study}).first()
             if head is None:
                 raise DamagedAt(self.study, 0, "it has events, but the entry that says how many is gone")
         if type(head.length) is not int or type(head.crc) is not int:
@@ -262,7 +268,7 @@ class SqlJournal:
         return Head._make(head)
 
     def _read(self, connection: Connection, head: Head, after: int) -> list[Event]:
-        anchor = max(after - 1, 0)  # the checksums continue from the row before
+        anchor = max(after - 1, 0)  # checksums continue from the row before
         place = {"of": self.study, "first": anchor, "last": head.length}
         reader, events = Reader(self.study, anchor), list[Event]()
         with no_collector(), connection.execute(schema.ROWS, place, execution_options={"yield_per": _BATCH}) as rows:
@@ -287,7 +293,7 @@ class SqlJournal:
             raise JournalError(f"nothing more is written after an earlier failure: {self._doubt}") from self._doubt
 
     def _claim(self) -> int:
-        """The epoch of this writer: a number no other writer of this study has had."""
+        """Return the epoch of this writer: a number that no other writer of this study has."""
         if self._epoch is None:
             with self._transaction() as connection:
                 connection.execute(schema.NEW_STUDY, {"of": self.study})
@@ -301,7 +307,7 @@ class SqlJournal:
             return False
         place = {"of": self.study, "first": records[0].position, "last": records[-1].position + 1}
         found = connection.execute(schema.ROWS, place).all()
-        # Of two runners on a server that decide alike, only one may believe it was first: there the epoch counts.
+        # Two runners on a server may make the same decision; only the one whose epoch is stored was first.
         mine = self.path is not None or all(row.epoch == self._epoch for row in found)
         return mine and [_contents(row) for row in found] == [_contents(record) for record in records]
 
@@ -317,30 +323,32 @@ class SqlJournal:
 
 
 def _contents(row: Sequence[Any]) -> tuple[str, str, Any]:
-    """What makes two records the same event, whatever the order of their fields."""
+    """Return what two records of the same event have in common, whatever the order of their fields."""
     _, _, kind, key, body, _ = row
     return kind, key, json.loads(body)
 
 
 def open_journal(target: str | Path | Journal | None, study: str = "study", *, read_only: bool = False) -> Journal:
-    """The journal that `target` names.
+    """Open the journal that `target` names.
 
-    target: a file such as "study.db"; a URL, `sqlite:///…` or `postgresql+psycopg://…`; ":memory:" or None for one
-        that is not kept; or a journal, which is returned as it is.
-    study: the name of the study, where one database holds several.
-    read_only: only look: take no lock and change nothing.
+    target: a file such as "study.db"; a URL, `sqlite:///…` or `postgresql+psycopg://…`; ":memory:" or None for a
+        journal in memory; or a journal, which is returned unchanged.
+    study: the name of the study; a database may hold several.
+    read_only: take no lock and change nothing.
     """
     if target is None or target in (":memory:", "sqlite://", "sqlite:///:memory:"):
         check_study_name(study)
         return MemoryJournal()
     if isinstance(target, str | Path):
         return SqlJournal(target, study, read_only)
-    if not (hasattr(target, "read") and hasattr(target, "append")):
-        raise InvalidArgument(f"journal={target!r:.80} is neither a path, a URL nor a journal")
+    if not all(hasattr(target, method) for method in ("read", "append", "close")):
+        raise InvalidArgument(
+            f"journal={target!r:.80} is neither a path, a URL nor a journal (an object with read, append and close)"
+        )
     return target
 
 
 def study_names(target: str | Path) -> list[str]:
-    """The names of the studies in a database, sorted."""
-    with SqlJournal(target, read_only=True) as journal, journal._transaction() as connection:
-        return sorted(connection.execute(select(schema.STUDY.c.study)).scalars())
+    """Return the names of the studies in a database, sorted."""
+    with SqlJournal(target, read_only=True) as journal:
+        return list(journal.lengths())

@@ -35,7 +35,8 @@ from bohb.errors import (
     StudyDone,
     UnknownTrial,
 )
-from bohb.journal import Journal, MemoryJournal, SqlJournal
+from bohb.journal import Journal, MemoryJournal
+from bohb.journal.base import shared_journal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     Budgets,
@@ -44,7 +45,6 @@ from bohb.optimizer.creation import (
     given_events,
     observed_events,
     scheduled,
-    space_to_fold,
     study_budgets,
     study_seed,
 )
@@ -64,18 +64,18 @@ class BOHB:
     space: a ConfigSpace, or a dict such as {"lr": (1e-5, 1e-1, "log"), "units": (16, 512), "act": ["relu", "tanh"]}.
     min_budget, max_budget: no evaluation gets less or more; the budgets between are a factor eta apart.
     eta: a rung keeps the best 1/eta of its configurations.
-    budgets: the budgets themselves, increasing, instead of min_budget and max_budget; or "adaptive" beside them: then
-        two of three brackets are chosen by how well rungs agree, and may start on as little as min_budget/eta².
+    budgets: a list of increasing budgets instead of min_budget and max_budget; or "adaptive" in addition to them: two
+        of three brackets are then chosen by how well rungs agree, and may start on budgets down to min_budget/eta².
     integer_budgets: round the budgets to whole numbers.
-    seed: decides everything; the same seed and the same order of results give the same trials.
+    seed: random seed; the same seed and the same order of results give the same trials.
     settings: "paper" (BOHB as published, the default), "best" (strongest measured) or "hpbandster", or a `Settings`;
         single settings can be changed by name: random_fraction=1 is Hyperband.
-    sampler: a function that proposes configurations in the place of the paper's model (see `Situation`).
+    sampler: a function that proposes configurations instead of the paper's model (see `Situation`).
     max_brackets: open no more brackets than this.
-    initial_configs: configurations to evaluate before the sampler is asked.
-    warm_start: histories (or optimizers) whose results the model should know.
-    journal: where events go; a list in memory unless told otherwise.
-    clock, stopwatch: the time of day for people, and one that only runs forward for limits; a simulation has its own.
+    initial_configs: configurations to evaluate before the sampler proposes any.
+    warm_start: histories (or optimizers) whose results the model uses.
+    journal: where events are stored; default: in memory.
+    clock, stopwatch: the time of day for people, and a monotonic clock for limits; a simulation has its own.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class BOHB:
         )
         journal = MemoryJournal() if journal is None else journal
         self._sampler = sampler
-        with turn_at(journal):  # of several runners that start together, one creates the study
+        with turn_at(journal):  # if several runners start together, one of them creates the study
             stored = journal.read(0)
-            self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock, stopwatch)
+            self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
                 sources = [warm_start] if isinstance(warm_start, History | BOHB) else warm_start
                 histories = [source.history if isinstance(source, BOHB) else source for source in sources]
@@ -133,7 +133,7 @@ class BOHB:
         clock: Callable[[], float] = time.time,
         sampler: Sampler | None = None,
     ) -> BOHB:
-        """The optimizer of a stored study: it goes on as the one that wrote the journal would have."""
+        """Return the optimizer of a stored study, which continues as the one that wrote the journal would have."""
         events = journal.read(0)
         if not events or not isinstance(events[0], StudyCreated):
             raise InvalidArgument("a study must begin with a StudyCreated event; this journal has none")
@@ -148,7 +148,7 @@ class BOHB:
     def from_events(
         cls, events: Iterable[Event], space: Space | ConfigurationSpace | Mapping[str, Any] | None = None
     ) -> BOHB:
-        """The optimizer that has seen these events."""
+        """Return an optimizer in the state after these events."""
         return cls.from_journal(MemoryJournal(events), space)
 
     def _attach(
@@ -160,7 +160,7 @@ class BOHB:
         clock: Callable[[], float],
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take up a journal that holds these events."""
+        """Attach a journal that holds these events."""
         if max_brackets is not None and max_brackets < 1:
             raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
         self.max_brackets = max_brackets
@@ -169,13 +169,13 @@ class BOHB:
         self._ledger = Ledger(journal, space, events)
         self._last_starter: Starter | None = None
         self._earlier = self.history.seconds
-        self._began: float | None = None  # by the stopwatch, once a runner is at work
-        self._session: int | None = None  # the index of our own, if several runners share the study
+        self._began: float | None = None  # stopwatch when a runner started to work
+        self._session: int | None = None  # index of this session, if several runners share the study
 
     def ask(self) -> Trial:
-        """The next trial to run. There always is one, unless `max_brackets` or a finite space sets an end.
+        """Return the next trial to run. There always is one, unless `max_brackets` or a finite space ends the study.
 
-        Raises NoTrialReady if the rest depends on running trials, and StudyDone if there is no rest.
+        Raises NoTrialReady if running trials have to finish first, and StudyDone if no trial is left.
         """
         trials = self.ask_many(1)
         if trials:
@@ -187,9 +187,9 @@ class BOHB:
         )
 
     def ask_many(self, n: int, enough: Callable[[], bool] = lambda: False) -> list[Trial]:
-        """Up to n trials to run at once, written to the journal together; fewer if fewer are ready.
+        """Return up to n trials to run at once, stored together; fewer if fewer are ready.
 
-        enough: asked before each further trial; if it says True, only trials that lost their worker are started again.
+        enough: called before each trial; if it returns True, only trials that lost their worker are started.
         """
         return self._ledger.in_turn(lambda: self._ask(n, enough))
 
@@ -207,17 +207,18 @@ class BOHB:
             if isinstance(last, TrialStarted):
                 trials.append(self.history.trials[last.trial.number])
         self._ledger.store(events, first)
-        return [replace(trial, config=dict(trial.config)) for trial in trials]  # what users do to it is their business
+        # Copies, so that changes by the user cannot reach the history.
+        return [replace(trial, config=dict(trial.config)) for trial in trials]
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
 
-        The result of a trial that was declared lost in the meantime is stored as late, and nothing is decided from it.
+        The result of a trial that was declared lost in the meantime is stored as late, and no decision uses it.
         """
         self.tell_many([(trial, result)])
 
     def tell_many(self, results: Iterable[tuple[Trial | int, object]]) -> None:
-        """Report several trials, written to the journal together."""
+        """Report several trials, which are stored together."""
         results = list(results)
         self._ledger.in_turn(lambda: self._tell(results))
 
@@ -241,16 +242,16 @@ class BOHB:
         self._ledger.append(events)
 
     def _late(self, trial: Trial, outcome: Outcome) -> list[Event]:
-        """The event of a result that comes too late; none if it was stored already."""
+        """Return the event of a result that comes too late; none if it is already stored."""
         if any((late.number, late.attempt) == (trial.number, trial.attempt) for late in self.history.late):
             return []
         log.warning("the result of trial %d, attempt %d, is late and not used", trial.number, trial.attempt)
         return [ResultLate(trial.number, trial.attempt, outcome, self._now().elapsed)]
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
-        """Report that the worker of a trial disappeared; the trial will be asked for again.
+        """Report that the worker of a trial disappeared; `ask` will return the trial again.
 
-        counts: whether it counts as an attempt of this trial; not if the whole runner stopped.
+        counts: whether it counts as an attempt of this trial; False if the whole runner stopped.
         """
         self._ledger.in_turn(lambda: self._lose(trial, reason, counts))
 
@@ -260,9 +261,9 @@ class BOHB:
             self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
 
     def begin_session(self, runner: str) -> None:
-        """Note that a runner takes the study up; trials that an earlier one left running will be asked for again.
+        """Start a session; `ask` will return the trials again that an earlier runner left unfinished.
 
-        runner: its name, of which there is one: where several share a study, its lease goes by it.
+        runner: a unique name, which identifies its lease if several runners share the study.
         """
         self._ledger.in_turn(lambda: self._begin_session(runner))
 
@@ -273,14 +274,15 @@ class BOHB:
         self._session = index if self.shared else None
 
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
-        """What tells the other runners of a shared study that this one is alive, for as long as it is held."""
-        journal = self._ledger.journal
-        return Heartbeat(journal, runner, seconds) if isinstance(journal, SqlJournal) and self.shared else nullcontext()
+        """Return a context that shows other runners of a shared study that this one is alive."""
+        shared = shared_journal(self._ledger.journal)
+        return nullcontext() if shared is None else Heartbeat(shared, runner, seconds)
 
     def take_over(self) -> None:
-        """Declare the trials of runners lost that are gone, so that they are asked for again."""
+        """Declare the trials of runners that are gone as lost, so that `ask` returns them again."""
         self.catch_up()
-        if self._session is not None and any_gone(self.history, self._ledger.journal, self._session):
+        shared = shared_journal(self._ledger.journal)
+        if shared is not None and self._session is not None and any_gone(self.history, shared, self._session):
             self._ledger.in_turn(lambda: self._ledger.append(self._orphans()))
 
     def _orphans(self) -> list[Event]:
@@ -293,7 +295,7 @@ class BOHB:
 
     @property
     def ours(self) -> list[Trial]:
-        """The running trials that this session started, where several share the study."""
+        """The running trials that this session started; none if the study is not shared."""
         session = self._session
         return [t for n, t in self.history.running.items() if session is not None and self.history.owners[n] == session]
 
@@ -304,12 +306,12 @@ class BOHB:
 
     @property
     def history(self) -> History:
-        """What has happened so far."""
+        """The state of the study."""
         return self._ledger.history
 
     @property
     def incumbent(self) -> Result | None:
-        """The best configuration so far: the largest budget counts first, then the lowest loss."""
+        """The best result so far: the lowest loss on the largest budget that has results."""
         return self.history.incumbent
 
     @property
@@ -319,7 +321,7 @@ class BOHB:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The settings of the study."""
         return self.history.settings
 
     @property
@@ -328,15 +330,15 @@ class BOHB:
         return self._ledger.journal.read(0)
 
     def plan(self, brackets: int | None = None) -> Plan:
-        """The table of brackets, rungs, configurations and costs; one round of Hyperband unless told otherwise."""
+        """Return the table of brackets, rungs, configurations and costs; default: one round of Hyperband."""
         return plan(self.history.round, brackets)
 
     def model(self) -> Model | None:
-        """The densities that the next model-based proposal would use, or None while there are too few results."""
+        """Return the densities that the next proposal would use, or None while there are too few results."""
         return self._starter.model()
 
     def next_events(self) -> list[Event]:
-        """The events that `ask` would store next; none if nothing can start."""
+        """Return the events that `ask` would store next; none if nothing can start."""
         with one_thread(self.settings):
             return self._starter.next_events(self._now(), self.max_brackets)
 
@@ -352,23 +354,23 @@ class BOHB:
 
     @property
     def seconds(self) -> float:
-        """How long the study has been at work, earlier sessions included."""
+        """How long the study has been running, earlier sessions included."""
         return self.history.seconds if self._began is None else self._earlier + self._stopwatch() - self._began
 
     def _now(self) -> Now:
         return Now(self._clock(), None if self._began is None else self.seconds, self._session)
 
     def catch_up(self) -> None:
-        """Take note of what other runners have stored."""
+        """Apply the events that other runners have stored."""
         self._ledger.catch_up()
 
     def reload(self) -> None:
-        """Forget all but what the journal has."""
+        """Read the journal again, and forget everything that it does not hold."""
         self._ledger.reload()
 
     @property
     def _starter(self) -> Starter:
-        """What decides, with the densities it has fitted to the history as it is."""
+        """The policy, with the models that it has fitted to this history."""
         if self._last_starter is None or self._last_starter.history is not self.history:
             self._last_starter = self._make_starter()
         return self._last_starter

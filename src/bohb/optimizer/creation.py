@@ -1,4 +1,4 @@
-"""How a study begins, and whether one that was stored may go on: the first events, checked."""
+"""Creates the first events of a study, and checks whether a stored study can be continued."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bohb.core.space import Space
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
 
-Budgets = Sequence[float] | Literal["adaptive"] | None  # themselves, or between min_budget and max_budget
+Budgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use min_budget and max_budget
 
 
 def study_budgets(
@@ -29,7 +29,7 @@ def study_budgets(
     budgets: Budgets,
     integer: bool,
 ) -> tuple[float, ...]:
-    """The budgets of the study, from whichever way they were given."""
+    """Return the budgets of the study from the arguments that define them."""
     if isinstance(budgets, str):
         if budgets != "adaptive":
             raise InvalidArgument(f"budgets={budgets!r} must be a list of numbers, or 'adaptive'")
@@ -47,7 +47,7 @@ def study_budgets(
 
 
 def study_seed(seed: int | None) -> int:
-    """The seed as given, or a random one."""
+    """Return the given seed, or a random one."""
     if seed is None:
         return secrets.randbits(32)
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
@@ -56,7 +56,7 @@ def study_seed(seed: int | None) -> int:
 
 
 def scheduled(changes: Mapping[str, Any], budgets: Budgets) -> dict[str, Any]:
-    """The changed settings, with what budgets="adaptive" means."""
+    """Return the changed settings, including the schedule that budgets="adaptive" asks for."""
     if budgets != "adaptive":
         return dict(changes)
     if changes.get("schedule", "adaptive") != "adaptive":
@@ -67,7 +67,7 @@ def scheduled(changes: Mapping[str, Any], budgets: Budgets) -> dict[str, Any]:
 def changed_settings(
     settings: Settings | Preset, changes: Mapping[str, Any], sampler: Sampler | None = None
 ) -> Settings:
-    """The settings with some of them replaced by name, and with the name of the sampler."""
+    """Return the settings with changes by name, and with the name of the sampler."""
     changed = Settings.from_json({**as_settings(settings).to_json(), **changes})
     if sampler is None:
         if changed.sampler != TPE:
@@ -82,7 +82,7 @@ def changed_settings(
 
 
 def given_events(space: Space, configs: Iterable[Mapping[str, Any]]) -> list[Event]:
-    """The user's first configurations, checked against the space."""
+    """Return the events of the user's first configurations. Raises InvalidConfiguration."""
     checked: list[Event] = []
     for index, config in enumerate(configs):
         space.encode(config)
@@ -91,13 +91,13 @@ def given_events(space: Space, configs: Iterable[Mapping[str, Any]]) -> list[Eve
 
 
 def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
-    """The finished trials of earlier studies, checked against this space."""
+    """Return the results of earlier studies as events. Raises InvalidConfiguration."""
     events: list[Event] = []
     for history in histories:
         known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
         for number, outcome in history.outcomes.items():
             trial = history.trials[number]
-            if trial.reuses is None:  # that one is the result of another trial
+            if trial.reuses is None:  # otherwise it is the result of another trial
                 known.append((trial.config, trial.budget, outcome.loss, f"trial {number}"))
         for config, budget, loss, source in known:
             space.encode(space.restore(config))
@@ -105,21 +105,10 @@ def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
     return events
 
 
-def space_to_fold(stored: Sequence[Event], wanted: StudyCreated, space: Space) -> Space:
-    """The space that stored events belong to: the given one, unless another one is stored.
-
-    A study with another space will be refused, but first its events must be read to list all the differences.
-    """
-    first = stored[0] if stored else None
-    if isinstance(first, StudyCreated) and _space_differences(first.space, wanted.space):
-        return Space.from_json(first.space)
-    return space
-
-
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
-    """What has to be stored before a study goes on as `wanted`.
+    """Return the events to store before a study is continued as `wanted`: none, or a larger max_budget.
 
-    Nothing, or a larger max_budget. Raises StudyMismatch, with all differences listed, for anything else.
+    Raises StudyMismatch, which lists all differences, if anything else differs.
     """
     stored = history.created
     assert stored is not None
@@ -144,13 +133,13 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
             "(warm_start gives it the old one's results)",
             differences,
         )
-    # A bracket that is planned already keeps its rungs.
+    # A bracket whose rungs were chosen keeps them.
     first = max([len(history.brackets), *(index + 1 for index in history.planned)])
     return [BudgetsRaised(wanted.budgets, first)] if raised else []
 
 
 def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:
-    """Whether the budgets go on above the stored ones by whole factors of eta; None if they differ otherwise."""
+    """Whether larger budgets by factors of eta follow the stored ones; None if the budgets differ in another way."""
     budgets = wanted.budgets
     if len(budgets) < len(stored) or not np.allclose(budgets[: len(stored)], stored, rtol=1e-9):
         return None
@@ -174,5 +163,5 @@ def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> l
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON gives it back."""
+    """Return a value as JSON would restore it."""
     return json.loads(json.dumps(jsonable(value)))

@@ -108,8 +108,8 @@ def minimize(
     )
     with ExitStack() as stack:
         opened = open_journal(journal, study)
-        if isinstance(opened, SqlJournal) and opened is not journal:
-            stack.enter_context(opened)
+        if opened is not journal:
+            stack.callback(opened.close)
         optimizer = BOHB(
             space,
             min_budget=min_budget,
