@@ -14,7 +14,7 @@ import pytest
 
 import bohb
 from bohb import BOHB, History, Origin, Outcome, Settings, Status, Trial
-from bohb.cli.trials import RUNNING, WAITING, rows_of
+from bohb.analysis.trials import columns
 from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.halving import Halving
@@ -77,16 +77,16 @@ def test_rows_show_what_became_of_each_trial() -> None:
     events, statuses = busy_study(), set[str]()
     for stop in range(1, len(events) + 1, 17):
         history = History().extend(events[:stop])
-        rows = rows_of(history)
-        assert [row.number for row in rows] == [*history.trials]
-        statuses |= {row.status for row in rows}
-        for row in rows:
-            outcome = history.outcomes.get(row.number)
+        for number in history.trials:
+            row = {name: value(history, number) for name, value in columns(history).items()}
+            outcome = history.outcomes.get(number)
             if outcome is None:
-                assert row.status == (WAITING if row.number in history.lost else RUNNING)
+                assert row["status"] == ("waiting" if number in history.lost else "running")
             else:
-                assert (row.status, row.loss, row.error) == (outcome.status, outcome.loss, outcome.error)
-    assert statuses == {"ok", "crashed", RUNNING, WAITING}
+                assert (row["status"], row["loss"], row["error"]) == (outcome.status, outcome.loss, outcome.error)
+            assert (row["number"], row["config.a"]) == (number, history.trials[number].config["a"])
+            statuses.add(row["status"])
+    assert statuses == {"ok", "crashed", "running", "waiting"}
 
 
 def test_status_says_how_far_a_study_is(finished: Path) -> None:
@@ -160,6 +160,28 @@ def test_a_table_of_csv_is_harmless_to_spreadsheets(finished: Path, tmp_path: Pa
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 41
 
 
+def test_the_whole_study_determines_the_columns_of_csv(finished: Path) -> None:
+    def head(*options: str) -> str:
+        return call("trials", finished, "--format", "csv", *options).stdout.splitlines()[0]
+
+    assert head() == head("--limit", "1") == head("--status", "waiting")
+    assert head().endswith("config.x,config.act,info.n") or head().endswith("config.act,config.x,info.n")
+    rows = list(csv.DictReader(io.StringIO(call("trials", finished, "--format", "csv").stdout)))
+    assert {(row["status"], row["info.n"]) for row in rows} == {("ok", "1"), ("crashed", "")}
+
+
+def test_trials_are_sorted_by_the_names_in_the_head_of_the_table(finished: Path) -> None:
+    head = call("trials", finished, "--limit", "1").stdout.splitlines()[0].split()
+    assert {"trial", "time", "x"} <= set(head)
+    for name in head:
+        assert len(answer("trials", finished, "--sort", name)) == 40
+    assert [row["number"] for row in answer("trials", finished, "--sort", "-trial")] == [*reversed(range(40))]
+    times = [row["seconds"] for row in answer("trials", finished, "--sort", "time")]
+    assert times == sorted(times)
+    named = answer("trials", finished, "--sort", "config.x"), answer("trials", finished, "--sort", "info.n")
+    assert [len(rows) for rows in named] == [40, 40]
+
+
 def test_parquet_says_what_it_needs(finished: Path, tmp_path: Path) -> None:
     assert "needs --out" in complaint("trials", finished, "--format", "parquet")
     try:
@@ -207,7 +229,7 @@ def test_a_damaged_journal_is_named_not_shown(finished: Path, tmp_path: Path) ->
     connection.close()
     assert quick_read(str(path), "bowl") is None
     assert "damaged at position 9" in complaint("status", path)
-    assert "9 events are sound" in call("repair", path, "--dry-run").stdout
+    assert "9 events are intact" in call("repair", path, "--dry-run").stdout
     assert answer("repair", path)["events"] == 9
     assert answer("status", path)["trials"]["started"] > 0
     garbage = tmp_path / "garbage.db"

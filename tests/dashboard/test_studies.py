@@ -1,12 +1,15 @@
-"""Studies are folded as they grow, shared between requests, and never in the writer's way."""
+"""Studies are kept up to date and shared between requests, and readers never block the writer."""
 
 from __future__ import annotations
 
+import ast
+import re
 import threading
 from pathlib import Path
 
 import pytest
 
+import bohb
 from bohb import BOHB, History
 from bohb.dashboard.studies import Library, UnknownStudy
 from bohb.errors import JournalError
@@ -123,6 +126,18 @@ def test_unknown_names_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnknownStudy, match="'nobody'"):
         library.view("nobody")
     library.close()
+
+
+def test_only_public_methods_of_other_objects_are_used() -> None:
+    package = Path(bohb.__file__).parent
+    found = []
+    for path in (*(package / "dashboard").rglob("*.py"), *(package / "cli").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Attribute) or not re.match("_(?!_)", node.attr):
+                continue
+            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                found.append(f"{path.name}:{node.lineno} {node.attr}")
+    assert found == []
 
 
 def test_cards_are_made_once_per_state(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`bohb status`, `bohb best`, `bohb why`: how far a study has come, what it has found, and why."""
+"""`bohb status`, `bohb best`, `bohb why`: the progress of a study, its best configuration, and its decisions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.target import Target, find, history, shown_journal, target_options
-from bohb.cli.text import clean, counted, duration, emit, json_option, number, pairs, value_text
+from bohb.cli.text import clean, emit, json_option, pairs, value_text
 from bohb.errors import InvalidArgument
+from bohb.units import counted, duration, number
 
 if TYPE_CHECKING:
     from bohb.core.history import History, Result
@@ -27,12 +28,12 @@ _RECENT = 1000  # trials among which the last event is looked for
 @target_options
 @json_option
 def status(target: str | None, study: str | None, as_json: bool) -> None:
-    """How far a study has come, and who runs it.
+    """Show the progress of a study, and who runs it.
 
     \b
     Examples:
       bohb status                   the study of ./study.toml
-      bohb status study.db          the only study of a journal
+      bohb status study.db          the only study in a journal
       bohb status study.db --study mnist --json
     """
     place = find(target, study)
@@ -76,12 +77,12 @@ def _open_brackets(seen: History) -> list[dict[str, Any]]:
 
 
 def _full_evaluations(seen: History) -> float:
-    """The budget spent so far, in evaluations on the largest budget."""
+    """Return the budget spent so far, in evaluations on the largest budget."""
     return seen.budget_spent / seen.budgets[-1]
 
 
 def result(found: Result) -> dict[str, Any]:
-    """A finished trial for a script."""
+    """Return a finished trial as JSON."""
     trial = found.trial
     return {
         "trial": trial.number,
@@ -96,9 +97,9 @@ def result(found: Result) -> dict[str, Any]:
 
 
 def runner(place: Target) -> str | None:
-    """Who works on the study, as far as this machine or the server can tell; None if nobody does."""
+    """Return who runs the study, as far as this machine or the server knows; None if nobody does."""
     if not place.is_file:
-        from bohb.journal import SqlJournal  # a file need not wait for it
+        from bohb.journal import SqlJournal  # slow to import, and not needed for a file
 
         with SqlJournal(place.journal, place.study, read_only=True) as journal:
             return ", ".join(sorted(journal.live_leases())) or None
@@ -151,19 +152,19 @@ def _status_text(place: Target, seen: History) -> str:
 
 @click.command()
 @target_options
-@click.option("--budget", type=float, help="The best on this budget, not the incumbent.")
+@click.option("--budget", type=float, help="Best on this budget instead of the largest one.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json", "args", "toml"]),
     default="text",
-    help="text for people; json, the configuration alone; args, as options of a command line; toml, for a file.",
+    help="text for people; json or toml: the configuration alone; args: as command-line options.",
 )
 @json_option
 def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
-    """The best configuration so far.
+    """Show the best configuration so far.
 
-    The largest budget counts first, then the lowest loss.
+    This is the lowest loss on the largest budget that has a result.
 
     \b
     Examples:
@@ -201,7 +202,7 @@ def _best_text(row: Result, form: str) -> str:
 
 
 def _argument(value: Any) -> str:
-    """A value as `bohb run` would put it into a command."""
+    """Format a value as `bohb run` inserts it into a command."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -214,9 +215,9 @@ def _key(name: str) -> str:
 @target_options
 @json_option
 def why(trial: int, target: str | None, study: str | None, as_json: bool) -> None:
-    """Why a trial was sampled, promoted or stopped.
+    """Explain why a trial was sampled, promoted or stopped.
 
-    Random or model, how much likelier the model thought it good than bad, its rank in the rung and who went on.
+    Shows how its configuration was chosen, its rank in the rung, and which trials were promoted.
 
     \b
     Examples:

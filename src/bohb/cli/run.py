@@ -13,8 +13,9 @@ import click
 
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS
 from bohb.cli.target import Target
-from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
+from bohb.cli.text import clean, emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
+from bohb.units import counted, duration
 
 if TYPE_CHECKING:
     from bohb.running.study import Study

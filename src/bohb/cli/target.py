@@ -19,14 +19,14 @@ DEFAULT = "study.toml"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A study: where its journal is, and its name there."""
+    """A study: its journal, and its name in the journal."""
 
     journal: str
     study: str
 
     @property
     def name(self) -> str:
-        """For people."""
+        """How messages name the study."""
         return f"study {self.study!r} in {shown_journal(self.journal)}"
 
     @property
@@ -36,8 +36,8 @@ class Target:
 
 
 def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The argument and the option that name a study."""
-    function = click.option("--study", help="The study's name, where a journal holds several.")(function)
+    """Add the argument and the option that name a study."""
+    function = click.option("--study", help="Name of the study, if the journal holds several.")(function)
     return click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")(function)
 
 
@@ -69,7 +69,7 @@ def _only_study(journal: str) -> str:
 
 
 def shown_journal(journal: str) -> str:
-    """A journal's name without a password."""
+    """Return the name of a journal without a password."""
     if "://" not in journal:
         return journal
     before, _, host = journal.rpartition("@")

@@ -36,6 +36,9 @@ class Status(StrEnum):
     LOST = "lost"  # its worker disappeared in every attempt; not the fault of the objective
 
 
+STATES = (*(status.value for status in Status), "running", "waiting")  # of a trial that has not ended
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One configuration at one budget; the argument of an objective.
