@@ -23,4 +23,4 @@ class MemoryJournal:
         self._events.extend(events)
 
     def close(self) -> None:
-        pass
+        """Do nothing: there is nothing to release."""
