@@ -9,7 +9,7 @@ from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.rungs import RungTable, rung_of
-from bohb.core.density.sampler import min_points
+from bohb.core.density.sampler import points_needed
 from bohb.core.history import History
 from bohb.core.policy import random_share
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
@@ -187,8 +187,7 @@ def _random_why(history: History, trial: Trial) -> str:
         case "random fraction":
             return f", as a fraction of {settings.random_fraction:.3g} always is"
         case "no model yet":
-            needed = min_points(history.space, settings)
-            needed = needed + 2 if settings.overlap else 2 * needed
+            needed = points_needed(history.space, settings)
             missing = "there was no model" if settings.model == "density" else "the density had no model"
             return f", because {missing} yet: it takes {needed} results on one budget"
         case "no candidate allowed":
@@ -209,8 +208,6 @@ def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> 
     told = f"It was promoted from trial {number}: loss {_loss(entry.loss)} on budget {rung.budget:g}{place}"
     if trial.reason.get("picked") == "at random":
         yield f"{told}; it was promoted at random, to see whether rungs agree."
-    elif trial.bracket != rung.bracket:
-        yield f"{told} of bracket {rung.bracket}; here it was among the best that no bracket had promoted yet."
     else:
         yield f"{told}; {_best(rung)} went on{_cutoff(rung)}."
     if trial.reuses is not None:
@@ -255,8 +252,7 @@ def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | No
                 f"{_best(rung)} will go on to budget {rung.next_budget:g}."
             )
         case "stopped":
-            went_on = f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}{_cutoff(rung)}"
-            yield f"{went_on}; a later bracket may still take it." if rung.shared else f"{went_on}, so it was stopped."
+            yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}{_cutoff(rung)}, so it was stopped."
         case "promoted":
             as_trial = "it waits for a worker there" if promoted_to is None else f"there it is trial {promoted_to}"
             yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}: {as_trial}."
@@ -291,7 +287,7 @@ def _best(rung: RungTable) -> str:
     keep = rung.keep - (rung.at_random is not None)
     best = "only the best" if keep == 1 else f"the best {keep}"
     chance = "" if rung.at_random is None else ", and one at random,"
-    return f"{best} of all on this budget that waited{chance}" if rung.shared else f"{best}{chance}"
+    return f"{best}{chance}"
 
 
 def _cutoff(rung: RungTable) -> str:

@@ -111,7 +111,7 @@ class BOHB:
         )
         journal = MemoryJournal() if journal is None else journal
         self._sampler = sampler
-        with turn_at(journal):  # if several runners start together, one of them creates the study
+        with turn_at(shared_journal(journal)):  # if several runners start together, one of them creates the study
             stored = journal.read(0)
             self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
@@ -275,18 +275,18 @@ class BOHB:
 
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
         """Return a context that shows other runners of a shared study that this one is alive."""
-        shared = shared_journal(self._ledger.journal)
+        shared = self._ledger.shared_journal
         return nullcontext() if shared is None else Heartbeat(shared, runner, seconds)
 
     def take_over(self) -> None:
         """Declare the trials of runners that are gone as lost, so that `ask` returns them again."""
         self.catch_up()
-        shared = shared_journal(self._ledger.journal)
+        shared = self._ledger.shared_journal
         if shared is not None and self._session is not None and any_gone(self.history, shared, self._session):
             self._ledger.in_turn(lambda: self._ledger.append(self._orphans()))
 
     def _orphans(self) -> list[Event]:
-        return orphans(self.history, self._ledger.journal, self._session, self._clock())
+        return orphans(self.history, self._ledger.shared_journal, self._session, self._clock())
 
     @property
     def shared(self) -> bool:

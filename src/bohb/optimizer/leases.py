@@ -17,30 +17,29 @@ from typing import Self
 from bohb.core.events import Event, TrialLost
 from bohb.core.history import History
 from bohb.errors import InvalidArgument, JournalError
-from bohb.journal import Journal, SharedJournal
-from bohb.journal.base import shared_journal
+from bohb.journal import SharedJournal
 
 log = logging.getLogger("bohb")
 RENEWALS = 4  # per lease: three may fail before a living runner counts as gone
 
 
-def turn_at(journal: Journal) -> AbstractContextManager[None]:
-    """Take a turn at a journal that can be shared; do nothing at any other journal."""
-    shared = shared_journal(journal)
-    return nullcontext() if shared is None else shared.turn()
+def turn_at(journal: SharedJournal | None) -> AbstractContextManager[None]:
+    """Take a turn at a shared journal; do nothing if there is none."""
+    return nullcontext() if journal is None else journal.turn()
 
 
-def orphans(history: History, journal: Journal, session: int | None, time: float) -> list[Event]:
+def orphans(history: History, journal: SharedJournal | None, session: int | None, time: float) -> list[Event]:
     """Return the loss of every running trial whose runner is gone; without leases, of every running trial.
 
+    journal: the journal that holds the leases, None if it cannot be shared.
     session: index of this runner's session, whose trials are never orphans.
     """
-    shared, running = shared_journal(journal), history.running
+    running = history.running
 
     def is_gone(owner: int | None) -> bool:
         if owner is None or owner == session:
             return owner is None
-        return shared is None or shared.lease_is_over(history.sessions[owner].runner)
+        return journal is None or journal.lease_is_over(history.sessions[owner].runner)
 
     gone = {owner for owner in {history.owners[n] for n in running} if is_gone(owner)}
     return [

@@ -35,6 +35,7 @@ class Ledger:
 
     def __init__(self, journal: Journal, space: Space, events: Sequence[Event]) -> None:
         self.journal = journal
+        self.shared_journal = shared_journal(journal)  # None: this runner is the only one
         self._space = space
         self._stale = False  # whether the history may hold events that the journal does not
         self._fold(events)
@@ -42,7 +43,7 @@ class Ledger:
     @property
     def shared(self) -> bool:
         """Whether several runners may work on the study at once."""
-        return shared_journal(self.journal) is not None
+        return self.shared_journal is not None
 
     def in_turn(self, act: Callable[[], T]) -> T:
         """Call a function that appends events, after folding everything that others have stored.
@@ -64,7 +65,7 @@ class Ledger:
         """Take a turn at the journal; if it fails, for whatever reason, forget what was decided in it."""
         known = self.history.n_events
         try:
-            with turn_at(self.journal):
+            with turn_at(self.shared_journal):
                 self.catch_up()
                 known = self.history.n_events
                 yield
