@@ -256,7 +256,7 @@ def test_all_trials_see_the_same_rows_even_if_the_splitter_shuffles_anew() -> No
     [
         ({"resource": "epochs"}, "resource='epochs' must be 'n_samples' or a parameter of Known"),
         ({"resource": "good", "max_resource": 9}, "must not be one of the hyperparameters"),
-        ({"estimator": Known(rounds=0)}, "which is 0 and not a positive whole number; say max_resource"),
+        ({"estimator": Known(rounds=0)}, "which is 0 and not a positive whole number; set max_resource"),
         ({"min_resource": 10}, "min_resource=10 must not exceed max_resource, which is 9"),
         ({"eta": 1}, "'eta' parameter of BOHBSearchCV"),
         ({"batch_size": 0}, "'batch_size' parameter of BOHBSearchCV"),

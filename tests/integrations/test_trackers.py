@@ -152,7 +152,7 @@ def test_a_study_beside_a_tracker_that_is_down_is_the_same_study(tmp_path: Path,
         beside = study(path)
     alone = study(None)
     assert [trial.config for trial, _ in beside.trials] == [trial.config for trial, _ in alone.trials]
-    assert "tensorboard has not got all trials yet" in caplog.text
+    assert "tensorboard does not have all trials" in caplog.text
     logdir.unlink()
     assert answer("track", "tensorboard", path, "--to", logdir, "--once")["handed_on"] == 13
     assert runs(logdir) == EVERY_RUN
@@ -186,7 +186,7 @@ def example(name: str, *arguments: str | Path) -> str:
         [sys.executable, "-W", "error", script, *arguments], capture_output=True, text=True, timeout=200
     )
     assert ran.returncode == 0, ran.stderr
-    assert "has not got all trials" not in ran.stderr
+    assert "does not have all trials" not in ran.stderr
     return ran.stdout
 
 
