@@ -24,31 +24,33 @@ from benchmarks.runs import CACHE, require
 
 
 def words(text: str) -> tuple[str, ...]:
-    """A list on the command line."""
+    """Parse a comma-separated list."""
     return tuple(word for word in text.split(",") if word)
 
 
 def parser_of(experiment: Experiment, description: str | None) -> argparse.ArgumentParser:
-    """The options that every experiment has."""
+    """Return a parser for the options that every experiment has."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, help=f"seeds from 0 on; {experiment.runs} unless told otherwise")
+    parser.add_argument("--runs", type=int, help=f"number of seeds, from 0 (default: {experiment.runs})")
     slow = ", ".join(m for m in experiment.methods if m in experiment.slow)
-    text = f"at most so many of {slow or 'slow methods'}; {experiment.slow_runs} unless told otherwise"
+    text = f"largest number of seeds of {slow or 'slow methods'} (default: {experiment.slow_runs})"
     parser.add_argument("--slow-runs", type=int, help=text)
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("--methods", type=words, help=f"{','.join(experiment.methods)} unless told otherwise")
-    parser.add_argument("--problems", type=words, help=f"{','.join(experiment.problems)} unless told otherwise")
-    parser.add_argument("--evaluations", type=float, help=f"full evaluations: {experiment.full_evaluations:g}")
+    parser.add_argument("--jobs", type=int, default=1, help="number of runs at the same time")
+    parser.add_argument("--methods", type=words, help=f"default: {','.join(experiment.methods)}")
+    parser.add_argument("--problems", type=words, help=f"default: {','.join(experiment.problems)}")
+    parser.add_argument(
+        "--evaluations", type=float, help=f"full evaluations per run (default: {experiment.full_evaluations:g})"
+    )
     parser.add_argument("--incumbent", choices=("authors", "largest"), help="see benchmarks/README.md")
     parser.add_argument("--smoke", action="store_true", help="a version that takes seconds")
-    parser.add_argument("--data", type=Path, help=f"the data directory; {VARIABLE} or ../shared/data by default")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are kept")
+    parser.add_argument("--data", type=Path, help=f"data directory (default: {VARIABLE} or ../shared/data)")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are stored")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser
 
 
 def chosen(experiment: Experiment, args: argparse.Namespace) -> Experiment:
-    """The experiment as the command line wants it."""
+    """Return the experiment with the options of the command line."""
     if args.data is not None:
         os.environ[VARIABLE] = str(args.data)
     if args.smoke:
@@ -71,7 +73,7 @@ def chosen(experiment: Experiment, args: argparse.Namespace) -> Experiment:
 
 
 def available(methods: Iterable[str]) -> tuple[str, ...]:
-    """The methods that can run here; of the others it is said what they lack."""
+    """Return the methods that can run here; print why the others cannot."""
     there = []
     for method in methods:
         try:
@@ -84,7 +86,7 @@ def available(methods: Iterable[str]) -> tuple[str, ...]:
 
 
 def guarded(act: Callable[[], None]) -> None:
-    """Do it; what is missing is told in one line, with exit status 2."""
+    """Call `act`; if something is missing, print one line and exit with status 2."""
     try:
         act()
     except Missing as error:
@@ -93,7 +95,7 @@ def guarded(act: Callable[[], None]) -> None:
 
 
 def main(experiment: Experiment, description: str | None) -> None:
-    """The command line of an experiment."""
+    """Run the command line of an experiment."""
     args = parser_of(experiment, description).parse_args()
 
     def act() -> None:

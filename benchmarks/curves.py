@@ -1,4 +1,4 @@
-"""From incumbents to curves: the mean regret over many runs and its standard error, at any point of the axis."""
+"""Compute curves from incumbents: mean regret over runs and its standard error at any point of the axis."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Trajectory = Sequence[Point]
 
 
 def regret_at(points: Trajectory, x: Array, axis: Axis) -> Array:
-    """The incumbent's regret at these points of the axis; NaN before there is an incumbent."""
+    """Return the incumbent's regret at these points of the axis; NaN before the first incumbent."""
     changes = np.array([getattr(point, axis) for point in points])
     values = np.array([np.nan, *(point.regret for point in points)])
-    # What ends exactly at a point of the axis counts, though sums of budgets may be a rounding error beyond it.
+    # An evaluation that ends at a point counts there, although its sum of budgets may have a rounding error.
     return values[np.searchsorted(changes, x * (1 + 1e-9), side="right")]
 
 
 def mean_and_error(runs: Sequence[Trajectory], x: Array, axis: Axis) -> tuple[Array, Array]:
-    """Mean over runs and standard error of the mean; NaN where one of the runs has no incumbent yet."""
+    """Return mean and standard error over runs; NaN where one of the runs has no incumbent yet."""
     values = np.array([regret_at(points, x, axis) for points in runs])  # (runs, x)
     n = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(len(x), np.nan)
@@ -32,12 +32,12 @@ def mean_and_error(runs: Sequence[Trajectory], x: Array, axis: Axis) -> tuple[Ar
 
 
 def final(points: Trajectory) -> float:
-    """The regret at the end; NaN if there never was an incumbent."""
+    """Return the final regret; NaN without an incumbent."""
     return points[-1].regret if points else float("nan")
 
 
 def first_at_most(runs: Sequence[Trajectory], level: float, axis: Axis) -> float | None:
-    """Where the mean regret first is at most this level; None if it never is."""
+    """Return where the mean regret first reaches this level; None if it never does."""
     x = np.unique([getattr(point, axis) for points in runs for point in points])
     if not len(x):
         return None
@@ -47,5 +47,5 @@ def first_at_most(runs: Sequence[Trajectory], level: float, axis: Axis) -> float
 
 
 def grid(low: float, high: float, n: int = 61) -> Array:
-    """n points from low to high, equally far apart on a logarithmic axis."""
+    """Return n points from low to high with equal distances on a logarithmic axis."""
     return np.geomspace(low, high, n)

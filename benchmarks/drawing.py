@@ -1,4 +1,4 @@
-"""Figures: curves with a band of one standard error, logarithmic axes, one panel per problem."""
+"""Draw figures: curves with a band of one standard error on logarithmic axes, one panel per problem."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One problem's curves: by method the x, the mean and the standard error; None where there is no value.
+    """The curves of one problem: for each method x, mean and standard error, with None for missing values.
 
     dashed: curves that were not measured here.
     """

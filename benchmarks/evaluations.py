@@ -1,4 +1,4 @@
-"""Evaluations that train for real, each done once: an interrupted run loses none of them."""
+"""Store evaluations that train for real, so that each is done once and an interrupted run loses none."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Row = Mapping[str, Any]
 
 
 class Evaluations:
-    """A file of finished evaluations, one JSON object per line, which several processes may add to.
+    """A file of finished evaluations, one JSON object per line; several processes may append to it.
 
-    An entry counts as long as the code that made it is the same but for comments and layout.
+    An entry is used only if its code has the same fingerprint (see `fingerprint.code_digest`).
     """
 
     def __init__(self, path: Path | None, code: tuple[Path, ...]) -> None:
-        """Open it; nothing is read before the first question.
+        """Open the file; it is read when the first row is needed.
 
-        path: the file; None keeps nothing.
-        code: the files that decide what an evaluation gives.
+        path: the file; None stores nothing.
+        code: the files that decide the result of an evaluation.
         """
         self._path = path
         self._digest = code_digest(code)
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """What has been kept; a line that was cut off is left out."""
+        """The stored rows by key; truncated lines are ignored."""
         kept: dict[str, Row] = {}
         for line in self._path.read_text().splitlines() if self._path is not None and self._path.exists() else ():
             try:
@@ -46,9 +46,9 @@ class Evaluations:
         return kept
 
     def get(self, config: Config, budget: float, seed: int, compute: Callable[[], Row]) -> Row:
-        """The row of an evaluation: the one that was kept, or a new one with the CPU seconds it took.
+        """Return the stored row of an evaluation, or compute it and add the CPU seconds.
 
-        compute: does the evaluation; what it returns must be JSON.
+        compute: performs the evaluation and returns JSON data.
         """
         key = json.dumps([sorted(config.items()), budget, seed])
         if key not in self.rows:

@@ -1,4 +1,4 @@
-"""An experiment: which methods on which problems, how long, how often; and the results of its runs."""
+"""Experiments: which methods run on which problems, how long and how often; and the results of the runs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from benchmarks.runs import CACHE, Result, Run, run_all
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One experiment: what is run, and how it is shown.
+    """The runs of one experiment, and how they are shown.
 
-    name: of its files.
-    problems, methods: by name; methods whose environment is missing are left out, with a message.
+    name: the name of its files.
+    problems, methods: their names; methods whose environment is missing are left out with a message.
     full_evaluations, max_cost: how long a run is, see `harness.simulate`.
     axis: budget spent, or simulated time.
-    protocol: who is the incumbent, see `harness.incumbents`.
-    floor: regrets below it are drawn on it.
-    slow, slow_runs: methods that take minutes per run, and how many runs they get at most.
-    lengths: full evaluations of methods whose runs are shorter, because they take ever longer to decide.
-    quantity: what is shown, if it is no regret.
+    protocol: which configuration is the incumbent, see `harness.incumbents`.
+    floor: smaller regrets are drawn at this value.
+    slow, slow_runs: methods that take minutes per run, and their maximal number of runs.
+    lengths: full evaluations of methods with shorter runs, whose decisions take longer and longer.
+    quantity: the quantity that is shown.
     smoke: problems and methods of the version that takes seconds.
     """
 
@@ -48,7 +48,7 @@ class Experiment:
     smoke_evaluations: float = 8
 
     def shrunk(self) -> Experiment:
-        """The version for continuous integration: two runs of a few evaluations."""
+        """Return the version for continuous integration: two runs of a few evaluations."""
         problems, methods = self.smoke or (self.problems[:1], tuple(m for m in self.methods if m in OURS)[:2])
         return replace(
             self,
@@ -61,7 +61,7 @@ class Experiment:
         )
 
     def all_runs(self) -> list[Run]:
-        """Every run, one seed of all methods before the next."""
+        """Return every run, ordered by seed."""
         lengths = dict(self.lengths)
         return [
             Run(
@@ -82,23 +82,23 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The results of an experiment: by problem and method the runs that ended, in the order of their seeds."""
+    """The results of an experiment by problem, method and seed."""
 
     experiment: Experiment
     results: Mapping[str, Mapping[str, Mapping[int, Result]]]
 
     def trajectories(self, problem: str, method: str) -> list[Trajectory]:
-        """The incumbents of each run."""
+        """Return the incumbents of each run."""
         return [r.trajectories[self.experiment.protocol] for r in self.results[problem][method].values()]
 
     def finals(self, problem: str, method: str) -> dict[int, float]:
-        """The regret at the end, by seed."""
+        """Return the final regret by seed."""
         runs = self.results[problem][method]
         return {seed: final(result.trajectories[self.experiment.protocol]) for seed, result in runs.items()}
 
 
 def measure(experiment: Experiment, jobs: int, folder: Path = CACHE) -> Measured:
-    """Do, or look up, all runs of an experiment."""
+    """Perform or look up all runs of an experiment."""
     found = run_all(experiment.all_runs(), jobs, folder)
     results: dict[str, dict[str, dict[int, Result]]] = {problem: {} for problem in experiment.problems}
     for run, result in found.items():

@@ -1,7 +1,7 @@
-"""One method on one problem, with any number of workers on a simulated clock.
+"""Run one method on one problem, with any number of workers on a simulated clock.
 
-The same loop serves methods in this process and rivals in their own: it gives every free worker a suggestion,
-evaluates it at once, and tells the result when it would have been known.
+The same loop serves methods in this process and rivals in other processes. It gives every free worker a suggestion,
+evaluates it at once, and tells the method the result at its simulated end.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Record:
     """One finished evaluation.
 
     time: when it ended, on the simulated clock; with one worker, the sum of all costs so far.
-    spent: the budget that all evaluations finished by then were charged, this one included.
-    cost: what it was charged, in the unit of the problem's costs.
+    spent: the budget charged for all evaluations that finished by then, including this one.
+    cost: its charge, in the unit of the problem's costs.
     """
 
     time: float
@@ -49,19 +49,19 @@ class _Running:
 
 
 class _Accounts:
-    """What configurations have cost so far, and the seeds they are evaluated with."""
+    """The costs of configurations so far, and their seeds."""
 
     def __init__(self, problem: Problem, seed: int, accounting: Accounting) -> None:
         self._problem, self._seed, self._continue = problem, seed, accounting == "continue"
-        self._known: dict[str, tuple[int, float]] = {}  # configuration: its seed and what it has cost from scratch
+        self._known: dict[str, tuple[int, float]] = {}  # configuration: its seed and its cost from scratch
 
     def budget(self, suggestion: Suggestion) -> float:
-        """The budget that an evaluation is charged."""
+        """Return the budget charged for an evaluation."""
         previous = suggestion.previous if self._continue else None
         return suggestion.budget - (previous or 0.0)
 
     def evaluate(self, suggestion: Suggestion) -> tuple[Evaluation, float]:
-        """The evaluation, and the cost it is charged.
+        """Return the evaluation and the cost charged for it.
 
         A configuration keeps its seed on all its budgets, so that training can be continued.
         """
@@ -86,12 +86,12 @@ def simulate(
     accounting: Accounting = "whole",
     max_cost: float | None = None,
 ) -> list[Record]:
-    """Run a method until its budget is spent; records are in the order of their ends.
+    """Run a method until its budget is spent; return records in the order of their ends.
 
     full_evaluations: the sum of the charged budgets, in units of the largest one.
     accounting: "whole" charges every evaluation as if from scratch, as the paper's authors did; "continue" charges a
-        promoted configuration only what it adds.
-    max_cost: leave out what would end later than this on the simulated clock.
+        promoted configuration only for the added budget.
+    max_cost: ignore evaluations that end later than this on the simulated clock.
     """
     accounts = _Accounts(problem, seed, accounting)
     limit = full_evaluations * problem.budgets[-1] * (1 + 1e-9)
@@ -121,7 +121,7 @@ def simulate(
 
 
 def incumbents(records: Iterable[Record], protocol: Protocol = "authors") -> list[Record]:
-    """The records at which the incumbent changed.
+    """Return the records at which the incumbent changed.
 
     protocol: with "authors" it changes only for a loss that is lower, on a budget that is at least the same, as in
         the paper's figures; with "largest" a larger budget always wins, then the lower loss, as in `bohb`.
@@ -153,7 +153,7 @@ class Point:
 
 
 def trajectory(problem: Problem, changes: Sequence[Record]) -> list[Point]:
-    """The regret of each incumbent."""
+    """Return the regret of each incumbent."""
     points = []
     for record in changes:
         assert record.loss is not None

@@ -68,10 +68,10 @@ ABLATIONS = {
 
 
 def connect(name: str, problem: Problem, *, seed: int, full_evaluations: float, workers: int = 1) -> Method:
-    """A method at work on a problem.
+    """Return a method that is ready to work on a problem.
 
     name: one of OURS, with settings if wanted, or a rival's.
-    full_evaluations: what will be spent, for rivals that plan ahead.
+    full_evaluations: the length of the run, for rivals that plan ahead.
     """
     base, *changes = name.split(":")
     if base in OURS:
@@ -110,7 +110,7 @@ class Ours:
         case = arguments.pop("misspecified", None)
         if arguments.pop("one_budget", False):
             arguments["budgets"] = budgets[-1:]
-        elif "eta" in arguments:  # the ends stay; what lies between is made anew
+        elif "eta" in arguments:  # keep the smallest and largest budget, and compute those in between
             whole = all(budget == round(budget) for budget in budgets)
             arguments |= {"min_budget": budgets[0], "max_budget": budgets[-1], "integer_budgets": whole}
         else:
@@ -131,7 +131,7 @@ class Ours:
                 trial = self._optimizer.ask()
         except (NoTrialReady, StudyDone):
             return None
-        # An epoch cannot be cut in two: whoever asks for less than the least is given that, and pays for it.
+        # An epoch cannot be divided: a smaller request gets the smallest budget and is charged for it.
         budget = max(trial.budget, self._lowest)
         previous = None if trial.previous_budget is None else max(trial.previous_budget, self._lowest)
         self._spent += budget - (previous or 0.0)
@@ -141,11 +141,11 @@ class Ours:
         self._optimizer.tell(number, evaluation.loss if evaluation.ok else float("nan"))
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing; there is nothing to close."""
 
 
 def misspecified_budgets(case: str | None, budgets: Sequence[float]) -> tuple[float, ...]:
-    """The budgets of somebody who is wrong about them.
+    """Return wrong budgets.
 
     case: "low" and "high": the minimum ten times too small or too large; "short": the maximum three times too small;
         None: right.
@@ -164,7 +164,7 @@ def misspecified_budgets(case: str | None, budgets: Sequence[float]) -> tuple[fl
 
 
 def space_of(parameters: Sequence[Parameter]) -> CS.ConfigurationSpace:
-    """The search space as ConfigSpace has it."""
+    """Return the search space as a ConfigSpace."""
     space = CS.ConfigurationSpace()
     for p in parameters:
         match p:

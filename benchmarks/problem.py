@@ -1,4 +1,4 @@
-"""What problems and methods have in common; they meet only in the harness. Standard library alone."""
+"""Protocols of problems and methods, which meet only in the harness. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One hyperparameter, described so that every method can build its own space from it.
+    """One hyperparameter, described so that every method can build its own space.
 
     kind: "float", "int", "ordinal" or "categorical".
     low, high, log: the range of a float or an int, and whether its scale is logarithmic.
@@ -32,7 +32,7 @@ class Parameter:
     active_if: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no method could search."""
+        """Refuse parameters that no method can search."""
         match self.kind:
             case "float" | "int":
                 if self.low is None or self.high is None or not self.low < self.high:
@@ -46,26 +46,26 @@ class Parameter:
                 raise ValueError(f"{self.name}: kind={self.kind!r} must be float, int, ordinal or categorical")
 
     def active(self, config: Config) -> bool:
-        """Whether its conditions hold in a configuration that has its parents already."""
+        """Whether its conditions hold in a configuration that includes its parents."""
         return all(config.get(parent) in values for parent, values in self.active_if)
 
     def to_json(self) -> dict[str, Any]:
-        """As rivals receive it."""
+        """Return the JSON form that rivals receive."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Parameter:
-        """The parameter that `to_json` described."""
+        """Return the parameter from its JSON form."""
         active_if = tuple((parent, tuple(values)) for parent, values in stored.get("active_if", ()))
         return cls(**{**stored, "choices": tuple(stored.get("choices", ())), "active_if": active_if})
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one evaluation gave.
+    """The result of one evaluation.
 
     loss: None or NaN if it failed.
-    cost: seconds or units of budget that it takes from scratch.
+    cost: seconds or units of budget from scratch.
     """
 
     loss: float | None
@@ -79,10 +79,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What a method wants to have evaluated.
+    """An evaluation that a method asks for.
 
-    number: names it when the result is told.
-    previous: the budget that this same configuration has reached already, or None.
+    number: identifies it in `tell`.
+    previous: the budget that the same configuration has already reached, or None.
     """
 
     number: int
@@ -92,9 +92,9 @@ class Suggestion:
 
 
 class Problem(Protocol):
-    """Something to minimise, with budgets.
+    """An objective with budgets.
 
-    name: the one by which `benchmarks.problems.problem_of` finds it again in another process.
+    name: the name by which `benchmarks.problems.problem_of` finds it in another process.
     budgets: increasing, a factor 3 apart.
     """
 
@@ -106,32 +106,32 @@ class Problem(Protocol):
     def budgets(self) -> tuple[float, ...]: ...
 
     def evaluate(self, config: Config, budget: float, seed: int) -> Evaluation:
-        """The loss on a budget; whatever is random about it follows from the seed."""
+        """Return the loss on a budget; all randomness follows from the seed."""
         ...
 
     def regret(self, config: Config, loss: float) -> float:
-        """Of an incumbent: the noise-free value on the largest budget less the best known one."""
+        """Return the noise-free loss of an incumbent on the largest budget minus the best known loss."""
         ...
 
 
 class Method(Protocol):
-    """A method that suggests and is told, one evaluation at a time."""
+    """A method that is used by ask and tell."""
 
     def ask(self) -> Suggestion | None:
-        """The next evaluation; None if there is none before something is told, or none at all."""
+        """Return the next evaluation; None if there is none, or none until a result is told."""
         ...
 
     def tell(self, number: int, evaluation: Evaluation) -> None:
-        """How an evaluation ended."""
+        """Receive the result of an evaluation."""
         ...
 
     def close(self) -> None:
-        """Let go of processes and files."""
+        """Close processes and files."""
         ...
 
 
 def geometric(low: float, high: float, eta: float = 3) -> tuple[float, ...]:
-    """The budgets high/eta^k that are not below low, increasing: what Hyperband makes of the two."""
+    """Return Hyperband's budgets: high/eta^k for all k that do not go below low, increasing."""
     budgets = [float(high)]
     while budgets[-1] / eta >= low * (1 - 1e-9):
         budgets.append(budgets[-1] / eta)
@@ -139,7 +139,7 @@ def geometric(low: float, high: float, eta: float = 3) -> tuple[float, ...]:
 
 
 def parents_first(parameters: Sequence[Parameter]) -> Iterator[Parameter]:
-    """The parameters in an order that has every parent before its children."""
+    """Yield the parameters with every parent before its children."""
     left, done = list(parameters), set[str]()
     while left:
         ready = [p for p in left if all(parent in done for parent, _ in p.active_if)]
@@ -151,7 +151,7 @@ def parents_first(parameters: Sequence[Parameter]) -> Iterator[Parameter]:
 
 
 def uniform(rng: np.random.Generator, parameters: Sequence[Parameter]) -> dict[str, Any]:
-    """A random configuration."""
+    """Return a random configuration."""
     config: dict[str, Any] = {}
     for p in parents_first(parameters):
         if not p.active(config):

@@ -1,4 +1,4 @@
-"""What every result file has in common: where it came from, a plain table, JSON and CSV."""
+"""What all scripts share: provenance, verdicts, plain tables, and JSON and CSV files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = Mapping[str, Any]
 
 
 def provenance(seeds: Sequence[int], packages: Sequence[str]) -> dict[str, Any]:
-    """Command, seeds, package versions, CPU model and date.
+    """Return command, seeds, package versions, CPU model and date.
 
     seeds: the seeds that were run.
     packages: the distributions whose versions matter.
@@ -35,7 +35,7 @@ def provenance(seeds: Sequence[int], packages: Sequence[str]) -> dict[str, Any]:
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
-    """The versions of Python and of the packages that are installed."""
+    """Return the versions of Python and of those packages that are installed."""
     found = {"python": platform.python_version()}
     for name in packages:
         try:
@@ -46,7 +46,7 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
 
 
 def cpu_model() -> str:
-    """The processor's name as Linux gives it, else what Python knows."""
+    """Return the name of the processor from Linux, or else from Python."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -56,7 +56,7 @@ def cpu_model() -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as aligned text, numbers to the right; the keys of the first row are the columns."""
+    """Return rows as aligned text; the keys of the first row are the columns."""
     if not rows:
         return "(no rows)"
     columns = list(rows[0])
@@ -81,7 +81,7 @@ def write(out: Path, name: str, source: Mapping[str, Any], results: Mapping[str,
 
 
 def finite(value: Any) -> Any:
-    """The same with None for what is not a number: JSON has no word for it."""
+    """Return the same value with None instead of NaN and infinities, which JSON does not have."""
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -90,9 +90,12 @@ def finite(value: Any) -> Any:
 
 
 def verdict(holds: bool | None, claim: str, detail: str) -> str:
-    """One line that says whether a claim holds; None if this run cannot tell."""
-    word = {True: "met    ", False: "NOT MET", None: "untold "}[holds]
-    return f"{word}  {claim}: {detail}"
+    """Return one line that says whether a claim holds.
+
+    holds: None if the results are inconclusive.
+    """
+    word = {True: "met", False: "not met", None: "inconclusive"}[holds]
+    return f"{word:12}  {claim}: {detail}"
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The files in docs/results: curves as JSON and CSV, final regrets as a table, and a figure."""
+"""Write the files of an experiment: curves as JSON and CSV, final regrets as a table, and a figure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ AXES: dict[Axis, str] = {"spent": "full evaluations (cumulative budget / b_max)"
 
 
 def summary(measured: Measured) -> dict[str, dict[str, Any]]:
-    """By problem: the points of the axis, and of each method its curve, its final regrets and its price.
+    """Return for each problem the points of the axis, and for each method its curve, final regrets and CPU time.
 
-    `bohb_reaches` is where BOHB's mean regret first is at most the method's final one, and `at` where that one ends.
+    `bohb_reaches` is where BOHB's mean regret first reaches the method's final one; `at` is where the method ends.
     """
     axis = measured.experiment.axis
     problems: dict[str, dict[str, Any]] = {}
@@ -45,11 +45,11 @@ def summary(measured: Measured) -> dict[str, dict[str, Any]]:
 
 
 def _entry(measured: Measured, problem: str, method: str, x: np.ndarray) -> dict[str, Any]:
-    """One method on one problem."""
+    """Return the summary of one method on one problem."""
     axis = measured.experiment.axis
     runs = list(measured.results[problem][method].values())
     mean, error = mean_and_error(measured.trajectories(problem, method), x, axis)
-    # A curve ends where its shortest run does: beyond, nothing was measured.
+    # A curve ends with its shortest run.
     over = x > min(getattr(run, axis) for run in runs) * (1 + 1e-2)
     mean[over] = np.nan
     return {
@@ -65,27 +65,27 @@ def _entry(measured: Measured, problem: str, method: str, x: np.ndarray) -> dict
 
 
 def numbers(values: Iterable[float]) -> list[float | None]:
-    """Six digits of each; None for what is not a number."""
+    """Return each value with six digits; None for values that are not finite."""
     return [float(f"{value:.6g}") if math.isfinite(value) else None for value in values]
 
 
 def mean_error(values: Iterable[float]) -> tuple[float, float | None]:
-    """Mean and standard error of the mean."""
+    """Return mean and standard error of the mean."""
     listed = list(values)
     error = statistics.stdev(listed) / math.sqrt(len(listed)) if len(listed) > 1 else None
     return statistics.fmean(listed), error
 
 
 def shown(values: Iterable[float]) -> str:
-    """Mean ± standard error as text."""
+    """Return mean ± standard error as text."""
     mean, error = mean_error(values)
     return f"{mean:.3g}" if error is None else f"{mean:.3g} ± {error:.1g}"
 
 
 def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[str, Any]:
-    """Write `name`.json, .csv, .md and .png, and return what the JSON holds.
+    """Write `name`.json, .csv, .md and .png, and return the contents of the JSON file.
 
-    extra: more to hold, from the summary by problem.
+    extra: further contents, computed from the summary by problem.
     """
     experiment = measured.experiment
     problems = summary(measured)
@@ -117,13 +117,13 @@ def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[
 
 
 def panel(problem: str, entry: Mapping[str, Any]) -> drawing.Panel:
-    """The curves of one problem."""
+    """Return the curves of one problem."""
     curves = {name: (entry["x"], method["mean"], method["error"]) for name, method in entry["methods"].items()}
     return drawing.Panel(problem, curves)
 
 
 def rival_versions(methods: Sequence[str]) -> dict[str, str]:
-    """The versions of the rivals among the methods."""
+    """Return the versions of the rivals among the methods."""
     from benchmarks.rivals import version
 
     bases = {name.partition(":")[0] for name in methods}
@@ -131,7 +131,7 @@ def rival_versions(methods: Sequence[str]) -> dict[str, str]:
 
 
 def write_json(path: Path, body: Mapping[str, Any]) -> None:
-    """One line per method, so that differences can be read."""
+    """Write JSON with one line per method, so that differences are readable."""
 
     def lines(value: Any, depth: int) -> str:
         if not isinstance(value, Mapping) or depth == 0 or not value:
@@ -142,7 +142,7 @@ def write_json(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def write_csv(path: Path, body: Mapping[str, Any]) -> None:
-    """The curves, a row per problem, method and point."""
+    """Write the curves, one row per problem, method and point."""
     rows = ["problem,method,x,mean,standard error,runs"]
     for problem, entry in body["problems"].items():
         for name, method in entry["methods"].items():
@@ -154,7 +154,7 @@ def write_csv(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def write_markdown(path: Path, experiment: Experiment, body: Mapping[str, Any]) -> None:
-    """The final regrets as a table, with what made them."""
+    """Write the final regrets as a table, with their provenance."""
     source = body["source"]
     methods = list(dict.fromkeys(m for entry in body["problems"].values() for m in entry["methods"]))
     header = ["problem", *(drawing.LABELS.get(m, m) for m in methods)]
@@ -179,14 +179,14 @@ def write_markdown(path: Path, experiment: Experiment, body: Mapping[str, Any]) 
 
 
 def runs_text(body: Mapping[str, Any]) -> str:
-    """How many runs of what length."""
+    """Return the number and length of runs as text."""
     counts = {m["runs"] for entry in body["problems"].values() for m in entry["methods"].values()}
     number = str(max(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}" if counts else "0"
     return f"{number} runs of {body['full_evaluations']:g} full evaluations each"
 
 
 def final_table(body: Mapping[str, Any]) -> str:
-    """The final regrets as text."""
+    """Return the final regrets as text."""
     methods = list(dict.fromkeys(m for entry in body["problems"].values() for m in entry["methods"]))
     rows = [
         {

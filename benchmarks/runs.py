@@ -1,4 +1,4 @@
-"""Many runs, each done once: results are kept by all that decides them, so that every experiment can be resumed."""
+"""Perform runs and store their results by everything that decides them, so that every experiment can be resumed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("authors", "largest")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run: all that its result depends on but for the code."""
+    """One run: everything its result depends on, except the code."""
 
     problem: str
     method: str
@@ -40,19 +40,19 @@ class Run:
 
     @property
     def key(self) -> str:
-        """What its result is kept by."""
+        """The key of its stored result."""
         return json.dumps([*astuple(self), decisive(self.method, self.problem)])
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is kept of a run.
+    """The stored result of a run.
 
-    trajectories: the incumbents by protocol, see `harness.incumbents`.
+    trajectories: the incumbents for each protocol, see `harness.incumbents`.
     time, spent: the simulated time and the budget (in full evaluations) at the end.
-    seconds: CPU time that the run took, a rival's process included.
-    whole: the incumbents of a run by one worker under "continue", had every evaluation been charged whole; its
-        decisions would have been the same. Empty for other runs.
+    seconds: CPU time of the run, including the process of a rival.
+    whole: for runs with one worker and accounting "continue", the incumbents if every evaluation were charged its
+        whole budget (the decisions would be the same). Empty for other runs.
     """
 
     trajectories: dict[Protocol, list[Point]]
@@ -65,11 +65,11 @@ class Result:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Result:
-        """The result that was kept."""
+        """Return the result from its JSON form."""
         return cls(**{**stored, **{kind: _points(stored.get(kind, {})) for kind in ("trajectories", "whole")}})
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept."""
+        """Return the JSON form."""
         return {**asdict(self), "trajectories": _rows(self.trajectories), "whole": _rows(self.whole)}
 
 
@@ -82,7 +82,7 @@ def _rows(trajectories: Mapping[Protocol, Sequence[Point]]) -> dict[str, Any]:
 
 
 def execute(run: Run) -> Result:
-    """Do one run."""
+    """Perform one run."""
     before = os.times()
     problem = problem_of(run.problem)
     method = connect(run.method, problem, seed=run.seed, full_evaluations=run.full_evaluations, workers=run.workers)
@@ -116,15 +116,15 @@ def _trajectories(problem: Problem, records: Sequence[Record]) -> dict[Protocol,
 
 
 def charged_whole(records: Sequence[Record]) -> list[Record]:
-    """The same records as if every evaluation had been charged its whole budget."""
+    """Return the records as if every evaluation had been charged its whole budget."""
     spent = itertools.accumulate(record.budget for record in records)
     return [replace(record, spent=total) for record, total in zip(records, spent, strict=True)]
 
 
 def run_all(runs: Iterable[Run], jobs: int, folder: Path = CACHE) -> dict[Run, Result]:
-    """The results of all runs: kept ones, and the others computed now and kept, one file per problem.
+    """Return the results of all runs; compute and store those that are missing, in one file per problem.
 
-    A run whose rival fails is reported and left out.
+    Runs whose rival fails are reported and left out.
     """
     wanted = list(dict.fromkeys(runs))
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,13 +138,13 @@ def run_all(runs: Iterable[Run], jobs: int, folder: Path = CACHE) -> dict[Run, R
         results[run] = result
         with (folder / f"{run.problem}.jsonl").open("a") as file:
             file.write(json.dumps({"key": run.key, "result": result.to_json()}) + "\n")
-        told = f"# {done}/{len(missing)} {run.problem} {run.method} seed {run.seed}: {result.seconds:.1f} s"
-        print(told, file=sys.stderr, flush=True)
+        line = f"# {done}/{len(missing)} {run.problem} {run.method} seed {run.seed}: {result.seconds:.1f} s"
+        print(line, file=sys.stderr, flush=True)
     return {run: results[run] for run in wanted if run in results}
 
 
 def kept(runs: Iterable[Run], folder: Path = CACHE) -> dict[Run, Result]:
-    """The results of those runs that were done before."""
+    """Return the stored results among the given runs."""
     wanted = list(dict.fromkeys(runs))
     stored = {problem: _stored(folder / f"{problem}.jsonl") for problem in {run.problem for run in wanted}}
     found = {run: stored[run.problem][run.key] for run in wanted if run.key in stored[run.problem]}
@@ -161,7 +161,7 @@ def _identity(key: str) -> str:
 
 
 def _compute(runs: Sequence[Run], jobs: int) -> Iterable[tuple[Run, Result | Exception]]:
-    """Each run with its result as it ends; here, if only one is to run at a time."""
+    """Yield each run with its result when it ends; in this process if `jobs` is 1."""
     from benchmarks.rivals.connection import RivalFailed
 
     if jobs == 1:
@@ -171,7 +171,7 @@ def _compute(runs: Sequence[Run], jobs: int) -> Iterable[tuple[Run, Result | Exc
             except RivalFailed as error:
                 yield run, error
         return
-    # The children read these before they import numpy.
+    # Child processes read these before they import numpy.
     os.environ.update({f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")})
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         futures = {pool.submit(execute, run): run for run in runs}
@@ -186,7 +186,7 @@ def _compute(runs: Sequence[Run], jobs: int) -> Iterable[tuple[Run, Result | Exc
 
 
 def _stored(path: Path) -> dict[str, Result]:
-    """What a file keeps; a last line that was cut off is not counted."""
+    """Return the results stored in a file; truncated lines are ignored."""
     kept: dict[str, Result] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -198,7 +198,7 @@ def _stored(path: Path) -> dict[str, Result]:
 
 
 def require(methods: Iterable[str]) -> None:
-    """Raise Missing if a method's environment is not there."""
+    """Raise `Missing` if the environment of a method is missing."""
     from benchmarks.rivals import MissingEnvironment, find, python
 
     for name in methods:

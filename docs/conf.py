@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: `make docs`. Nothing is fetched, neither when it is built nor when it is read."""
+"""Sphinx configuration (`make docs`). Neither building nor reading the site needs a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bohb._version import __version__
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
-from docstrings import as_rst  # noqa: E402 - it is no part of the package
+from docstrings import as_rst  # noqa: E402 - tools/ is not a package
 
 project = "bohb"
 version = release = __version__
@@ -21,7 +21,7 @@ exclude_patterns = ["results/README.md"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 
-# Docstrings are plain text with `code`; a name that the reference has becomes a link.
+# Docstrings are plain text with `code`; names in the reference become links.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": False}
@@ -42,23 +42,23 @@ html_theme_options = {"light_css_variables": {"color-brand-primary": "#1f5fa8", 
 
 
 def _docstring(_app: Any, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
-    """Let Sphinx read our docstrings."""
+    """Convert a docstring to reStructuredText."""
     lines[:] = as_rst(lines, title=what == "module")
 
 
 def _outside(_app: Any, docname: str, source: list[str]) -> None:
-    """The contributor's page lies above docs/; files of the repository that are no pages become downloads."""
+    """Include CONTRIBUTING.md from outside docs/, and turn links to other files into downloads."""
     text = source[0]
     if docname == "contributing":
         text = (ROOT / "CONTRIBUTING.md").read_text()
         text = re.sub(r"\]\((?=[a-z])(?!docs/|https?:)", "](../", text).replace("](docs/", "](")
-    if docname.startswith("results/") and not text.startswith("# "):  # written by a script, as a table
+    if docname.startswith("results/") and not text.startswith("# "):  # a page without a title, written by a script
         text = f"# {docname.removeprefix('results/').replace('_', ' ')}\n\n{text}"
     text = text.replace("](../CONTRIBUTING.md", "](contributing.md")
     source[0] = re.sub(r"\]\((\.\./[^)#]+\.(?:py|toml|awk|txt))\)", r"](path:\1)", text)
 
 
 def setup(app: Any) -> None:
-    """Called by Sphinx."""
+    """Register the hooks; Sphinx calls this."""
     app.connect("autodoc-process-docstring", _docstring)
     app.connect("source-read", _outside)

@@ -1,11 +1,12 @@
-"""The documentation is true: its code runs as it stands, and what it names exists.
+"""The documentation is correct: its code runs, and the names, files and links it mentions exist.
 
-A page is one script: its `python` blocks in order, its `sh` blocks between them. A `sh` block that begins with
-`# not run here:` and a reason is left out, and so are the lines that set up an environment.
+Each page is run as one script: its `python` and `sh` blocks in order. A `sh` block that begins with `# not run here:`
+and a reason is skipped, and so are lines that set up an environment.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
@@ -19,10 +20,6 @@ from pathlib import Path
 import pytest
 
 from bohb import BEST, PAPER
-from bohb.core.adaptive import adaptation, agreement
-from bohb.core.gp import sampler as gp_sampler
-from bohb.core.gp import targets
-from bohb.core.schedule import brackets, promotion
 from bohb.plots import PLOTS
 from bohb.studyfile.space import build_space
 
@@ -31,9 +28,9 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "reference").glob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "README.md"])
 NOT_RUN = "# not run here:"
 SET_UP = re.compile(r"^(?:pip install|make|git clone|cd|python3? -m venv|\. \S+/activate)\b.*$", flags=re.MULTILINE)
-# Shell lines that need a server or a cluster; the tests that start one say the same.
+# Pages with shell lines that need a server or a cluster, and the tests that start one and do the same.
 ELSEWHERE = {"cluster.md": "tests/executors", "runners.md": "tests/running", "trackers.md": "tests/integrations"}
-# What else a block may be: played by tests/cli/test_session.py, read below, or shown only.
+# Other kinds of block: run by tests/cli/test_session.py, parsed below, or only shown.
 OTHER_KINDS = {"console", "toml", "text"}
 
 _FENCE = re.compile(r"^```(\{?[\w-]+\}?)[^\n]*\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
@@ -41,12 +38,12 @@ _RUN = "import subprocess as _sh; _sh.run(['bash', '-euo', 'pipefail', '-c', {bl
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """The blocks of a page: (kind, contents)."""
+    """Return the blocks of a page as (kind, contents)."""
     return [(kind, text) for kind, text in _FENCE.findall(page.read_text()) if not kind.startswith("{")]
 
 
 def script_of(page: Path) -> str:
-    """What a reader runs who follows a page from top to bottom."""
+    """Return the code that a reader runs who follows a page from top to bottom."""
     parts = []
     for kind, text in blocks(page):
         if kind == "python":
@@ -88,36 +85,37 @@ def test_a_block_that_is_not_run_says_why_and_there_are_few() -> None:
         assert (ROOT / tests).is_dir()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_study_files_of_a_page_can_be_read(page: Path) -> None:
-    for kind, text in blocks(page):
-        if kind == "toml":
-            table = tomllib.loads(text)
-            assert len(build_space(table["space"], table.get("forbidden", ()))) > 0
+def test_the_study_files_of_a_page_can_be_read() -> None:
+    for page in PAGES:
+        for kind, text in blocks(page):
+            if kind == "toml":
+                table = tomllib.loads(text)
+                assert len(build_space(table["space"], table.get("forbidden", ()))) > 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_name_of_the_package_that_a_page_mentions_exists(page: Path) -> None:
-    for dotted in set(re.findall(r"`(bohb(?:\.\w+)+)`", page.read_text())):
-        assert _exists(dotted), f"{page.name} mentions {dotted}, which does not exist"
+def test_every_name_of_the_package_that_a_page_mentions_exists() -> None:
+    for page in PAGES:
+        for dotted in set(re.findall(r"`(bohb(?:\.\w+)+)`", page.read_text())):
+            assert _exists(dotted), f"{page.name} mentions {dotted}, which does not exist"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_link_and_file_that_a_page_mentions_exists(page: Path) -> None:
-    prose = _FENCE.sub("", page.read_text())
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", re.sub(r"`[^`\n]*\]\([^`\n]*`", "", prose)):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
-    for target in re.findall(r"`((?:src|tests|docs|examples|benchmarks|tools)/[\w./-]*)`", prose):
-        assert (ROOT / target).exists(), f"{page.name} mentions {target}, which does not exist"
+def test_every_link_and_file_that_a_page_mentions_exists() -> None:
+    for page in PAGES:
+        prose = _FENCE.sub("", page.read_text())
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", re.sub(r"`[^`\n]*\]\([^`\n]*`", "", prose)):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
+        for target in re.findall(r"`((?:src|tests|docs|examples|benchmarks|tools)/[\w./-]*)`", prose):
+            assert (ROOT / target).exists(), f"{page.name} mentions {target}, which does not exist"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_make_target_and_extra_that_a_page_mentions_exists(page: Path) -> None:
-    text = page.read_text()
+def test_every_make_target_and_extra_that_a_page_mentions_exists() -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    assert set(re.findall(r"(?:^|`)make ([a-z][\w-]*)", text, flags=re.MULTILINE)) <= targets
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
-    assert {one for many in re.findall(r"(?:bohb|\.)\[([\w,]+)\]", text) for one in many.split(",")} <= extras
+    for page in PAGES:
+        text = page.read_text()
+        assert set(re.findall(r"(?:^|`)make ([a-z][\w-]*)", text, flags=re.MULTILINE)) <= targets, page.name
+        named = {name for names in re.findall(r"(?:bohb|\.)\[([\w,]+)\]", text) for name in names.split(",")}
+        assert named <= extras, page.name
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -131,10 +129,10 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == pages - {"index"}
 
 
-def test_the_page_about_plots_explains_each_as_the_dashboard_does() -> None:
+def test_the_page_about_plots_has_a_section_with_a_figure_for_each_plot() -> None:
     page = " ".join((DOCS / "plots.md").read_text().split())
     for key, plot in PLOTS.items():
-        assert f"## {plot.title} ![{plot.title}](images/plot-{key}.png) `{key}`: {plot.explanation}" in page
+        assert f"## {plot.title} ![{plot.title}](images/plot-{key}.png) `{key}`: " in page
 
 
 def test_the_tables_of_measurements_say_what_the_result_files_say() -> None:
@@ -144,44 +142,31 @@ def test_the_tables_of_measurements_say_what_the_result_files_say() -> None:
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_tables_of_the_study_come_from_its_files_and_say_so_while_there_are_none(tmp_path: Path) -> None:
+def test_the_tables_of_the_study_come_from_its_files_or_name_the_command_that_makes_them(tmp_path: Path) -> None:
     block = runpy.run_path(str(ROOT / "tools" / "measured.py"))["block"]
     block.__globals__["ROOT"] = tmp_path
-    assert (
-        block("better_parallel", "")
-        == "*Not measured yet: `python -m benchmarks.better.study --part parallel` does.*\n"
-    )
+    assert "`python -m benchmarks.better.study --part parallel`" in block("better_parallel", "")
     row = {"method": "bohb", "ratio": 2.345, "low": 1.5, "high": 3.25}
     source = {"runs": {"there": 4, "wanted": 5}, "seeds by method": {"best": "2", "bohb": "1 to 2"}}
     body = {"source": source, "versus": [{**row, "point": point} for point in (6.0, 60.0)]}
     (tmp_path / "docs" / "results").mkdir(parents=True)
     (tmp_path / "docs" / "results" / "better_parallel.json").write_text(json.dumps(body))
-    assert block("better_parallel", "") == (
-        "|  | 6 evaluations | 60 evaluations |\n|---|---|---|\n"
-        "| BOHB as published | 2.35 [1.50, 3.25] | 2.35 [1.50, 3.25] |\n\n"
-        "4 of 5 runs; seeds per problem: BEST 2, BOHB as published 1 to 2. [All tables](results/better_parallel.md)\n"
-    )
+    made = block("better_parallel", "")
+    assert " | 2.35 [1.50, 3.25] | 2.35 [1.50, 3.25] |\n" in made
+    assert "(results/better_parallel.md)" in made
 
 
 def test_the_page_about_the_preset_has_the_numbers_of_the_code() -> None:
-    page = " ".join((DOCS / "better.md").read_text().split())
-    beyond = [name for name, value in BEST.to_json().items() if value != PAPER.to_json()[name]]
-    for name in {*beyond, "gp_share", "pending", "inactive", "promote", "schedule"}:
-        row = re.search(rf"\| `{name}` \| ([^|]*) \| ([^|]*) \|", page)
-        assert row is not None, name
-        assert [row[1], row[2]] == [_in_a_table(getattr(preset, name)) for preset in (PAPER, BEST)]
-    assert f"{targets.SLOPES[0]} ≤ b_r ≤ {targets.SLOPES[1]}" in page
-    assert f"at most {gp_sampler.STEPS} steps of L-BFGS" in page
-    assert f"fitted to {gp_sampler.FIT_POINTS} configurations at most" in page
-    assert f"conditioned on {gp_sampler.POINTS}:" in page
-    assert f"{gp_sampler.UNIFORM} draws from the prior, {gp_sampler.MUTATIONS} mutations" in page
-    assert f"two rounds of {gp_sampler.LOCAL} small steps" in page
-    assert f"with probability {BEST.gp_share} · (highest rung" in page
-    assert f"a prior of {agreement.PRIOR_RHO} that is worth four observations" in page
-    assert f"almost certainly agrees with the next one by {adaptation.LOWER_FROM}" in page
-    assert f"almost certainly agree by {adaptation.SETTLED_FROM}," in page
-    assert (adaptation.MOST_LOWERED, adaptation.FEWEST_RUNGS) == (2, 3)
-    assert (agreement.PRIOR_WEIGHT, promotion.EXPLORE_FROM, brackets.PUBLISHED_EVERY) == (4, 4, 3)
+    page = (DOCS / "better.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]* \| [^|]*) \|", page, flags=re.MULTILINE))
+    differing = {name for name, value in BEST.to_json().items() if value != PAPER.to_json()[name]}
+    assert differing <= set(rows)
+    for name, cells in rows.items():
+        assert cells.split(" | ") == [_in_a_table(getattr(preset, name)) for preset in (PAPER, BEST)], name
+    constants = re.findall(r"^\| `(bohb[\w.]*)\.([A-Z_]+)` \| ([^|]*) \|", page, flags=re.MULTILINE)
+    assert len(constants) > 10
+    for module, name, value in constants:
+        assert getattr(importlib.import_module(module), name) == ast.literal_eval(value), name
 
 
 def test_a_broken_link_anchor_or_image_fails_the_site_and_so_does_what_is_loaded_from_elsewhere(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every defect of HpBandSter 0.7.4 that was measured, shown not to be ours. Headings as in docs/deviations.md."""
+"""Defects measured in HpBandSter 0.7.4 are absent here. Headings follow docs/deviations.md."""
 
 from __future__ import annotations
 
@@ -69,10 +69,9 @@ def test_the_first_model_comes_at_n_min_plus_2_not_at_twice_n_min() -> None:
         assert model_budget({1: d_b}, min_points(space, PAPER), PAPER) == 1
 
 
-@pytest.mark.parametrize("n", range(9, 200))
-def test_the_worst_observation_is_not_dropped(n: int) -> None:
-    n_good, n_bad = split(n, n, 7, PAPER)
-    assert n_good + n_bad >= n
+def test_the_worst_observation_is_not_dropped() -> None:
+    for n in range(9, 200):
+        assert sum(split(n, n, 7, PAPER)) >= n, n
 
 
 def test_constants_are_not_dimensions() -> None:

@@ -1,4 +1,4 @@
-"""Check a built site: every link, anchor and image leads somewhere, and nothing is loaded from elsewhere.
+"""Check a built site: every link, anchor and image exists, and nothing is loaded from another site.
 
 python tools/check_site.py site
 """
@@ -16,9 +16,9 @@ LOADING = {("script", "src"), ("img", "src"), ("link", "href"), ("source", "src"
 
 @dataclass
 class Page(HTMLParser):
-    """What one page offers and what it refers to.
+    """The anchors and links of one page.
 
-    ids: where one can link to.
+    ids: the anchors.
     targets: (address, whether the browser loads it with the page).
     """
 
@@ -37,14 +37,14 @@ class Page(HTMLParser):
 
 
 def read(path: Path) -> Page:
-    """A page with its ids and links."""
+    """Return a page with its anchors and links."""
     page = Page()
     page.feed(path.read_text())
     return page
 
 
 def problems(site: Path) -> list[str]:
-    """Everything that is wrong, one line each."""
+    """Return all problems, one line each."""
     pages = {path.resolve(): read(path) for path in sorted(site.rglob("*.html"))}
     found = [] if pages else [f"{site} has no pages"]
     for path, page in pages.items():
@@ -60,7 +60,7 @@ def _wrong(path: Path, address: str, loaded: bool, pages: dict[Path, Page]) -> s
     if parts.scheme in {"data", "mailto"}:
         return None
     if parts.scheme or parts.netloc:
-        return "is loaded from elsewhere" if loaded else None
+        return "is loaded from another site" if loaded else None
     target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
     if target.is_dir():
         target /= "index.html"
@@ -72,7 +72,7 @@ def _wrong(path: Path, address: str, loaded: bool, pages: dict[Path, Page]) -> s
 
 
 def main(site: Path) -> int:
-    """Say what is wrong; the exit code."""
+    """Print all problems and return the exit code."""
     found = problems(site)
     for line in found:
         sys.stderr.write(f"{line}\n")

@@ -1,19 +1,19 @@
-"""From our docstrings to reStructuredText: a sentence, then `name: what it means`, plain text but for `code`."""
+"""Convert docstrings to reStructuredText: a sentence, then lines `name: meaning`, plain text with `code`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-# One or several names, a colon, and what they mean: "seed: …", "trial_seconds, trial_memory: …", "a … b: …"
+# One or several names, a colon, and their meaning: "seed: …", "trial_seconds, trial_memory: …", "a … b: …"
 _NAME = r"\*{0,2}[A-Za-z_]\w*"
 _FIELD = re.compile(rf"^({_NAME}(?:(?:, | … ){_NAME})*(?:, and [\w ]+)?): (\S.*)$")
 
 
 def as_rst(lines: Sequence[str], title: bool = False) -> list[str]:
-    """A docstring as Sphinx reads it.
+    """Return a docstring as reStructuredText.
 
-    title: leave the first line out, where the page has said it already.
+    title: leave out the first line, because the page has it as its title.
     """
     found: list[str] = []
     before = ""
@@ -30,7 +30,7 @@ def as_rst(lines: Sequence[str], title: bool = False) -> list[str]:
 
 
 def _whole(lines: Sequence[str]) -> list[str]:
-    """Lines with those that continue them; an example begins after an empty line and stays as it is."""
+    """Join continued lines; examples, which begin after an empty line, are left alone."""
     found: list[str] = []
     for line in lines:
         example = bool(found) and (not found[-1].strip() or found[-1].startswith("    "))
@@ -42,6 +42,6 @@ def _whole(lines: Sequence[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Escape what reStructuredText would read as markup, outside of `code`."""
+    """Escape characters that are markup in reStructuredText, except in `code`."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(part if part.startswith("`") else re.sub(r"([*|\\_])", r"\\\1", part) for part in parts)

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/algorithm.md, docs/better.md and docs/plots.md from studies that are run for them.
+"""Draw the figures of docs/algorithm.md, docs/better.md and docs/plots.md from small studies.
 
 python tools/figures.py [directory]
 
@@ -46,7 +46,7 @@ SPACE = {
 
 
 def curve(config: dict[str, Any], epoch: float, seed: int) -> float:
-    """A learning curve that has what real ones have: a limit, a pace, noise, and divergence."""
+    """Return a point of a realistic learning curve: with a limit, a rate, noise and divergence."""
     limit = 0.05 + 0.03 * (math.log10(config["lr"]) + 2) ** 2 + 0.2 * (config["dropout"] - 0.2) ** 2
     limit += (
         0.04 * abs(math.log2(config["units"] / 96)) / 3
@@ -58,7 +58,7 @@ def curve(config: dict[str, Any], epoch: float, seed: int) -> float:
 
 
 def objective(trial: bohb.Trial) -> dict[str, Any]:
-    """The loss after so many epochs, in simulated time."""
+    """Return the loss after `trial.budget` epochs, in simulated time."""
     if trial.config["lr"] > 0.5:
         raise ArithmeticError("diverged")
     for epoch in range(int(trial.previous_budget or 0), int(trial.budget)):
@@ -67,7 +67,7 @@ def objective(trial: bohb.Trial) -> dict[str, Any]:
 
 
 def simulated(workers: int, max_budget: int, max_brackets: int, min_budget: int = 1, **changes: Any) -> bohb.Study:
-    """A study on a simulated clock; a unit of budget takes ten seconds, more or less."""
+    """Return a study on a simulated clock; a unit of budget takes about ten seconds."""
     executor = SimulatedExecutor(
         objective,
         workers,
@@ -80,7 +80,7 @@ def simulated(workers: int, max_budget: int, max_brackets: int, min_budget: int 
 
 
 def draw_brackets(path: Path) -> None:
-    """The schedule: a dot per configuration, a column per rung, a panel per bracket."""
+    """Draw the schedule: a dot per configuration, a column per rung, a panel per bracket."""
     brackets = hyperband(geometric_budgets(1, 27))
     figure, panels = plt.subplots(1, len(brackets), figsize=(9, 3.2), sharey=True, constrained_layout=True)
     budgets = [rung.budget for rung in brackets[0].rungs]
@@ -100,7 +100,7 @@ def draw_brackets(path: Path) -> None:
 
 
 def draw_promotion(study: bohb.Study, path: Path) -> None:
-    """The first bracket: learning curves, as far as each configuration came."""
+    """Draw the learning curves of the first bracket, as far as each configuration was trained."""
     figure, axes = plt.subplots(figsize=(7, 3.6), constrained_layout=True)
     budgets = study.history.budgets
     entered = [trial for trial, _ in study.trials if trial.bracket == 0]
@@ -121,7 +121,7 @@ def draw_promotion(study: bohb.Study, path: Path) -> None:
 
 
 def draw_densities(path: Path) -> None:
-    """Eqs. 2 and 3 in one dimension: the split, l and g, l′ with its candidates, and the choice."""
+    """Draw Eqs. 2 and 3 in one dimension: the split, l and g, l′ with its candidates, and the choice."""
     space, rng = bohb.Space({"x": (0.0, 1.0)}), np.random.default_rng(3)
     observations = Observations(space.d)
     for x in rng.uniform(size=40):
@@ -151,7 +151,7 @@ def draw_densities(path: Path) -> None:
 
 
 def draw_workers(study: bohb.Study, path: Path) -> None:
-    """§4.2 at work: a row per worker, a bar per trial, coloured by its budget."""
+    """Draw §4.2: a row per worker, a bar per trial, coloured by its budget."""
     figure, axes = plt.subplots(figsize=(9, 2.6), constrained_layout=True)
     spans = timeline(study.history)
     budgets = study.history.budgets
@@ -168,7 +168,7 @@ def draw_workers(study: bohb.Study, path: Path) -> None:
 
 
 def draw_targets(study: bohb.Study, path: Path) -> None:
-    """The lines from rung to rung, and where they put the configurations."""
+    """Draw the lines between rungs, and the targets that follow."""
     history, results = study.history, targets.Results(study.history.space.d)
     results.catch_up(history)
     rows, losses = results.table(len(results), history.budgets[-1], 3)
@@ -194,7 +194,7 @@ def draw_targets(study: bohb.Study, path: Path) -> None:
 
 
 def draw_arc(path: Path) -> None:
-    """Where a momentum lies that only one optimiser has, and what that makes of likeness."""
+    """Draw the embedding of a conditional momentum, and the kernel that follows."""
     space = ConfigurationSpace(seed=0)
     optimizer, momentum = Categorical("optimizer", ["adam", "sgd"]), Float("momentum", (0.0, 1.0))
     space.add(optimizer, momentum, EqualsCondition(momentum, optimizer, "sgd"))
@@ -228,13 +228,13 @@ def draw_arc(path: Path) -> None:
 
 
 def wavy(config: dict[str, Any], budget: float) -> float:
-    """One hyperparameter, two valleys, and a bias that training removes."""
+    """Return a loss with two valleys in one hyperparameter, and a bias that training removes."""
     x = config["x"]
     return float(0.5 * (x - 0.65) ** 2 + 0.05 * math.cos(14 * x) + (0.2 + 0.1 * x) / budget)
 
 
 def draw_process(path: Path) -> None:
-    """The process in one dimension, what it knows of each rung, and log EI with a running trial."""
+    """Draw the process in one dimension, the observations of each rung, and log EI with a running trial."""
     optimizer = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=3, settings=bohb.BEST, model="gp")
     sampler = GaussianSampler(optimizer.history.space, bohb.BEST)
     while True:
@@ -272,14 +272,14 @@ def draw_process(path: Path) -> None:
 
 
 def _vectors(optimizer: bohb.BOHB) -> np.ndarray:
-    """The vectors of all configurations as `Results` numbers them."""
+    """Return the vectors of all configurations in the order of `Results`."""
     results = targets.Results(optimizer.history.space.d)
     results.catch_up(optimizer.history)
     return results.vectors(np.arange(len({trial.config_id for trial in optimizer.history.trials.values()})))
 
 
 def draw_adaptive(path: Path) -> None:
-    """The correlation among promoted configurations, corrected; and what each bracket promises."""
+    """Draw the corrected correlation among promoted configurations, and the gain of each bracket."""
     rng, rho, n = np.random.default_rng(5), 0.8, 243
     low = rng.standard_normal(n)
     high = rho * low + math.sqrt(1 - rho**2) * rng.standard_normal(n)
@@ -309,13 +309,13 @@ def draw_adaptive(path: Path) -> None:
 
 
 def _chain(first: float) -> np.ndarray:
-    """The correlations of four rungs whose neighbours correlate by `first`, 0.9 and 0.9."""
+    """Return the correlations of four rungs whose neighbours correlate by `first`, 0.9 and 0.9."""
     steps = np.array([first, 0.9, 0.9])
     return np.array([[np.prod(steps[min(i, j) : max(i, j)]) for j in range(4)] for i in range(4)])
 
 
 def save(figure: Any, path: Path) -> None:
-    """As a PNG, without what would change from run to run."""
+    """Save a figure as a PNG without metadata that changes from run to run."""
     for axes in figure.axes:
         assert isinstance(axes, Axes)
         axes.spines[["top", "right"]].set_visible(False)
@@ -324,7 +324,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def draw_plots(study: bohb.Study, directory: Path) -> None:
-    """Every plot of `bohb.plots` as a browser shows it; learning curves are not simulated, so they have their own."""
+    """Draw every plot of `bohb.plots` in a browser; learning curves have a study of their own."""
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -1,4 +1,4 @@
-"""From the runs of the study to its tables: ratios to the preset, families, ranks, and whether the criteria hold."""
+"""Compute the tables of the study: ratios to the preset, families, ranks, and whether the criteria hold."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from benchmarks.report import verdict
 from benchmarks.runs import Result, Run
 
 SEED = 20261115  # of the bootstrap
-ENOUGH = 20  # seeds of our methods from which on a criterion is decided
-FACTOR, WORST = 2.0, 1.1  # how much lower the final regret must be, and how much higher it may be in a family
+ENOUGH = 20  # seeds of our methods that are needed to decide a criterion
+FACTOR, WORST = 2.0, 1.1  # required improvement of the final regret, and the largest loss allowed in a family
 Results = Mapping[Run, Result]
 Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How regrets are read off runs.
+    """How regrets are read from runs.
 
-    axis: of the point: budget spent in full evaluations, or simulated time.
+    axis: the axis of the point, either budget spent in full evaluations or simulated time.
     """
 
     accounting: Accounting = "continue"
@@ -34,7 +34,7 @@ class View:
     axis: Axis = "spent"
 
     def regrets(self, results: Results, point: float | Callable[[str], float]) -> Regrets:
-        """The regrets of all runs that reach a point; it may depend on the problem."""
+        """Return the regrets of all runs that reach a point, which may depend on the problem."""
         found: dict[str, dict[str, list[float]]] = {}
         for run, result in results.items():
             x = point if isinstance(point, float) else point(run.problem)
@@ -51,17 +51,17 @@ class View:
         }
 
     def _normal(self, problem: str, values: Sequence[float]) -> np.ndarray:
-        """In units of the scale; without any incumbent, as a random configuration."""
+        """Return values in units of the scale; a missing incumbent counts as a random configuration."""
         return np.nan_to_num(floored(np.array(values), self.floor, scale(problem)), nan=1.0)
 
 
 def of_family(regrets: Regrets, name: str) -> Regrets:
-    """Those of one family."""
+    """Return the regrets of one family."""
     return {problem: known for problem, known in regrets.items() if family(problem) == name}
 
 
 def compare(regrets: Regrets, ours: str, other: str) -> dict[str, Any] | None:
-    """How many times higher the other's regret is, over all problems that both have; None if there are none."""
+    """Return the ratio of the other's regret to ours over all common problems; None if there are none."""
     known = means(np.random.default_rng(SEED), regrets, (ours, other))
     if known is None:
         return None
@@ -77,12 +77,12 @@ def compare(regrets: Regrets, ours: str, other: str) -> dict[str, Any] | None:
 
 
 def _seeds(regrets: Regrets, known: Means, method: str) -> int:
-    """The fewest seeds that a method has on any of the problems."""
+    """Return the smallest number of seeds of a method on any of the problems."""
     return min(len(regrets[problem][method]) for problem in known.problems)
 
 
 def against(results: Results, view: View, points: Iterable[float], ours: str = "best") -> Rows:
-    """The preset beside every other method at every point."""
+    """Compare the preset with every other method at every point."""
     rows: Rows = []
     for point in points:
         regrets = view.regrets(results, point)
@@ -95,7 +95,7 @@ def against(results: Results, view: View, points: Iterable[float], ours: str = "
 
 
 def by_family(results: Results, view: View, points: Iterable[float], other: str = "bohb", ours: str = "best") -> Rows:
-    """The preset beside the published BOHB in every family at every point, and over families of equal weight."""
+    """Compare the preset with the published BOHB for every family and point, and over families of equal weight."""
     rows: Rows = []
     for point in points:
         regrets = view.regrets(results, point)
@@ -114,7 +114,7 @@ def by_family(results: Results, view: View, points: Iterable[float], other: str 
 
 
 def ranks(results: Results, view: View, points: Iterable[float], methods: Sequence[str]) -> Rows:
-    """The average ranks of all methods on the problems that all of them have."""
+    """Return the average ranks of all methods on their common problems."""
     rows: Rows = []
     for point in points:
         regrets = view.regrets(results, point)
@@ -138,24 +138,24 @@ def ranks(results: Results, view: View, points: Iterable[float], methods: Sequen
 
 
 def criteria(versus: Rows, families: Rows, ranked: Rows, wanted: Sequence[str], points: Sequence[float]) -> list[str]:
-    """What the study must show, and whether it does; untold as long as seeds or methods are missing.
+    """Return the criteria of the study with verdicts; inconclusive if seeds or methods are missing.
 
-    wanted: the methods that must be among the ranked ones.
+    wanted: the methods that must be ranked.
     """
     final = next((row for row in versus if row["method"] == "bohb" and row["point"] == points[-1]), None)
     enough = final is not None and min(final["seeds"]) >= ENOUGH
     lines = []
     if final is None:
-        return [verdict(None, "final regret", "there are no runs of the preset and of BOHB to compare")]
+        return [verdict(None, "final regret", "needs runs of the preset and of BOHB")]
     text = f"{final['ratio']:.2f}, interval {final['low']:.2f} to {final['high']:.2f}, {final['problems']} problems"
     holds = final["ratio"] >= FACTOR and final["low"] > 1
-    claim = f"final regret at least {FACTOR:g} times lower than BOHB's, the interval without 1"
+    claim = f"final regret at least {FACTOR:g} times lower than BOHB's, with an interval that excludes 1"
     lines.append(verdict(holds if enough else None, claim, text))
     short = [row for row in families if row["point"] in points and "seeds" in row]
     worst = min(short, key=lambda row: row["ratio"])
     text = f"worst is {worst['family']} at {worst['point']:g}: {1 / worst['ratio']:.2f} times BOHB's regret"
     bad = [f"{row['family']} at {row['point']:g}" for row in short if 1 / row["ratio"] > WORST]
-    text += f"; too bad in {', '.join(bad)}" if bad else ""
+    text += f"; above the limit in {', '.join(bad)}" if bad else ""
     claim = f"no family worse than {WORST:g} times BOHB at any of the three points"
     lines.append(verdict(not bad if enough else None, claim, text))
     lines.append(_first_in_rank(ranked, wanted, points, enough))
@@ -171,13 +171,13 @@ def _first_in_rank(ranked: Rows, wanted: Sequence[str], points: Sequence[float],
     missing = [method for method in wanted if method not in {row["method"] for row in ranked}]
     text = ", ".join(f"{row['method']} at {point:g} ({row['rank']:.2f})" for point, row in firsts.items())
     text += f"; missing: {', '.join(missing)}" if missing else ""
-    told = enough and not missing and len(firsts) == len(points)
+    decided = enough and not missing and len(firsts) == len(points)
     holds = all(row["method"] == "best" for row in firsts.values())
-    return verdict(holds if told else None, "first in average rank at all three points", text or "no ranks")
+    return verdict(holds if decided else None, "first in average rank at all three points", text or "no ranks")
 
 
 def problem_rows(results: Results, point: float, methods: Sequence[str]) -> Rows:
-    """Mean regrets by problem, as measured: neither floored nor scaled."""
+    """Return mean regrets by problem, neither floored nor scaled."""
     view = View(floor=-np.inf)
     regrets = view.regrets(results, point)
     return [

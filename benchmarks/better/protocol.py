@@ -1,6 +1,6 @@
-"""The protocol of the study in `better.py`: problems, their split, lengths, points, methods and seeds.
+"""The protocol of `study.py`: problems, their split, lengths, points, methods and seeds.
 
-It was fixed before any result of the preset `BEST` was seen; only the numbers of seeds followed from measured times.
+It was fixed before any result of the preset `BEST` was seen. Only the numbers of seeds depend on measured times.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ CONFIRMING = tuple(name for problems in FAMILIES.values() for name in confirming
 
 
 def family(problem: str) -> str:
-    """The family of a problem."""
+    """Return the family of a problem."""
     return problem.partition("-")[0]
 
 
 @functools.cache
 def scale(problem: str) -> float:
-    """The median regret of random configurations, by which regrets of different problems are put side by side."""
+    """Return the median regret of random configurations, which makes regrets of different problems comparable."""
     rng, known = np.random.default_rng(0), problem_of(problem)
     configs = [uniform(rng, known.parameters) for _ in range(SCALE_SAMPLE)]
     return float(np.median([known.regret(config, float("nan")) for config in configs]))
@@ -77,10 +77,10 @@ def scale(problem: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many seeds, from 0 on, and how long.
+    """Numbers of seeds, and lengths of runs.
 
     runs: seeds of our methods and the fast rivals.
-    long: those of our runs that go on to LONG; our methods do not plan by the length, so each serves all points.
+    long: seeds of our methods that run to LONG; they do not depend on the length, so each run serves all points.
     dehb, slow: seeds of DEHB, and of the rivals that take half a minute per run.
     end: the usual length in full evaluations.
     """
@@ -93,26 +93,26 @@ class Plan:
 
     @property
     def points(self) -> tuple[float, ...]:
-        """Where the criteria are."""
+        """The points of the criteria."""
         return tuple(round(share * self.end, 9) for share in SHARES)
 
     @property
     def all_points(self) -> tuple[float, ...]:
-        """Those, and the end of the long runs."""
+        """The points of the criteria, and the end of the long runs."""
         return (*self.points, LONG) if self.long else self.points
 
     def of(self, method: str) -> int:
-        """The seeds of a method."""
+        """Return the number of seeds of a method."""
         at_most = self.slow if method in SLOW else self.dehb if method == "dehb" else self.runs
         return min(self.runs, at_most)
 
     def length(self, method: str, seed: int) -> float:
-        """The length of a run of one worker."""
+        """Return the length of a run with one worker."""
         return LONG if method not in RIVALS and seed < self.long else self.end
 
 
 def main_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> list[Run]:
-    """One worker; one seed of all before the next. Each run keeps both accountings."""
+    """Return the runs with one worker, ordered by seed. Each run has both accountings."""
     return [
         Run(problem, method, seed, plan.length(method, seed), 1, "continue")
         for seed in range(plan.runs)
@@ -123,7 +123,7 @@ def main_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> li
 
 
 def parallel_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> list[Run]:
-    """Many workers on the simulated clock."""
+    """Return the runs with many workers on the simulated clock."""
     return [
         Run(problem, method, seed, plan.end, PARALLEL, "continue")
         for seed in range(plan.runs)
@@ -134,7 +134,7 @@ def parallel_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan) -
 
 
 def rival_runs() -> list[Run]:
-    """The rivals' runs in the order of their worth, so that this list may be cut off anywhere."""
+    """Return the runs of other packages, most important first, so that the list can be cut anywhere."""
     optuna, problems = FAST[:2], CONFIRMING
     stages = [
         main_runs(RIVALS, problems, Plan(1)),

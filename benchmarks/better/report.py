@@ -1,7 +1,8 @@
-"""The files of the study: JSON with everything, a page of tables, and figures."""
+"""Write the files of the study: JSON with everything, a page of tables, and figures."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -31,27 +32,27 @@ from benchmarks.runs import Run
 
 AXIS = "full evaluations (cumulative budget / b_max)"
 TITLES = {
-    "main": "The BEST preset beside the published BOHB and others",
-    "parallel": f"The BEST preset with {PARALLEL} workers",
-    "misspecified": "Budgets that are wrong",
-    "ablation": "The BEST preset without one of its ingredients",
+    "main": "The preset BEST compared with the published BOHB and other packages",
+    "parallel": f"The preset BEST with {PARALLEL} workers",
+    "misspecified": "Wrong budgets",
+    "ablation": "The preset BEST without one of its parts",
 }
 PROTOCOL = f"""\
-- Problems are split before any run: within each family by name every third, from the first on, is for choosing
-  ({len(CHOOSING)} problems), the others are for confirming ({len(CONFIRMING)}). The ablation uses the former, all else
-  the latter.
-- Runs are {LENGTH:g} full evaluations long, of our own methods some are {LONG:g}. The points are 10, 30 and 100 % of
-  {LENGTH:g}, and {LONG:g}. Incumbent: largest budget first. Accounting: a promotion is charged what it adds
-  ("continue") unless "whole" is said.
-- A regret is divided by the problem's scale, the median regret of {SCALE_SAMPLE} random configurations, and counts as
-  at least {FLOOR:g}. A ratio is the geometric mean over problems of the quotient of mean regrets over seeds.
-- Intervals hold 95 % of {REPLICATES} bootstrap replicates, over problems and over seeds within them; where there is one
-  problem, over seeds alone. Ranks are of mean regrets, averaged over problems.
+- Problems are split before any run. Sorted by name within each family, every third problem, starting with the first, is
+  for choosing ({len(CHOOSING)} problems); the others are for confirming ({len(CONFIRMING)}). The ablation uses the
+  former, everything else the latter.
+- Runs have {LENGTH:g} full evaluations; some runs of our own methods have {LONG:g}. Results are reported at 10, 30 and
+  100 % of {LENGTH:g}, and at {LONG:g}. The incumbent is on the largest budget. With accounting "continue", a promotion
+  is charged only for the added budget; with "whole", for its whole budget.
+- A regret is divided by the scale of its problem, the median regret of {SCALE_SAMPLE} random configurations, and counts
+  as at least {FLOOR:g}. A ratio is the geometric mean over problems of ratios of mean regrets over seeds.
+- Intervals contain 95 % of {REPLICATES} bootstrap replicates, over problems and over seeds within them; with a single
+  problem, over seeds only. Ranks are ranks of mean regrets, averaged over problems.
 """
 
 
 def source_of(results: Results, plan: Plan, wanted: Sequence[Run]) -> dict[str, Any]:
-    """Where the numbers come from, and how many of the wanted runs are there."""
+    """Return the provenance of the numbers, and how many of the wanted runs exist."""
     methods = list(dict.fromkeys(run.method for run in results))
     return {
         **provenance(sorted({run.seed for run in results}), PACKAGES),
@@ -63,7 +64,7 @@ def source_of(results: Results, plan: Plan, wanted: Sequence[Run]) -> dict[str, 
 
 
 def _seeds(results: Results, method: str) -> str:
-    """The fewest and the most seeds on a problem."""
+    """Return the smallest and largest number of seeds on a problem."""
     counts: dict[str, int] = {}
     for run in results:
         if run.method == method:
@@ -73,7 +74,7 @@ def _seeds(results: Results, method: str) -> str:
 
 
 def protocol() -> dict[str, Any]:
-    """The protocol as the JSON file has it."""
+    """Return the protocol for the JSON file."""
     return {
         "choosing": list(CHOOSING),
         "confirming": list(CONFIRMING),
@@ -87,7 +88,7 @@ def protocol() -> dict[str, Any]:
 
 
 def pivot(rows: Rows, key: str, columns: Sequence[Any], cell: Callable[[Mapping[str, Any]], str], by: str) -> list[str]:
-    """A table in Markdown: a line per value of `key`, a column per value of `by`."""
+    """Return a Markdown table with a line per value of `key` and a column per value of `by`."""
     lines = ["| " + " | ".join([key, *(f"{c:g}" if isinstance(c, float) else str(c) for c in columns)]) + " |"]
     lines.append("|" + "---|" * (len(columns) + 1))
     for name in dict.fromkeys(row[key] for row in rows):
@@ -101,31 +102,31 @@ def pivot(rows: Rows, key: str, columns: Sequence[Any], cell: Callable[[Mapping[
 
 
 def label(name: str) -> str:
-    """What a method is called in tables."""
+    """Return the name of a method in tables."""
     base, colon, rest = name.partition(":")
     known = drawing.LABELS.get(base, base)
     return f"{known}, {rest}" if colon else known
 
 
 def with_interval(row: Mapping[str, Any]) -> str:
-    """A ratio with its interval."""
+    """Return a ratio with its interval."""
     if "low" not in row:
         return f"{row['ratio']:.2f}"
     return f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
 
 
 def with_wins(row: Mapping[str, Any]) -> str:
-    """A ratio with its interval and the share of problems won."""
+    """Return a ratio with its interval and the share of problems won."""
     return f"{with_interval(row)}, {row['wins']:.0%}"
 
 
 def rank_cell(row: Mapping[str, Any]) -> str:
-    """A rank with its interval."""
+    """Return a rank with its interval."""
     return f"{row['rank']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
 
 
 def footer(source: Mapping[str, Any]) -> list[str]:
-    """What made a page."""
+    """Return the provenance of a page."""
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     rivals = ", ".join(f"{name}: {text}" for name, text in source["rivals"].items())
     seeds = ", ".join(f"{label(method)} {number}" for method, number in source["seeds by method"].items())
@@ -146,7 +147,7 @@ def write_page(out: Path, name: str, part: str, body: Mapping[str, Any], section
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / f"{name}.json", finite(body))
     lines = [f"# {TITLES[part]}", ""]
-    lines += [f"- {line}" for line in (" ".join(line.split()) for line in body["criteria"])]
+    lines += ["- " + re.sub(r" {2,}", ": ", line, count=1) for line in body["criteria"]]
     for section in sections:
         lines += ["", *section]
     lines += ["", "## Protocol", "", PROTOCOL, *footer(body["source"])]

@@ -1,4 +1,4 @@
-"""Searches of scikit-learn at equal cost: a neural network on the digits, BOHBSearchCV beside two others.
+"""Compare BOHBSearchCV with two searches of scikit-learn at equal cost, on a neural network for digits.
 
     python -m benchmarks.better.sklearn_search                        # 10 seeds; 8, 16 and 32 full evaluations
     python -m benchmarks.better.sklearn_search --runs 2 --costs 8 --jobs 1 --out /tmp/sklearn_search
@@ -8,7 +8,7 @@ HalvingRandomSearchCV the number of configurations is chosen so that its four ru
 much. BOHBSearchCV has the same four budgets. Two errors of the best parameters are compared: the cross-validated one
 that the searches minimise, and that on a third of the data that no search has seen, of three refitted networks.
 BOHBSearchCV and RandomizedSearchCV run once with the largest cost; what they would have given for a smaller one
-follows from their rows. Finished runs are kept in --cache.
+follows from their rows. Finished runs are stored in --cache.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LABELS = ("CV error", "test error")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One search: all that its result depends on but for the code."""
+    """One search: everything its result depends on, except the code."""
 
     method: str
     seed: int
@@ -64,7 +64,7 @@ def code() -> str:
 
 
 def search_of(method: str, seed: int, cost: int) -> Any:
-    """A search that may spend so many full evaluations."""
+    """Return a search that may spend `cost` full evaluations."""
     from scipy.stats import loguniform, uniform
     from sklearn.experimental import enable_halving_search_cv  # noqa: F401
     from sklearn.model_selection import HalvingRandomSearchCV, RandomizedSearchCV
@@ -192,7 +192,7 @@ def claims(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def draw(rows: list[dict[str, Any]], title: str, path: Path) -> None:
-    """Mean errors ± standard error over the cost: what the search saw, and what it could not see."""
+    """Draw mean errors ± standard error over the cost: cross-validated, and on unseen data."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -216,7 +216,7 @@ def draw(rows: list[dict[str, Any]], title: str, path: Path) -> None:
     plt.close(figure)
 
 
-def markdown(rows: list[dict[str, Any]], told: list[str]) -> str:
+def markdown(rows: list[dict[str, Any]], verdicts: list[str]) -> str:
     """The rows as a table for people."""
     heads = [head for label in LABELS for head in (label, "behind BOHBSearchCV, paired")]
     lines = [f"| full evaluations | search | {' | '.join(heads)} |", "|---" * 6 + "|"]
@@ -227,7 +227,7 @@ def markdown(rows: list[dict[str, Any]], told: list[str]) -> str:
             paired = f"{row[f'{label} behind']:+.2%} ± {row[f'± {label} behind'] or 0:.2%}"
             cells.append("" if row["search"] == METHODS[0] else paired)
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *(f"- {line}" for line in told), ""])
+    return "\n".join([*lines, "", *(f"- {line}" for line in verdicts), ""])
 
 
 def main() -> None:
@@ -243,12 +243,12 @@ def main() -> None:
     runs = [Run(method, seed, tuple(args.costs)) for seed in range(args.runs) for method in METHODS]
     results = run_all(runs, args.cache, args.jobs)
     rows = summary(results, args.costs)
-    told = claims(rows)
-    print(table(rows), "", *told, sep="\n")
+    verdicts = claims(rows)
+    print(table(rows), "", *verdicts, sep="\n")
     source = provenance(range(args.runs), ["bohb", "scikit-learn", "ConfigSpace", "numpy", "scipy"])
     every = [{**asdict(run), "measured": measured} for run, measured in results.items()]
-    write(args.out, "sklearn_search", {**source, "code": code()}, {"claims": told, "runs": every}, rows)
-    (args.out / "sklearn_search.md").write_text(markdown(rows, told))
+    write(args.out, "sklearn_search", {**source, "code": code()}, {"claims": verdicts, "runs": every}, rows)
+    (args.out / "sklearn_search.md").write_text(markdown(rows, verdicts))
     title = f"A network on the digits, {args.runs} seeds, mean ± standard error"
     draw(rows, title, args.out / "sklearn_search.png")
 

@@ -1,8 +1,7 @@
-"""What the study concludes from regrets: ratios of mean regrets, average ranks, and their intervals by bootstrap.
+"""Statistics of regrets: ratios of mean regrets, average ranks, and bootstrap intervals.
 
-A replicate of the bootstrap draws problems with replacement, then for each of them, and for each method apart, seeds
-with replacement. So an interval tells both of other problems and of other seeds. With one problem it tells of seeds
-alone.
+A bootstrap replicate draws problems with replacement, and then seeds with replacement for each problem and method. So
+an interval covers both the choice of problems and of seeds; with a single problem it covers seeds only.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Means:
     """Mean regrets of methods on problems, and replicates of them.
 
     observed: one row per problem, one column per method.
-    replicates: the same for each replicate, its problems drawn anew.
+    replicates: the same for each bootstrap replicate.
     """
 
     problems: tuple[str, ...]
@@ -51,14 +50,14 @@ class Means:
 
 
 def floored(regret: Array, floor: float, scale: float) -> Array:
-    """Regrets in units of the scale, at least the floor; a regret may be negative where the best value is a bound."""
+    """Return regrets in units of the scale, at least the floor; they can be negative if the best value is a bound."""
     return np.maximum(regret / scale, floor)
 
 
 def means(
     rng: np.random.Generator, regrets: Regrets, methods: Sequence[str], replicates: int = REPLICATES
 ) -> Means | None:
-    """Mean regrets on the problems on which all the methods have runs; None if there is no such problem."""
+    """Return mean regrets on the problems that all methods have runs on; None if there is no such problem."""
     problems = tuple(p for p, known in regrets.items() if all(len(known.get(m, ())) for m in methods))
     if not problems:
         return None
@@ -74,13 +73,13 @@ def means(
 
 
 def interval(value: float, replicates: Array) -> Estimate:
-    """A value with the middle 95 % of its replicates."""
+    """Return a value with the central 95 % interval of its replicates."""
     low, high = np.quantile(replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(value), float(low), float(high))
 
 
 def ratio(known: Means, of: str, to: str) -> Estimate:
-    """The geometric mean over problems of one method's mean regret divided by another's."""
+    """Return the geometric mean over problems of the ratio of two methods' mean regrets."""
     a, b = known.column(of), known.column(to)
 
     def geometric_mean(values: Array) -> Array:
@@ -90,13 +89,13 @@ def ratio(known: Means, of: str, to: str) -> Estimate:
 
 
 def wins(known: Means, of: str, over: str) -> float:
-    """The share of problems on which one method's mean regret is the lower one; a tie counts one half."""
+    """Return the share of problems on which a method has the lower mean regret; a tie counts one half."""
     difference = known.observed[:, known.column(over)] - known.observed[:, known.column(of)]
     return float((difference > 0).mean() + 0.5 * (difference == 0).mean())
 
 
 def average_ranks(known: Means) -> dict[str, Estimate]:
-    """By method its rank among all by mean regret, averaged over problems; 1 is best, ties share their ranks."""
+    """Return the rank of each method by mean regret, averaged over problems; 1 is best, ties share ranks."""
     from scipy.stats import rankdata
 
     observed = rankdata(known.observed, axis=-1).mean(axis=0)  # (methods,)
@@ -105,5 +104,5 @@ def average_ranks(known: Means) -> dict[str, Estimate]:
 
 
 def balanced(estimates: Sequence[Estimate]) -> float:
-    """The geometric mean of several ratios, each counting the same however many problems it stands for."""
+    """Return the geometric mean of several ratios, with equal weights."""
     return float(np.exp(np.mean(np.log([estimate.value for estimate in estimates]))))

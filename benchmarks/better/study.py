@@ -1,13 +1,13 @@
-"""Is the preset `BEST` better than the published BOHB, and than others? A study in four parts.
+"""Compare the preset `BEST` with the published BOHB and with other packages, in four parts.
 
     python -m benchmarks.better.study --part main --jobs 2           # against all others, one worker
     python -m benchmarks.better.study --part parallel --jobs 2       # with 16 workers on the simulated clock
-    python -m benchmarks.better.study --part misspecified --jobs 2   # with budgets that are wrong
-    python -m benchmarks.better.study --part ablation --jobs 2       # without one of its ingredients
-    python -m benchmarks.better.study --part rivals                  # only their runs, in the order of their worth
+    python -m benchmarks.better.study --part misspecified --jobs 2   # with wrong budgets
+    python -m benchmarks.better.study --part ablation --jobs 2       # without one of its parts
+    python -m benchmarks.better.study --part rivals                  # only the runs of other packages
 
-The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are kept, so that every
-part can be interrupted and goes on where it was; `--kept` makes the tables from what there is and runs nothing.
+The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are stored, so every part can
+be interrupted and resumed; `--kept` makes the tables from stored runs and runs nothing.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ SMOKE_PROBLEMS, SMOKE_LENGTH = ("hartmann-3", "hartmann-6"), 2.0
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--part", choices=PARTS, default="main")
-    found.add_argument("--runs", type=int, help="seeds from 0 on: 20, but 5 in the ablation and 10 with many workers")
-    found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that go on to 200: 10")
-    found.add_argument("--dehb-runs", type=int, default=10, help="at most so many of DEHB: 10")
-    found.add_argument("--slow-runs", type=int, default=3, help="at most so many of HpBandSter and SMAC: 3")
-    found.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    found.add_argument("--methods", type=words, help="instead of the part's own")
-    found.add_argument("--problems", type=words, help="instead of the part's own")
-    found.add_argument("--kept", action="store_true", help="run nothing: tables from the runs there are")
+    found.add_argument("--runs", type=int, help="number of seeds (default: 20; ablation 5, parallel 10)")
+    found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that run to 200 (default: 10)")
+    found.add_argument("--dehb-runs", type=int, default=10, help="largest number of seeds of DEHB (default: 10)")
+    found.add_argument("--slow-runs", type=int, default=3, help="the same for HpBandSter and SMAC (default: 3)")
+    found.add_argument("--jobs", type=int, default=1, help="number of runs at the same time")
+    found.add_argument("--methods", type=words, help="default: those of the part")
+    found.add_argument("--problems", type=words, help="default: those of the part")
+    found.add_argument("--kept", action="store_true", help="run nothing; make the tables from stored runs")
     found.add_argument("--smoke", action="store_true", help="a version that takes seconds")
-    found.add_argument("--data", type=Path, help=f"the data directory; {VARIABLE} or ../shared/data by default")
-    found.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are kept")
+    found.add_argument("--data", type=Path, help=f"data directory (default: {VARIABLE} or ../shared/data)")
+    found.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are stored")
     found.add_argument("--out", type=Path, default=RESULTS)
     return found
 
 
 class Study:
-    """What the command line asks for: the problems, methods and seeds of one part."""
+    """The problems, methods and seeds of one part, from the command line."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -75,11 +75,11 @@ class Study:
         self.name = "better" if self.part == "main" else f"better_{self.part}"
 
     def methods(self, usual: Sequence[str]) -> tuple[str, ...]:
-        """The methods that can run here."""
+        """Return the methods that can run here."""
         return available(self.args.methods or (("best", "bohb") if self.args.smoke else usual))
 
     def results(self, runs: Sequence[Run]) -> Results:
-        """Do the runs, or look them up; say what is missing."""
+        """Perform the runs or look them up; print what is missing."""
         found = kept(runs, self.args.cache) if self.args.kept else run_all(runs, self.args.jobs, self.args.cache)
         missing: dict[str, int] = {}
         for run in runs:
@@ -87,16 +87,16 @@ class Study:
                 missing[run.method] = missing.get(run.method, 0) + 1
         print(f"# {len(found)} of {len(set(runs))} runs; missing: {missing or 'none'}", file=sys.stderr)
         if not found:
-            raise Missing("none of the runs is kept: run this part without --kept first")
+            raise Missing("none of the runs is stored: run this part without --kept first")
         return found
 
     def body(self, results: Results, runs: Sequence[Run]) -> dict[str, Any]:
-        """What every file begins with."""
+        """Return the first entries of every result file."""
         return {"source": report.source_of(results, self.plan, runs), "protocol": report.protocol()}
 
 
 def main_part(study: Study) -> list[str]:
-    """The preset against all others, one worker."""
+    """Compare the preset with all others, one worker."""
     methods, end = study.methods((*OURS, *RIVALS)), study.plan.end
     runs = main_runs(methods, study.problems, study.plan)
     results = study.results(runs)
@@ -118,7 +118,7 @@ def main_part(study: Study) -> list[str]:
         [f"![regret]({study.name}.png)", "", f"![average rank]({study.name}_ranks.png)"],
         *(_sections(name, tables[name], study.plan.all_points) for name in tables),
         [
-            f"## The ratios at {end:g} with higher floors of the regret",
+            f"## Ratios at {end:g} with higher floors of the regret",
             "",
             *report.pivot(floors, "method", OTHER_FLOORS, report.with_interval, "floor"),
         ],
@@ -140,11 +140,11 @@ def _tables(results: Results, view: View, points: Sequence[float], methods: Sequ
 
 def _sections(accounting: str, tables: dict[str, analysis.Rows], points: Sequence[float]) -> list[str]:
     return [
-        f"## Regret of others divided by the preset's, share of problems won (accounting: {accounting})",
+        f"## Regret of others divided by that of BEST, and share of problems that BEST wins (accounting: {accounting})",
         "",
         *report.pivot(tables["versus"], "method", points, report.with_wins, "point"),
         "",
-        f"## BOHB's regret divided by the preset's, by family (accounting: {accounting})",
+        f"## Regret of BOHB divided by that of BEST, by family (accounting: {accounting})",
         "",
         *report.pivot(tables["families"], "family", points, report.with_interval, "point"),
         "",
@@ -161,7 +161,7 @@ def _problems(rows: analysis.Rows, methods: Sequence[str], end: float) -> list[s
 
 
 def parallel_part(study: Study) -> list[str]:
-    """Many workers on the simulated clock: at equal budget, and at equal simulated time."""
+    """Compare with many workers on the simulated clock, at equal budget and at equal simulated time."""
     methods, points = study.methods((*OURS, *FAST)), study.plan.points
     runs = parallel_runs(methods, study.problems, study.plan)
     results = study.results(runs)
@@ -170,7 +170,7 @@ def parallel_part(study: Study) -> list[str]:
     lines = analysis.criteria(**tables, wanted=methods, points=points)
     problems = analysis.problem_rows(results, points[-1], methods)
     body = study.body(results, runs) | {"criteria": lines, **tables, "at equal time": timed, "problems": problems}
-    title = "## Regret of others divided by the preset's, when BOHB ends on the simulated clock"
+    title = "## Regret of others divided by that of BEST, at the simulated time when BOHB ends"
     sections = [
         [f"![regret]({study.name}.png)"],
         _sections("continue", tables, points),
@@ -183,7 +183,7 @@ def parallel_part(study: Study) -> list[str]:
 
 
 def _at_equal_time(results: Results) -> analysis.Rows:
-    """The preset beside the others at the mean time at which BOHB's runs end."""
+    """Compare the preset with the others at the mean time at which BOHB's runs end."""
     ends: dict[str, list[float]] = {}
     for run, result in results.items():
         if run.method == "bohb":
@@ -196,7 +196,7 @@ def _at_equal_time(results: Results) -> analysis.Rows:
 
 
 def misspecified_part(study: Study) -> list[str]:
-    """Budgets that are wrong beside the right ones."""
+    """Compare wrong budgets with right ones."""
     methods = study.methods(variants.MISSPECIFIED_METHODS)
     pairs = variants.misspecified(methods, study.problems, study.plan)
     runs = list(dict.fromkeys(run for pair in pairs for run in (pair.right, pair.wrong)))
@@ -205,17 +205,17 @@ def misspecified_part(study: Study) -> list[str]:
     lines = variants.misspecified_criteria(rows)
     cases = [{**row, "case": variants.WORDS[row["case"]]} for row in rows]
     titles = list(variants.WORDS.values())
-    beside = [row for row in cases if row["bohb"] is not None]
+    against_bohb = [row for row in cases if row["bohb"] is not None]
     sections = [
         [
-            f"## Regret at {study.plan.end:g} divided by the same method's with right budgets",
+            f"## Regret at {study.plan.end:g} divided by that of the same method with right budgets",
             "",
             *report.pivot(cases, "method", titles, report.with_interval, "case"),
         ],
         [
-            "## BOHB's regret divided by the method's, both with the same wrong budgets",
+            "## Regret of BOHB divided by that of the method, both with the same wrong budgets",
             "",
-            *report.pivot(beside, "method", titles, lambda row: f"{row['bohb']:.2f}", "case"),
+            *report.pivot(against_bohb, "method", titles, lambda row: f"{row['bohb']:.2f}", "case"),
         ],
         ["## By family", "", *_case_families(cases)],
     ]
@@ -235,27 +235,27 @@ def _case_families(cases: analysis.Rows) -> list[str]:
 
 
 def ablation_part(study: Study) -> list[str]:
-    """The preset without one of its ingredients, on the problems for choosing."""
+    """Remove one part of the preset at a time, on the problems for choosing."""
     chosen = variants.ABLATION[1:2] if study.args.smoke else variants.ABLATION
     runs = variants.ablation_runs(chosen, study.problems, study.plan)
     results = study.results(runs)
     rows = variants.ablation_rows(chosen, results, study.plan.points)
     lines = [
-        f"{row['variant']}: {report.with_interval(row)} times the preset's regret at {study.plan.end:g}"
+        f"{row['variant']}: {report.with_interval(row)} times the regret of BEST at {study.plan.end:g}"
         for row in rows
         if row["point"] == study.plan.end
     ]
     body = study.body(results, runs) | {"criteria": lines, "variants": rows}
-    title = "## Regret divided by that of the whole preset, share of problems on which the preset wins"
+    title = "## Regret divided by that of BEST, and share of problems that BEST wins"
     section = [title, "", *report.pivot(rows, "variant", study.plan.points, report.with_wins, "point")]
     report.write_page(study.args.out, study.name, "ablation", body, [section])
     return lines
 
 
 def rivals_part(study: Study) -> list[str]:
-    """The rivals' runs, and nothing else."""
+    """Perform the runs of other packages only."""
     runs = rival_runs()
-    return [f"{len(study.results(runs))} of {len(runs)} runs are there"]
+    return [f"{len(study.results(runs))} of {len(runs)} runs are stored"]
 
 
 PART: dict[str, Callable[[Study], list[str]]] = {

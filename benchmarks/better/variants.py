@@ -1,4 +1,4 @@
-"""The variants of the study: budgets that are wrong, and the preset without one of its ingredients."""
+"""The variants of the study: wrong budgets, and the preset without one of its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.report import verdict
 from benchmarks.runs import Run
 
 CASES: dict[str, tuple[str, ...]] = {
-    # Where budgets below the usual ones mean something.
+    # Families in which smaller budgets than usual are meaningful.
     "low": ("counting_ones", "hartmann", "taskset"),
     "high": ("counting_ones", "hartmann", "taskset", "lcbench", "rbv2_ranger"),
     "short": ("counting_ones", "hartmann", "taskset", "lcbench", "rbv2_ranger"),
@@ -31,7 +31,7 @@ MISSPECIFIED_METHODS = ("bohb", "best", ADAPTIVE)
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """One run with wrong budgets, and the one with right ones that it is measured by."""
+    """One run with wrong budgets, and the run with right ones that it is compared with."""
 
     case: str
     method: str
@@ -40,7 +40,7 @@ class Wrong:
 
 
 def misspecified(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> list[Wrong]:
-    """All pairs, one seed of all before the next."""
+    """Return all pairs, ordered by seed."""
     return [
         Wrong(
             case,
@@ -62,7 +62,7 @@ def _problem(problem: str, case: str) -> str:
 
 
 def misspecified_rows(pairs: Sequence[Wrong], results: Results, point: float) -> Rows:
-    """By method and case how many times higher the regret is than with the right budgets, and than BOHB's."""
+    """Return for each method and case the regret relative to right budgets, and relative to BOHB."""
     rows: Rows = []
     for method in dict.fromkeys(pair.method for pair in pairs):
         for case in CASES:
@@ -70,14 +70,14 @@ def misspecified_rows(pairs: Sequence[Wrong], results: Results, point: float) ->
             found = compare(regrets, f"{method} right", f"{method} wrong")
             if found is None:
                 continue
-            beside = compare(regrets, f"{method} wrong", "bohb wrong")
+            against_bohb = compare(regrets, f"{method} wrong", "bohb wrong")
             rows.append(
                 {
                     "method": method,
                     "case": case,
                     **{key: found[key] for key in ("ratio", "low", "high", "problems")},
                     "seeds": min(found["seeds"]),
-                    "bohb": None if beside is None else beside["ratio"],
+                    "bohb": None if against_bohb is None else against_bohb["ratio"],
                     "families": _families(regrets, method),
                 }
             )
@@ -85,7 +85,7 @@ def misspecified_rows(pairs: Sequence[Wrong], results: Results, point: float) ->
 
 
 def _side_by_side(pairs: Sequence[Wrong], results: Results, point: float) -> Regrets:
-    """By problem the regrets with wrong and with right budgets; only of seeds that have both."""
+    """Return for each problem the regrets with wrong and right budgets, for seeds that have both."""
     both = [pair for pair in pairs if pair.wrong in results and pair.right in results]
     named: dict[Run, Any] = {}
     for pair in both:
@@ -95,7 +95,7 @@ def _side_by_side(pairs: Sequence[Wrong], results: Results, point: float) -> Reg
 
 
 def _families(regrets: Regrets, method: str) -> dict[str, float]:
-    """The ratio of each family."""
+    """Return the ratio of each family."""
     found: dict[str, float] = {}
     for name in dict.fromkeys(map(family, regrets)):
         part = {problem: known for problem, known in regrets.items() if family(problem) == name}
@@ -106,7 +106,7 @@ def _families(regrets: Regrets, method: str) -> dict[str, float]:
 
 
 def misspecified_criteria(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Whether wrong budgets do little harm."""
+    """Return verdicts on whether wrong budgets do little harm."""
     lines = []
     for row in rows:
         if row["method"] == "bohb":
@@ -121,7 +121,7 @@ def misspecified_criteria(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The preset with something changed, by settings in a method's name."""
+    """The preset with changed settings, as they appear in the name of a method."""
 
     name: str
     settings: str

@@ -1,4 +1,4 @@
-"""The Gaussian process without one of its parts that no setting turns off, for the ablation."""
+"""Turn off parts of the Gaussian process that have no setting, for the ablation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bohb.core.gp.sampler import GaussianSampler, Surrogate
 
 
 class Part(NamedTuple):
-    """Where a part lies, and what stands there without it."""
+    """The place of a part, and its replacement."""
 
     owner: Any
     name: str
@@ -29,7 +29,7 @@ PARTS = {
 
 @contextmanager
 def without(name: str | None) -> Iterator[None]:
-    """A part is taken away; nothing, if none is named."""
+    """Replace a part within the context; do nothing if `name` is None."""
     if name is None:
         yield
         return

@@ -35,16 +35,16 @@ EXPERIMENT = Experiment(
 
 def held_out_losses(measured: Measured) -> dict[str, Any]:
     """By problem and method, mean ± standard error of the final incumbents' negative log-likelihood of test data."""
-    told: dict[str, dict[str, str]] = {}
+    losses: dict[str, dict[str, str]] = {}
     for name, methods in measured.results.items():
         problem = problem_of(name)
         assert isinstance(problem, BayesianNetwork)
         tests = {row["loss"]: row["test"] for row in problem.evaluations.rows.values()}
-        told[name] = {}
+        losses[name] = {}
         for method, finals in ((method, measured.finals(name, method).values()) for method in methods):
             found = [tests[loss] for loss in finals if tests.get(loss) is not None]
-            told[name][method] = f"{shown(found)} ({len(found)} runs)" if found else "not kept"
-    return told
+            losses[name][method] = f"{shown(found)} ({len(found)} runs)" if found else "not kept"
+    return losses
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
-"""Is our BOHB worse than HpBandSter's? Final regrets of both over many seeds, and a two-sided test per problem.
+"""Compare our BOHB with HpBandSter's: final regrets over many seeds, and a two-sided test per problem.
 
     python -m benchmarks.paper.compare --runs 20 --jobs 2
 
-The 17 LCBench surrogates, counting ones in 16 dimensions and the SVM, each with its own length (LENGTHS). The SVM is
-solved within a few full evaluations, so what is compared there is the mean of log regret over the logarithm of the
-budget. The test is Mann and Whitney's, since the two programs' seeds have nothing to do with each other; p is corrected
-by Holm over all problems. An effect is the share of pairs of runs in which ours is better, ties counting one half. "Not
-worse" means that no corrected p below 0.05 goes with an effect below one half.
+The problems are the 17 LCBench surrogates, counting ones in 16 dimensions and the SVM, each with its own length
+(LENGTHS). The SVM is solved within a few full evaluations, so there the comparison uses the mean of log regret over the
+logarithm of the budget. The test is the Mann-Whitney test, because the seeds of the two programs are unrelated; p is
+corrected by Holm's method over all problems. The effect is the share of pairs of runs in which ours is better; ties
+count one half. "Not worse" means that no problem has a corrected p below 0.05 with an effect below one half.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.results import publish
 LENGTHS = {"counting_ones-8-8": 32.0, "svm_mnist": 4.0}  # full evaluations; all others as the experiment says
 EXPERIMENT = Experiment(
     name="compare",
-    title="Our BOHB beside HpBandSter's",
+    title="Our BOHB compared with HpBandSter's",
     problems=(*(f"lcbench-{instance}" for instance in INSTANCES), "counting_ones-8-8", "svm_mnist"),
     methods=("bohb", "hpbandster"),
     full_evaluations=30,
@@ -113,7 +113,7 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], line: str) -> Non
         "",
         "## Test",
         "",
-        line.replace("  ", " "),
+        " ".join(line.split()),
         "",
         "| " + " | ".join(columns) + " |",
         "|---" * len(columns) + "|",
@@ -124,9 +124,9 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], line: str) -> Non
     lengths = ", ".join(f"{length:g} on {problem}" for problem, length in LENGTHS.items())
     lines += [
         "",
-        f"Runs have other lengths on two problems: {lengths} full evaluations. Of the SVM `ours` and `theirs`",
+        f"Runs have other lengths on two problems: {lengths} full evaluations. For the SVM, `ours` and `theirs`",
     ]
-    lines += ["are mean log10 regrets over the run, of all others final regrets."]
+    lines += ["are mean log10 regrets over the run; for the others, they are final regrets."]
     path.write_text(text + "\n".join(lines) + "\n")
 
 

@@ -1,10 +1,10 @@
-"""All experiments one after the other, then the table of claims and an index: what `make figures` runs.
+"""Run all experiments, then write the table of claims and an index: `make figures`.
 
     python -m benchmarks.paper.figures --jobs 2                    # an evening on two cores; can be interrupted
     python -m benchmarks.paper.figures --edition hour --jobs 2       # an hour of CPU time: fewer runs, shorter ones
     python -m benchmarks.paper.figures --edition smoke --out /tmp/figures
 
-An experiment that lacks its data or an environment says so and is left out; the index lists it as missing.
+An experiment without its data or environment is left out with a message; the index lists it as missing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The name of its files."""
         return self.module.removesuffix(".experiment").rpartition(".")[2]
 
 
@@ -94,7 +94,7 @@ STEPS = (
     ),
     Step(
         "benchmarks.paper.compare",
-        "our BOHB beside HpBandSter's, with a test per problem",
+        "our BOHB compared with HpBandSter's, with a test per problem",
         evening="--runs 20",
         hour="--runs 20 --evaluations 12",
     ),
@@ -102,7 +102,7 @@ STEPS = (
 
 
 def perform(step: Step, args: argparse.Namespace) -> int:
-    """Run one experiment; its exit status."""
+    """Run one experiment and return its exit status."""
     options = {"evening": step.evening, "hour": step.hour, "smoke": "--smoke"}[args.edition].split()
     if args.data is not None:
         options += ["--data", str(args.data)]
@@ -114,16 +114,16 @@ def perform(step: Step, args: argparse.Namespace) -> int:
 
 
 def index(out: Path) -> str:
-    """The page that lists what there is."""
+    """Return the page that lists all results."""
     lines = [
         "# Results",
         "",
-        "Written by `python -m benchmarks.paper.figures`; `make figures` runs everything anew.",
+        "`make figures` runs all experiments and writes this page.",
         "",
     ]
     lines += [
-        "Runs are kept and used again, so a page may hold runs that were made on several machines, with neighbouring",
-        "versions of numpy. Losses hardly depend on that; CPU seconds do.",
+        "Stored runs are reused, so a page may contain runs of several machines and versions of numpy. This affects",
+        "CPU seconds, but hardly affects losses.",
         "",
         "[All claims of the paper, one by one](claims.md)",
         "",

@@ -1,10 +1,10 @@
-"""Measured data, no surrogate between: six learning curves of TaskSet, three exhaustive tables.
+"""Measured data instead of surrogates: six tasks of TaskSet and three exhaustive tables.
 
     python -m benchmarks.paper.measured --runs 20 --jobs 2
 
-TaskSet has 1000 measured configurations per task; a suggestion stands for the nearest of them. In the tables the budget
-is the number of training seeds that are averaged, 1 or 3. Three conditional surrogates of real runs (random forests,
-algorithm selection, elastic nets) are measured beside them.
+TaskSet has 1000 measured configurations per task; a suggestion is mapped to the nearest of them. In the tables, the
+budget is the number of training seeds that are averaged, 1 or 3. Three conditional surrogates of real runs (random
+forests, algorithm selection, elastic nets) are included as well.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ VARIANTS: dict[str, dict[str, float]] = {"plain": {}, "stragglers": {"straggling
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run: all that its result depends on but for the code."""
+    """One run: everything its result depends on, except the code."""
 
     problem: str
     variant: str
@@ -73,7 +73,7 @@ def simulate(case: Case) -> Simulated:
 
 def study(case: Case) -> tuple[bohb.History, SimulatedExecutor]:
     """One study on the simulated clock, from its first trial to its last."""
-    logging.getLogger("bohb").setLevel(logging.ERROR)  # a lost worker is no news here
+    logging.getLogger("bohb").setLevel(logging.ERROR)  # lost workers are expected here
     problem = problem_of(case.problem)
     cost: dict[int, float] = {}
 
@@ -137,10 +137,10 @@ def full_seconds(problem: Problem) -> float:
 
 
 def fingerprint(name: str) -> str:
-    """What tells the code and data of one problem's runs from others: the trials of a short study of it.
+    """Return a fingerprint of the code and data of one problem: the trials of a short study.
 
-    Unlike a digest of files it stays the same when code is only rearranged, and changes when a decision, a loss or a
-    duration does. It cannot see what no short study meets; delete the cache after changing that.
+    It changes if a decision, a loss or a duration of that study changes, and does not depend on how code is arranged.
+    It misses changes that a short study does not reach; delete the cache after such a change.
     """
     history, _ = study(Case(name, "losses", 7, 6, 0))
     trials = [(trial.config, trial.budget, history.outcomes[n].loss) for n, trial in history.trials.items()]
@@ -254,11 +254,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(missing, file=sys.stderr)
         return 2
     rows = [row for problem in args.problems for row in rows_of(results, problem)]
-    told = [line for problem in args.problems for line in claims([r for r in rows if r["problem"] == problem], problem)]
-    print(table(rows), "", *told, sep="\n")
+    verdicts = [
+        line for problem in args.problems for line in claims([r for r in rows if r["problem"] == problem], problem)
+    ]
+    print(table(rows), "", *verdicts, sep="\n")
     source = provenance(range(args.runs), ["bohb", "ConfigSpace", "numpy", "onnxruntime", "scipy"])
-    write(args.out, "parallel", source, {"variants": VARIANTS, "claims": told, "rows": rows}, rows)
-    (args.out / "parallel.md").write_text(markdown(source["command"], args.problems, told, rows))
+    write(args.out, "parallel", source, {"variants": VARIANTS, "claims": verdicts, "rows": rows}, rows)
+    (args.out / "parallel.md").write_text(markdown(source["command"], args.problems, verdicts, rows))
     draw(args, results, rows)
     return 0
 

@@ -142,17 +142,17 @@ def claims(rows: Sequence[Mapping[str, Any]], problem: str) -> list[str]:
     for target in dict.fromkeys(row["target"] for row in rows):
         every = {row["workers"]: row for row in rows if (row["target"], row["variant"]) == (target, "plain")}
         plain = {n: row for n, row in every.items() if row["reached"] >= ENOUGH * row["runs"]}
-        told = f"{problem}, regret {every[min(every)]['regret']:.3g} ({target})"
+        where = f"{problem}, regret {every[min(every)]['regret']:.3g} ({target})"
         few = {n: row for n, row in plain.items() if 1 < n <= 8 and 1 in plain}
         holds = all(row["speed-up"] >= NEARLY * n for n, row in few.items()) if few else None
         detail = ", ".join(
             f"{row['speed-up']:.2f}× with {n} ({row['by mean curve'] or math.nan:.2f}× by the mean curve)"
             for n, row in few.items()
         )
-        detail = detail or "needs 1 and 2 to 8 workers that get there"
-        lines.append(verdict(holds, f"{told}: near-linear to 8 workers", detail))
+        detail = detail or "needs runs of 1 and of 2 to 8 workers that reach it"
+        lines.append(verdict(holds, f"{where}: near-linear to 8 workers", detail))
         many = plain.get(32) if 1 in plain else None
-        detail = "needs 1 and 32 workers that get there"
+        detail = "needs runs of 1 and of 32 workers that reach it"
         if many is not None:
             detail = f"{many['speed-up']:.1f}× ({many['95 % from']:.1f} to {many['to']:.1f})"
             detail += (
@@ -160,18 +160,18 @@ def claims(rows: Sequence[Mapping[str, Any]], problem: str) -> list[str]:
             )
         lines.append(
             verdict(
-                many["speed-up"] >= 15 if many else None, f"{told}: about 15× with 32 workers, as in the paper", detail
+                many["speed-up"] >= 15 if many else None, f"{where}: about 15× with 32 workers, as in the paper", detail
             )
         )
     busy = [row["utilisation"] for row in rows if row["utilisation"] is not None]
     detail = f"at least {min(busy):.1%}" if busy else "workers were lost"
     lines.append(
-        verdict(min(busy) > 0.99 if busy else None, f"{problem}: workers are busy until the end nears", detail)
+        verdict(min(busy) > 0.99 if busy else None, f"{problem}: workers are busy until shortly before the end", detail)
     )
     return lines
 
 
-def markdown(command: str, problems: Sequence[str], told: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
+def markdown(command: str, problems: Sequence[str], verdicts: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
     """The page for people: figures, claims and the table."""
 
     def cell(value: Any) -> str:
@@ -180,7 +180,7 @@ def markdown(command: str, problems: Sequence[str], told: Sequence[str], rows: S
     figures = [f"![regret over time](parallel_{problem}.png)" for problem in problems]
     columns = [name for name in rows[0] if name not in ("95 % from", "to", "± se", "median time", "trials")]
     lines = ["# Parallel workers on a simulated clock (Fig. 3, App. F)", "", f"`{command}`", ""]
-    lines += ["![speed-up over workers](parallel_speedup.png)", *figures, "", "```", *told, "```", ""]
+    lines += ["![speed-up over workers](parallel_speedup.png)", *figures, "", "```", *verdicts, "```", ""]
     lines += [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
     lines += [f"| {' | '.join(cell(row[name]) for name in columns)} |" for row in rows]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The problems of the experiments, by name. Importing this needs numpy alone; families are imported when asked for."""
+"""The problems by name. Importing this module needs numpy only; families are imported when they are used."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FAMILIES = {
     "bnn": "bnn-boston",
     "cartpole": "cartpole",
 }
-# The least budget that means anything where less would be rounded up, or lies outside the data: one epoch, one interval
-# of training steps, one seed, one draw, or the share of the data that surrogates were fitted on.
+# The smallest meaningful budget, where less would be rounded up or is outside the data: one epoch, one interval of
+# training steps, one seed, one draw, or the smallest share of data that a surrogate was fitted on.
 _LOWEST = {
     "lcbench": 1.0,
     "rbv2_ranger": 0.03,
@@ -44,7 +44,7 @@ _TRAINED = {
 
 @functools.cache
 def problem_of(name: str) -> Problem:
-    """The problem of a name such as those in FAMILIES."""
+    """Return the problem with a name such as those in FAMILIES."""
     family, _, rest = name.partition("-")
     match family:
         case "counting_ones":
@@ -79,12 +79,12 @@ def problem_of(name: str) -> Problem:
 
 
 def lowest_budget(name: str) -> float:
-    """The least budget that a problem can be evaluated on; 0 if there is none."""
+    """Return the smallest budget that a problem can be evaluated on; 0 if there is no limit."""
     return _LOWEST.get(name.partition("-")[0], 0.0)
 
 
 def _trained(family: str, rest: str) -> Problem:
-    """The problems that train, or that were made by training."""
+    """Return a problem that trains, or that was made by training."""
     if family not in _TRAINED:
         raise ValueError(f"problem {family!r} is unknown; names are like {list(FAMILIES.values())}")
     module, function = _TRAINED[family]

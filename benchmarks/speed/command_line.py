@@ -1,8 +1,8 @@
-"""How long the commands take that people type while a study runs, on a journal of many trials.
+"""Measure the commands that people use while a study runs, on a journal with many trials.
 
     python -m benchmarks.speed.command_line                  # 10 000 trials
 
-Each figure is the median of --repeats fresh processes: CPU time (user and system) and wall time. Writes
+The results are medians over --repeats new processes: CPU time (user and system) and wall time. They are written to
 command_line.json and command_line.csv.
 """
 
@@ -24,7 +24,7 @@ COMMANDS = (["--help"], ["status"], ["best"], ["trials", "--limit", "20"])
 
 
 def cost(words: list[str]) -> tuple[float, float]:
-    """CPU and wall seconds of one `bohb` command."""
+    """Return the CPU and wall seconds of one `bohb` command."""
     before, began = os.times(), time.perf_counter()
     subprocess.run([sys.executable, "-m", "bohb", *words], check=True, capture_output=True)
     after = os.times()
@@ -48,9 +48,9 @@ def main() -> None:
             cpu, wall = (statistics.median(column) for column in zip(*costs, strict=True))
             rows.append({"command": " ".join(["bohb", *command]), "CPU s": round(cpu, 3), "wall s": round(wall, 3)})
     status = rows[1]["CPU s"]
-    told = verdict(float(status) < 0.5, f"bohb status of {args.trials} trials under 0.5 s", f"{status} s of CPU time")
-    print(table(rows), "", told, sep="\n")
-    write(args.out, "command_line", provenance([0], ["bohb", "click"]), {"goals": [told]}, rows)
+    goal = verdict(float(status) < 0.5, f"bohb status of {args.trials} trials under 0.5 s", f"{status} s of CPU time")
+    print(table(rows), "", goal, sep="\n")
+    write(args.out, "command_line", provenance([0], ["bohb", "click"]), {"goals": [goal]}, rows)
 
 
 if __name__ == "__main__":

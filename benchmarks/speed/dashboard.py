@@ -1,11 +1,10 @@
-"""How quick the dashboard is on a study of many trials, and how much memory it takes.
+"""Measure how fast the dashboard is on a study of many trials, and how much memory it needs.
 
     python -m benchmarks.speed.dashboard                       # 10 000 trials, with a browser if there is a Chromium
     python -m benchmarks.speed.dashboard --trials 1000 --repeats 3 --no-browser --out /tmp/dashboard
 
-The server runs in a process of its own, as `bohb dashboard` does, on a journal that a writer in this process keeps
-appending to. Times are wall times as a reader sees them: run it on an idle machine before quoting it. Writes
-dashboard.json and dashboard.csv.
+The server runs in a process of its own, as `bohb dashboard` does, on a journal that a writer in this process appends
+to. Times are wall times, so use an idle machine. The results are written to dashboard.json and dashboard.csv.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from benchmarks.speed.resume import build
 
 ROOT = Path(__file__).parents[2]
 STUDY = "study"
-FIRST_PAGE, UPDATE = 1.5, 0.5  # seconds promised
+FIRST_PAGE, UPDATE = 1.5, 0.5  # seconds, the documented limits
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 PAGES: dict[str, tuple[str, dict[str, str]]] = {
     "list": ("/", {}),
@@ -49,7 +48,7 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
 
 @contextmanager
 def server(journal: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """The address of a server and its process."""
+    """Start a server; yield its address and its process."""
     call = f"from bohb.dashboard import serve; serve({str(journal)!r}, port=0)"
     with subprocess.Popen([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -62,7 +61,7 @@ def server(journal: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def fetch(base: str, path: str, query: dict[str, str]) -> tuple[float, int]:
-    """Seconds until an answer is complete, and its size in bytes."""
+    """Return the seconds until a response is complete, and its size in bytes."""
     began = time.perf_counter()
     with urllib.request.urlopen(base + path + (f"?{urlencode(query)}" if query else ""), timeout=60) as answer:
         body = answer.read()
@@ -70,12 +69,12 @@ def fetch(base: str, path: str, query: dict[str, str]) -> tuple[float, int]:
 
 
 def memory(process: psutil.Process) -> float:
-    """The resident set of a process in MiB."""
+    """Return the resident set of a process in MiB."""
     return float(process.memory_info().rss) / 2**20
 
 
 class Writer:
-    """Whoever runs the study: tells one trial and asks for the next."""
+    """Runs the study: tells one trial and asks for the next."""
 
     def __init__(self, journal: Path) -> None:
         from bohb import BOHB
@@ -93,13 +92,13 @@ class Writer:
 
 
 def row(what: str, seconds: list[float], size: int | None = None) -> dict[str, Any]:
-    """One line of the table."""
+    """Return one row of the table."""
     kilobytes = None if size is None else size / 1000
     return {"what": what, "median_s": statistics.median(seconds), "worst_s": max(seconds), "kB": kilobytes}
 
 
 def pages(base: str, repeats: int) -> list[dict[str, Any]]:
-    """Every page, again and again, while nothing happens."""
+    """Measure every page while the study does not change."""
     rows = []
     for name, (path, query) in PAGES.items():
         taken = [fetch(base, path, query) for _ in range(repeats)]
@@ -108,7 +107,7 @@ def pages(base: str, repeats: int) -> list[dict[str, Any]]:
 
 
 def updates(base: str, writer: Writer, repeats: int) -> list[dict[str, Any]]:
-    """After each new result: the question whether something changed, and the pages that show it."""
+    """Measure the version request and the pages after each new result."""
     asked, shown = [], {"overview": list[float](), "trials by loss": list[float](), "trials, search": list[float]()}
     for _ in range(repeats):
         writer.step()
@@ -119,7 +118,7 @@ def updates(base: str, writer: Writer, repeats: int) -> list[dict[str, Any]]:
 
 
 def figures(base: str) -> list[dict[str, Any]]:
-    """Each plot once, as it is computed."""
+    """Measure each plot once."""
     from bohb.plots import PLOTS
 
     rows = []
@@ -130,7 +129,7 @@ def figures(base: str) -> list[dict[str, Any]]:
 
 
 def in_browser(base: str, writer: Writer) -> list[dict[str, Any]]:
-    """What a reader waits for in Chromium: the page, its first plot, and an update; nothing if there is no browser."""
+    """Measure the page, its first plot and an update in Chromium; return nothing if there is no browser."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         return []
@@ -164,7 +163,7 @@ def _seconds_until_seen(page: Any, writer: Writer) -> float:
 
 
 def measure(trials: int, repeats: int, browser: bool, seed: int) -> dict[str, Any]:
-    """All figures for one size."""
+    """Return all measurements for one number of trials."""
     with tempfile.TemporaryDirectory() as scratch:
         journal = Path(scratch) / "study.db"
         build(journal, trials, seed)
@@ -184,7 +183,7 @@ def measure(trials: int, repeats: int, browser: bool, seed: int) -> dict[str, An
 
 
 def verdicts(found: dict[str, Any]) -> list[str]:
-    """Whether the promises hold here."""
+    """Compare the measurements with the documented limits."""
     by_name = {line["what"]: line for line in found["rows"]}
     first = by_name["first page after the start"]["worst_s"]
     slowest = max(line["median_s"] for name, line in by_name.items() if name.startswith("update"))

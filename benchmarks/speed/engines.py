@@ -6,7 +6,7 @@
 Each engine has --workers worker processes on this machine, one BLAS thread each, and is driven from a fresh process.
 That first runs bare tasks that do nothing, as many at a time as there are workers and then all at once, and after that
 a whole study (`bohb.minimize`), whose trials run in our isolated children inside the engine's tasks. "local" is
-`minimize(workers=…)` beside a `ProcessPoolExecutor`. Ray binds to the machine's outward address even when told
+`minimize(workers=…)` beside a `ProcessPoolExecutor`. Ray binds to the machine's outward address even when asked
 otherwise, so it runs in a network namespace that has only loopback (`unshare --net`; needs root).
 Writes throughput_engines.json and .csv.
 """
@@ -176,8 +176,8 @@ def measure_all(args: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
         for engine in args.engines:
             began = time.monotonic()
             runs[engine].append(child(engine, args, args.seed + i))
-            told = runs[engine][-1].get("skipped", "measured")
-            print(f"# {i} {engine}: {told}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            state = runs[engine][-1].get("skipped", "measured")
+            print(f"# {i} {engine}: {state}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return runs
 
 
@@ -220,7 +220,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tasks", type=int, default=1000, help="bare tasks")
     parser.add_argument("--trials", type=int, default=1000, help="of the study")
-    parser.add_argument("--runs", type=int, default=3, help="per engine, of which the median is shown")
+    parser.add_argument("--runs", type=int, default=3, help="per engine, the median is shown")
     parser.add_argument("--seed", type=int, default=0, help="of the first run; the others follow")
     parser.add_argument("--limit", type=float, default=300, help="seconds one engine may take")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")
@@ -242,10 +242,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     runs = measure_all(args)
     rows = [row_of(engine, runs[engine], args) for engine in args.engines]
-    told = [claim(row) for row in rows]
-    print(table(rows), "", *told, sep="\n")
+    lines = [claim(row) for row in rows]
+    print(table(rows), "", *lines, sep="\n")
     seeds = range(args.seed, args.seed + args.runs)
-    write(args.out, "throughput_engines", provenance(seeds, PACKAGES), {"claims": told, "runs": runs}, rows)
+    write(args.out, "throughput_engines", provenance(seeds, PACKAGES), {"claims": lines, "runs": runs}, rows)
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ def measure_all(args: argparse.Namespace, journal: Path) -> list[dict[str, Any]]
             if "skipped" in body:
                 raise RuntimeError(f"{arguments}: {body['skipped']}")
             result["runs"].append(body)
-            told = [result[name] for name in ("workers", "storage", "model")]
-            print(f"# {i} {told}: {1e3 * body['own'] / args.trials:.2f} ms", file=sys.stderr, flush=True)
+            case = [result[name] for name in ("workers", "storage", "model")]
+            print(f"# {i} {case}: {1e3 * body['own'] / args.trials:.2f} ms", file=sys.stderr, flush=True)
     return results
 
 
@@ -131,7 +131,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--workers-list", type=lambda text: [int(n) for n in text.split(",")], default=[0, 2], help="0: in process"
     )
     parser.add_argument("--storages", type=lambda text: text.split(","), default=list(STORAGES))
-    parser.add_argument("--runs", type=int, default=3, help="per figure, of which the median is shown")
+    parser.add_argument("--runs", type=int, default=3, help="per figure, the median is shown")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, default=180, help="seconds one run may take")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")
@@ -157,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build(journal, args.size, args.seed)
         results = measure_all(args, journal)
     rows = [row_of(result, args.trials) for result in results]
-    told = [
+    verdicts = [
         verdict(
             row["runner CPU ms each"] < GOAL_MS,
             f"{row['where']}, {row['storage']}, {row['random']}: under {GOAL_MS:g} ms of CPU per evaluation",
@@ -165,9 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         for row in rows
     ]
-    print(table(rows), "", *told, sep="\n")
+    print(table(rows), "", *verdicts, sep="\n")
     source = provenance([args.seed], ["bohb", "numpy", "scipy", "SQLAlchemy"])
-    write(args.out, "throughput_history", source, {"claims": told, "results": results}, rows)
+    write(args.out, "throughput_history", source, {"claims": verdicts, "results": results}, rows)
 
 
 if __name__ == "__main__":

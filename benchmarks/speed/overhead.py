@@ -140,7 +140,7 @@ def main() -> None:
         "--sizes", type=lambda text: [int(n) for n in text.split(",")], default=[100, 1000, 10**4, 10**5]
     )
     parser.add_argument("--packages", type=lambda text: text.split(","), default=list(PACKAGES))
-    parser.add_argument("--repeats", type=int, default=11, help="calls per figure, of which the median is shown")
+    parser.add_argument("--repeats", type=int, default=11, help="calls per figure, the median is shown")
     parser.add_argument("--growth", type=int, default=10_000, help="serial no-op evaluations")
     parser.add_argument("--limit", type=float, default=180, help="seconds a package may take for one figure")
     parser.add_argument("--seed", type=int, default=0)
@@ -154,11 +154,11 @@ def main() -> None:
         {"tenth": i + 1, **{name: growth[name][i] for name in ("bohb", "random_fraction=1") if growth[name]}}
         for i in range(10)
     ]
-    told = goals(results, growth)
+    lines = goals(results, growth)
     print(table(rows), f"\nCPU seconds per tenth of {args.growth} evaluations", table(chunks), sep="\n")
-    print("", *told, sep="\n")
+    print("", *lines, sep="\n")
     source = provenance([args.seed], ["bohb", "ConfigSpace", "numpy", "optuna", "scipy"])
-    write(args.out, "overhead", source, {"results": results, "growth": growth, "goals": told}, rows)
+    write(args.out, "overhead", source, {"results": results, "growth": growth, "goals": lines}, rows)
 
 
 if __name__ == "__main__":

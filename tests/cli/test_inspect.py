@@ -9,22 +9,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bohb
 from bohb import BOHB, History, Origin, Outcome, Settings, Status, Trial
-from bohb.cli.glance import ORIGINS, RUNNING, STATUSES, WAITING, Glance
-from bohb.cli.target import Target, _quick, glance
-from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialStarted, to_json
+from bohb.analysis.trials import columns
+from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.halving import Halving
 from bohb.errors import MissingExtra
 from bohb.journal import SqlJournal
+from bohb.journal.quick import quick_read
 from tests.cli.running import CONTROL, answer, call, complaint, process, written
-
-
-def seen(events: list[Event]) -> Glance:
-    return Glance((event.kind, json.loads(json.dumps(to_json(event)))) for event in events)
 
 
 def busy_study() -> list[Event]:
@@ -48,66 +45,48 @@ def busy_study() -> list[Event]:
     return list(study.events)
 
 
-def agree(told: History, quick: Glance) -> None:
-    assert len(quick.rows) == len(told.trials)
-    for row in quick.rows:
-        trial, outcome = told.trials[row.number], told.outcomes.get(row.number)
-        assert (row.budget, row.bracket, row.rung, row.origin) == (
-            trial.budget,
-            trial.bracket,
-            trial.rung,
-            trial.origin,
-        )
-        assert (row.config, row.attempt, row.previous_budget) == (trial.config, trial.attempt, trial.previous_budget)
-        if outcome is not None:
-            assert (row.status, row.loss, row.cost, row.error) == (
-                outcome.status,
-                outcome.loss,
-                outcome.cost,
-                outcome.error,
-            )
-        else:
-            assert row.status == (WAITING if row.number in told.lost else RUNNING)
-    assert [row.number for row in quick.incumbents] == [best.trial.number for best in told.trajectory]
-    assert {b: row.number for b, row in quick.best.items()} == {b: r.trial.number for b, r in told.best.items()}
-    assert (quick.n_failed, quick.n_finished) == (told.n_failed, len(told.outcomes))
-    assert (quick.budgets, quick.budget_spent, quick.seconds) == (told.budgets, told.budget_spent, told.seconds)
-    assert quick.cost_reported == told.cost_reported
-    assert [(h.rung, h.finished, h.done) for h in quick.brackets] == [
-        (h.rung, h.finished, h.done) for h in told.brackets
-    ]
-
-
-def test_a_quick_look_sees_what_the_history_sees() -> None:
+def test_counting_and_comparing_needs_no_space() -> None:
     events = busy_study()
-    for stop in range(1, len(events) + 1, 17):
-        agree(History().extend(events[:stop]), seen(events[:stop]))
-    kinds = {event.kind for event in events}
-    assert {"lost", "observed", "given", "session"} <= kinds
+    assert {"lost", "observed", "given", "session"} <= {event.kind for event in events}
     assert any(e.trial.reuses is not None for e in events if isinstance(e, TrialStarted))
+    history = History().extend(events)
+    assert history._space is None
+    assert history.n_failures_known >= history.n_failed > 0
+    assert history.incumbent is not None
+    assert history._space is None, "only vectors need the space"
+    assert sum(len(d_b) for d_b in history.observations.values()) == len(history.observed) + len(
+        [n for n in history.outcomes if history.trials[n].reuses is None]
+    )
 
 
-def test_a_quick_look_sees_raised_budgets_and_refilled_rungs(tmp_path: Path) -> None:
-    for settings in (bohb.PAPER, bohb.HPBANDSTER):
-        path = tmp_path / f"{settings.bracket_sizes}.db"
-        for highest, brackets in ((9, 2), (27, 4)):
-            study = bohb.minimize(
-                lambda t: t.config["x"] if t.config["x"] < 0.7 else float("nan"),
-                {"x": (0.0, 1.0)},
-                min_budget=1,
-                max_budget=highest,
-                seed=2,
-                settings=settings,
-                journal=path,
-                max_brackets=brackets,
-                progress=False,
-            )
-        agree(study.history, glance(Target(str(path), "study")))
+def test_encoding_late_gives_the_same_vectors_as_encoding_at_once() -> None:
+    events = busy_study()
+    late, at_once = History().extend(events), History()
+    for event in events:
+        at_once.apply(event)
+        _ = at_once.observations, at_once.evaluated
+    for budget, d_b in at_once.observations.items():
+        n = len(d_b)
+        assert np.array_equal(late.observations[budget].ranked(0, n), d_b.ranked(0, n), equal_nan=True)
+        assert np.array_equal(late.observations[budget].losses, d_b.losses)
+    assert late.evaluated == at_once.evaluated
+    assert [*map(bytes, late.evidence.recent_failed)] == [*map(bytes, at_once.evidence.recent_failed)]
 
 
-def test_the_names_of_statuses_and_origins_are_those_of_the_core() -> None:
-    assert [*STATUSES] == [*(status.value for status in Status), RUNNING, WAITING]
-    assert [*ORIGINS] == [origin.value for origin in Origin]
+def test_rows_show_what_became_of_each_trial() -> None:
+    events, statuses = busy_study(), set[str]()
+    for stop in range(1, len(events) + 1, 17):
+        history = History().extend(events[:stop])
+        for number in history.trials:
+            row = {name: value(history, number) for name, value in columns(history).items()}
+            outcome = history.outcomes.get(number)
+            if outcome is None:
+                assert row["status"] == ("waiting" if number in history.lost else "running")
+            else:
+                assert (row["status"], row["loss"], row["error"]) == (outcome.status, outcome.loss, outcome.error)
+            assert (row["number"], row["config.a"]) == (number, history.trials[number].config["a"])
+            statuses.add(row["status"])
+    assert statuses == {"ok", "crashed", "running", "waiting"}
 
 
 def test_status_says_how_far_a_study_is(finished: Path) -> None:
@@ -181,6 +160,28 @@ def test_a_table_of_csv_is_harmless_to_spreadsheets(finished: Path, tmp_path: Pa
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 41
 
 
+def test_the_whole_study_determines_the_columns_of_csv(finished: Path) -> None:
+    def head(*options: str) -> str:
+        return call("trials", finished, "--format", "csv", *options).stdout.splitlines()[0]
+
+    assert head() == head("--limit", "1") == head("--status", "waiting")
+    assert head().endswith("config.x,config.act,info.n") or head().endswith("config.act,config.x,info.n")
+    rows = list(csv.DictReader(io.StringIO(call("trials", finished, "--format", "csv").stdout)))
+    assert {(row["status"], row["info.n"]) for row in rows} == {("ok", "1"), ("crashed", "")}
+
+
+def test_trials_are_sorted_by_the_names_in_the_head_of_the_table(finished: Path) -> None:
+    head = call("trials", finished, "--limit", "1").stdout.splitlines()[0].split()
+    assert {"trial", "time", "x"} <= set(head)
+    for name in head:
+        assert len(answer("trials", finished, "--sort", name)) == 40
+    assert [row["number"] for row in answer("trials", finished, "--sort", "-trial")] == [*reversed(range(40))]
+    times = [row["seconds"] for row in answer("trials", finished, "--sort", "time")]
+    assert times == sorted(times)
+    named = answer("trials", finished, "--sort", "config.x"), answer("trials", finished, "--sort", "info.n")
+    assert [len(rows) for rows in named] == [40, 40]
+
+
 def test_parquet_says_what_it_needs(finished: Path, tmp_path: Path) -> None:
     assert "needs --out" in complaint("trials", finished, "--format", "parquet")
     try:
@@ -226,9 +227,9 @@ def test_a_damaged_journal_is_named_not_shown(finished: Path, tmp_path: Path) ->
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE event SET body = body || ' ' WHERE position = 9")
     connection.close()
-    assert _quick(Target(str(path), "bowl")) is None
+    assert quick_read(str(path), "bowl") is None
     assert "damaged at position 9" in complaint("status", path)
-    assert "9 events are sound" in call("repair", path, "--dry-run").stdout
+    assert "9 events are intact" in call("repair", path, "--dry-run").stdout
     assert answer("repair", path)["events"] == 9
     assert answer("status", path)["trials"]["started"] > 0
     garbage = tmp_path / "garbage.db"

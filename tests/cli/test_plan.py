@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bohb.cli.estimate import makespan
+from bohb.core.estimate import makespan
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import plan
 from tests.cli.running import STUDY, answer, call, complaint, written
@@ -37,6 +37,13 @@ def test_settings_and_limits_of_the_file_count(tmp_path: Path) -> None:
 def test_explicit_budgets_are_taken_as_they_are(tmp_path: Path) -> None:
     file = written(tmp_path, STUDY.replace("min = 1\nmax = 9", "values = [1, 10, 50]"))
     assert {row["budget"] for row in answer("plan", file)["rungs"]} == {1, 10, 50}
+
+
+def test_the_space_is_shown_as_it_is_understood(tmp_path: Path) -> None:
+    file = written(tmp_path, STUDY + "n = {int = [1, 100], log = true}\n")
+    assert answer("plan", file)["space"] == ["n  integer   1 to 100, log scale", "x  float     0 to 1"]
+    assert "space:\n  n  integer   1 to 100, log scale\n  x  float     0 to 1\n" in call("plan", file).stdout
+    assert "space" not in call("plan", "--min", "1", "--max", "9").stdout
 
 
 def test_budgets_must_come_from_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

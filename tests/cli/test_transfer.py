@@ -29,7 +29,7 @@ def test_a_study_survives_the_way_through_text(finished: Path, tmp_path: Path) -
     assert events(copy) == events(finished)
     counts = {"decisions": 40, "exact": 40, "within_tolerance": 0, "different": 0, "differences": []}
     assert answer("replay", copy) == counts
-    assert "has a study 'bowl' already" in complaint("import", text, "--journal", copy)
+    assert "already has a study 'bowl'" in complaint("import", text, "--journal", copy)
     call("import", text, "--journal", copy, "--study", "twin")
     assert events(copy, "twin") == events(finished)
 
@@ -60,7 +60,7 @@ def test_hpbandsters_results_start_a_study(tmp_path: Path) -> None:
 
 def test_foreign_budgets_are_mentioned_and_bad_logs_store_nothing(tmp_path: Path) -> None:
     file = written(tmp_path, WITH_CHOICE.replace("max = 9", "max = 4"))
-    assert "budgets 1, 3, 9, which are none of the study's (1.33333, 4)" in call("import", LOGS, file).stderr
+    assert "budgets 1, 3, 9, which the study does not have (1.33333, 4)" in call("import", LOGS, file).stderr
     other = written(tmp_path, STUDY.replace('"bowl"', '"x"\njournal = "x.db"'), "x.toml")
     assert "is not a hyperparameter" in complaint("import", LOGS, other)
     assert "holds no study yet" in complaint("status", tmp_path / "x.db")
@@ -70,7 +70,7 @@ def test_imports_say_what_they_need(finished: Path, tmp_path: Path) -> None:
     assert "name the study file" in complaint("import", LOGS)
     text = tmp_path / "a.jsonl"
     call("export", finished, "--out", text)
-    assert "say with --journal" in complaint("import", text)
+    assert "with --journal" in complaint("import", text)
     assert "does not exist" in complaint("import", tmp_path / "none", code=2)
 
 

@@ -96,7 +96,7 @@ def test_studies_of_any_name_can_be_reached_by_their_links(tab: Opener) -> None:
     for name in (HOSTILE, "a/b\\c?d#e&f=g%2F..;h"):
         assert name in HOSTILE_NAMES
         page = shown.open("/")
-        page.locator("td a", has_text=re.compile(f"^{re.escape(name)}$")).click()
+        page.locator("tbody th a", has_text=re.compile(f"^{re.escape(name)}$")).click()
         page.locator("h1", has_text=name).wait_for()
         page.get_by_role("link", name="Trials", exact=True).click()
         page.locator("#found", has_text=f"{15 if name == HOSTILE else 5} trials").wait_for()
@@ -113,7 +113,7 @@ def test_pages_follow_a_study_that_runs(tab: Opener, tmp_path: Path) -> None:
             [sys.executable, "-m", "tests.dashboard.slow_study", str(journal)], cwd=ROOT, env=os.environ
         )
         try:
-            page.locator("td a", has_text="live").click(timeout=30_000)  # the page has noticed by itself
+            page.locator("tbody th a", has_text="live").click(timeout=30_000)  # the page has noticed by itself
             _follow_overview(page)
             _follow_table(page)
             page.locator("tbody th a").last.click()

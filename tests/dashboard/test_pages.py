@@ -1,4 +1,4 @@
-"""What the pages say, and that nothing users name can be anything but text."""
+"""The contents of the pages; names that users choose are always shown as text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from starlette.testclient import TestClient
 
 import bohb
 from bohb.dashboard import create_app
-from bohb.dashboard.files import checkpoint_files, log_tail, study_files
+from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.journal import SqlJournal
+from bohb.journal.files import files_directory
 from bohb.plots import PLOTS
 from tests.dashboard.demo import HOSTILE_NAMES
 
@@ -45,7 +46,7 @@ def addresses(name: str) -> list[str]:
     study = quote_plus(name)
     pages = [f"/{page}?study={study}" for page in ("study", "trials", "plots")]
     pages += [f"/trial?study={study}&number={n}" for n in (0, 3, 4)]
-    return [*pages, f"/compare?a={study}&b=digits", "/", f"/trials?study={study}&q={study}&sort=p%3A{study}"]
+    return [*pages, f"/compare?a={study}&b=digits", "/", f"/trials?study={study}&q={study}&sort=config.{study}"]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -183,12 +184,12 @@ def test_a_missing_journal_is_a_page_that_gets_better(tmp_path: Path) -> None:
     with SqlJournal(tmp_path / "later.db", "first") as journal:
         assert client.get("/").status_code == 200
         bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, journal=journal)
-        assert "not begun" in client.get("/").text
+        assert "not started" in client.get("/").text
         empty = client.get("/study?study=first").text
         assert "No trial has finished" in empty
         for key in PLOTS:
             assert client.get(f"/api/figure?study=first&plot={key}").status_code == 200, key
-        assert "No trial was started yet" in client.get("/trials?study=first").text
+        assert "No trial has been started yet" in client.get("/trials?study=first").text
     app.state.close()
 
 
@@ -240,13 +241,14 @@ def test_output_and_checkpoints_are_found_where_the_runner_puts_them(tmp_path: P
     app.state.close()
     assert "&lt;script&gt;alert(0)&lt;/script&gt;" in text
     assert "weights &lt;b&gt;.bin" in text
-    assert "1.2 kB" in text
+    assert "1.21 KiB" in text
 
 
 def test_links_in_a_studys_files_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("password")
-    root = study_files(tmp_path / "study.db", "..")
+    root = files_directory(tmp_path / "study.db", "..")
+    assert root is not None
     assert root.parent == tmp_path / "study.db.files", "any name is one component"
     (root / "logs").mkdir(parents=True)
     (root / "checkpoints").mkdir()

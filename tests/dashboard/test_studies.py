@@ -1,14 +1,17 @@
-"""Studies are folded as they grow, shared between requests, and never in the writer's way."""
+"""Studies are kept up to date and shared between requests, and readers never block the writer."""
 
 from __future__ import annotations
 
+import ast
+import re
 import threading
 from pathlib import Path
 
 import pytest
 
+import bohb
 from bohb import BOHB, History
-from bohb.dashboard.studies import Library, UnknownStudy, snapshot
+from bohb.dashboard.studies import Library, UnknownStudy
 from bohb.errors import JournalError
 from bohb.journal import SqlJournal
 
@@ -51,7 +54,7 @@ def test_a_view_follows_the_journal_and_an_old_one_stays_as_it_was(tmp_path: Pat
 def test_a_snapshot_shares_nothing_that_changes() -> None:
     optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=1)
     advance(optimizer, 20)
-    still = snapshot(optimizer.history)
+    still = optimizer.history.snapshot()
     known, losses = facts(still), {b: d_b.losses.tolist() for b, d_b in still.observations.items()}
     alive = still.alive()
     advance(optimizer, 60)
@@ -123,6 +126,18 @@ def test_unknown_names_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnknownStudy, match="'nobody'"):
         library.view("nobody")
     library.close()
+
+
+def test_only_public_methods_of_other_objects_are_used() -> None:
+    package = Path(bohb.__file__).parent
+    found = []
+    for path in (*(package / "dashboard").rglob("*.py"), *(package / "cli").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Attribute) or not re.match("_(?!_)", node.attr):
+                continue
+            if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+                found.append(f"{path.name}:{node.lineno} {node.attr}")
+    assert found == []
 
 
 def test_cards_are_made_once_per_state(tmp_path: Path) -> None:

@@ -309,5 +309,5 @@ def test_failed_trials_come_back_from_a_journal(tmp_path: Path) -> None:
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.exceptions", None)
     monkeypatch.delitem(sys.modules, "bohb.integrations.sklearn")
-    with pytest.raises(MissingExtra, match=r'pip install "bohb\[sklearn\]"'):
+    with pytest.raises(MissingExtra, match=r"\[sklearn\]"):
         importlib.import_module("bohb.integrations.sklearn")

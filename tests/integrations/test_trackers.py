@@ -294,7 +294,7 @@ def test_the_command_says_what_it_did_and_what_it_cannot_do(journal: Path, tmp_p
 )
 def test_a_missing_library_is_named_with_its_extra(begin: Callable[[], Any], extra: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(listening, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=rf'pip install "bohb\[{extra}\]"'):
+    with pytest.raises(MissingExtra, match=rf"\[{extra}\]"):
         begin()
 
 

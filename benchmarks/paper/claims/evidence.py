@@ -1,7 +1,7 @@
-"""What the result files say about a claim: comparisons of curves, each with its numbers and a verdict.
+"""Compare curves of the result files; each comparison has a verdict and its numbers.
 
-Means differ if they differ by more than two standard errors of the difference; otherwise it is undecided which is
-lower, and neither is worse than the other.
+A mean counts as lower than another if the difference is more than two standard errors. Otherwise it is undecided which
+one is lower, and neither counts as worse.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A mean and its standard error; infinite for a single run, of which nothing can be concluded."""
+    """A mean and its standard error, which is infinite for a single run."""
 
     mean: float
     error: float
@@ -44,7 +44,7 @@ class Value:
 
 
 def all_of(findings: Iterable[Finding]) -> Finding:
-    """Holds if every one does, where measured if some were not; one that fails is enough to fail."""
+    """Combine findings: holds if all hold, fails if one fails, holds where measured if some were not measured."""
     listed = list(findings)
     verdicts = {finding.verdict for finding in listed}
     numbers = "; ".join(finding.numbers for finding in listed if finding.numbers)
@@ -65,11 +65,11 @@ class Evidence:
                 self.bodies[path.stem] = body
 
     def problems(self, experiment: str) -> list[str]:
-        """The problems that an experiment has results of."""
+        """Return the problems for which an experiment has results."""
         return list(self.bodies.get(experiment, {}).get("problems", {}))
 
     def on(self, experiment: str, problem: str) -> Comparison:
-        """The curves of one problem."""
+        """Return the curves of one problem."""
         body = self.bodies.get(experiment, {})
         entry = body.get("problems", {}).get(problem, {"x": [], "methods": {}})
         unit = 1.0
@@ -82,7 +82,7 @@ class Evidence:
 class Comparison:
     """The methods on one problem.
 
-    unit: how long a full evaluation is on the axis.
+    unit: the length of a full evaluation on the axis.
     """
 
     problem: str
@@ -91,7 +91,7 @@ class Comparison:
     unit: float = 1.0
 
     def final(self, method: str) -> Value | None:
-        """At the end."""
+        """Return the final value."""
         if method not in self.methods:
             return None
         final = self.methods[method]["final"]
@@ -99,7 +99,7 @@ class Comparison:
         return Value(mean, math.inf if error is None else error)
 
     def at(self, method: str, x: float) -> Value | None:
-        """At the last point of the axis that is not beyond x full evaluations."""
+        """Return the value at the last point of the axis up to x full evaluations."""
         if method not in self.methods:
             return None
         curve = self.methods[method]
@@ -117,7 +117,7 @@ class Comparison:
         return Value(mean, math.inf if error is None else error)
 
     def reaches(self, method: str, level: float) -> float | None:
-        """Where the mean first is at most this level."""
+        """Return where the mean first reaches this level."""
         curve = self.methods.get(method, {"mean": []})["mean"]
         found = (x for x, mean in zip(self.x, curve, strict=False) if mean is not None and mean <= level)
         return next(found, None)
@@ -128,17 +128,17 @@ class Comparison:
         if first is None or second is None:
             return self._missing(a, b)
         verdict = HOLDS if first.below(second) else FAILS if second.below(first) else UNDECIDED
-        return Finding(verdict, self._told(a, first, b, second, x))
+        return Finding(verdict, self._numbers(a, first, b, second, x))
 
     def no_higher(self, a: str, b: str, x: float | None = None) -> Finding:
         """Whether a is not above b, at the end or at x."""
         first, second = self._pair(a, b, x)
         if first is None or second is None:
             return self._missing(a, b)
-        told = self._told(a, first, b, second, x)
+        numbers = self._numbers(a, first, b, second, x)
         if math.isinf(first.error + second.error):
-            return Finding(UNDECIDED, told)
-        return Finding(FAILS if second.below(first) else HOLDS, told)
+            return Finding(UNDECIDED, numbers)
+        return Finding(FAILS if second.below(first) else HOLDS, numbers)
 
     def times_faster(self, a: str, b: str, factor: float) -> Finding:
         """Whether a's mean is at b's final mean after at most 1/factor of b's run."""
@@ -168,7 +168,7 @@ class Comparison:
             return self.final(a), self.final(b)
         return self.at(a, x), self.at(b, x)
 
-    def _told(self, a: str, first: Value, b: str, second: Value, x: float | None) -> str:
+    def _numbers(self, a: str, first: Value, b: str, second: Value, x: float | None) -> str:
         where = "" if x is None else f" at {x:.3g}"
         return f"{self.problem}{where}: {name(a)} {first}, {name(b)} {second}"
 
@@ -180,10 +180,10 @@ class Comparison:
 
 
 def name(method: str) -> str:
-    """A method as people call it."""
+    """Return the display name of a method."""
     return LABELS.get(method, method)
 
 
 def negated(finding: Finding) -> Finding:
-    """The verdict on the opposite."""
+    """Return the verdict on the opposite claim."""
     return Finding({HOLDS: FAILS, FAILS: HOLDS}.get(finding.verdict, finding.verdict), finding.numbers)

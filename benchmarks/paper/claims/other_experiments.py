@@ -61,7 +61,7 @@ def image_classification() -> Iterator[Claim]:
     """§5.5."""
 
     def later(_: Evidence) -> Finding:
-        return Finding(NOT_MEASURED, "CIFAR-10 follows in a later issue")
+        return Finding(NOT_MEASURED, "not repeated here")
 
     for says in (
         "16 brackets of BOHB reach a test error of 2.78 % ± 0.09 % on CIFAR-10",
@@ -84,10 +84,10 @@ def parallel() -> Iterator[Claim]:
         found = [r for r in paper or rows if r["workers"] in workers and r["speed-up"] is not None]
         if not found:
             return Finding(NOT_MEASURED)
-        told = "; ".join(
+        numbers = "; ".join(
             f"{r['problem']} to {r['regret']:.2g}, {r['workers']} workers: {r['speed-up']:.1f}×" for r in found
         )
-        return Finding(HOLDS if all(r["speed-up"] >= share * r["workers"] for r in found) else FAILS, told)
+        return Finding(HOLDS if all(r["speed-up"] >= share * r["workers"] for r in found) else FAILS, numbers)
 
     yield Claim(
         "Fig. 3",
@@ -115,9 +115,9 @@ def appendices() -> Iterator[Claim]:
         for problem, scans in e.bodies.get("hyperparameters", {}).get("scans", {}).items():
             means = {value: entry[0] for value, entry in scans["eta"].items() if float(value) <= 4}
             if "3" in means and len(means) > 1:
-                told = f"{problem}: " + ", ".join(f"η = {value}: {mean:.2g}" for value, mean in means.items())
+                numbers = f"{problem}: " + ", ".join(f"η = {value}: {mean:.2g}" for value, mean in means.items())
                 worst = max(means.values()) / max(means["3"], 1e-12)
-                findings.append(Finding(HOLDS if worst <= 2 else FAILS, told))
+                findings.append(Finding(HOLDS if worst <= 2 else FAILS, numbers))
         return all_of(findings)
 
     def ablation(rival: str) -> Callable[[Evidence], Finding]:
@@ -131,7 +131,7 @@ def appendices() -> Iterator[Claim]:
         insensitive,
     )
     yield Claim(
-        "App. B", "Keeping all evaluations beats a model built anew in every bracket (Wang et al.)", "counting_ones",
+        "App. B", "Keeping all evaluations beats a new model in every bracket (Wang et al.)", "counting_ones",
         ablation("bracket-models"),
     )  # fmt: skip
     yield Claim(
@@ -151,8 +151,8 @@ def demanded() -> Iterator[Claim]:
         ]
         decided = [(problem, f) for problem, f in findings if f.verdict != NOT_MEASURED]
         worse = [f.numbers for _, f in decided if f.verdict == FAILS]
-        told = f"not above Hyperband on {len(decided) - len(worse)} of {len(decided)} problems"
-        return Finding(all_of(f for _, f in decided).verdict, "; ".join([told, *worse]))
+        numbers = f"not above Hyperband on {len(decided) - len(worse)} of {len(decided)} problems"
+        return Finding(all_of(f for _, f in decided).verdict, "; ".join([numbers, *worse]))
 
     def reference(e: Evidence) -> Finding:
         rows = e.bodies.get("compare", {}).get("comparison", [])

@@ -1,8 +1,8 @@
-"""Every claim of the paper's experiments in one row: what it says, what we measured, and whether it holds.
+"""Write the table of claims: what the paper says, what we measured, and whether it holds.
 
     python -m benchmarks.paper.claims                    # reads docs/results/*.json, writes docs/results/claims.md
 
-Nothing is typed in: verdicts and numbers come from the result files that the named commands wrote.
+Verdicts and numbers come from the result files that the named commands wrote.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from benchmarks.report import RESULTS
 VERDICTS = (HOLDS, PARTLY, FAILS, UNDECIDED, NOT_MEASURED)
 MODULES = {"networks": "benchmarks.paper.networks.experiment"}
 RULES = """\
-Written by `python -m benchmarks.paper.claims` from the result files beside it; nothing is typed in.
+`python -m benchmarks.paper.claims` writes this page from the result files in the same folder.
 
-- A mean is lower than another if it is by more than two standard errors of the difference. If neither is, a claim that
-  one is lower is *undecided*, and a claim that one is no worse holds.
+- A mean counts as lower than another if the difference is more than two standard errors. If neither is lower, a claim
+  that one is lower is *undecided*, and a claim that one is not worse holds.
 - "In the beginning" is after one full evaluation, when a method without smaller budgets has its first result.
-- A claim about several problems or methods holds if it does for all of them; if some were not measured it holds
+- A claim about several problems or methods holds if it holds for all of them; if some were not measured, it holds
   *where measured*.
-- Numbers are mean regrets unless they say otherwise; the standard errors are in the result files.
+- Numbers are mean regrets ± standard errors, unless stated otherwise.
 """
 
 
 def command_of(claim: Claim, evidence: Evidence) -> str:
-    """The command that made the results, as they tell it; else the one that would."""
+    """Return the command stored in the results, or else the one that would make them."""
     if claim.experiment is None:
         return "–"
     stored = evidence.bodies.get(claim.experiment, {}).get("source", {}).get("command")
@@ -39,7 +39,7 @@ def command_of(claim: Claim, evidence: Evidence) -> str:
 
 
 def page(evidence: Evidence) -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = []
     verdicts: Counter[str] = Counter()
     for claim in all_claims():
@@ -55,7 +55,7 @@ def page(evidence: Evidence) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the results are, and the page goes")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results and of the page")
     args = parser.parse_args()
     text = page(Evidence(args.out))
     (args.out / "claims.md").write_text(text)

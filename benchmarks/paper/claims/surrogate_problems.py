@@ -102,8 +102,8 @@ def svm() -> Iterator[Claim]:
             if ours is None or theirs is None or ours == float("inf"):
                 return Finding(NOT_MEASURED)
             ratio = theirs / ours
-            told = f"mean regret {level:g} after {ours:.3g} s; {name(rival)} after {theirs:.3g} s"
-            return Finding(HOLDS if least <= ratio <= most else FAILS, told)
+            numbers = f"mean regret {level:g} after {ours:.3g} s; {name(rival)} after {theirs:.3g} s"
+            return Finding(HOLDS if least <= ratio <= most else FAILS, numbers)
 
         return test
 

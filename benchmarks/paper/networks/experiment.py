@@ -66,7 +66,7 @@ def main() -> None:
         measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
         body = publish(measured, args.out, lambda _: {"speed-ups of BOHB": speedups(measured)})
         print(final_table(body))
-        print("\nTimes sooner that BOHB's mean regret is what another method's is after so many full evaluations\n")
+        print("\nSpeed-up of BOHB: how much earlier it reaches another method's mean regret\n")
         for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
             print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
 

@@ -93,7 +93,7 @@ class Surrogate:
         return np.exp(self._time.many(X)[:, 0]), self._error.many(X)
 
     def losses(self, X: NDArray[np.float32], seconds: float) -> Array:
-        """Errors (n,) after so many seconds of training."""
+        """Return errors (n,) after `seconds` of training."""
         each, errors = self.many(X)
         epochs = np.minimum(seconds // each, EPOCHS).astype(int)
         return np.where(epochs > 0, errors[np.arange(len(X)), np.maximum(epochs, 1) - 1], FAILED)

@@ -45,7 +45,7 @@ def rung_agreement(history: History) -> list[Agreement]:
         return []
     rng = np.random.default_rng(history.created.seed)
     if history.adaptive:
-        return ladder(rng, history.budgets, history.created.eta, history.seen)[1]
+        return ladder(rng, history.budgets, history.created.eta, history.evidence.seen)[1]
     seen = _seen(history)
     return agreements(history.budgets, seen, correlations(rng, history.budgets, seen))
 

@@ -1,4 +1,4 @@
-"""The command `bohb`."""
+"""The command `bohb`. Nothing else imports this package; it may import everything."""
 
 from bohb.cli.app import app, main
 

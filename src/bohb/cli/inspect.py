@@ -1,4 +1,4 @@
-"""`bohb status`, `bohb best`, `bohb why`: how far a study has come, what it has found, and why."""
+"""`bohb status`, `bohb best`, `bohb why`: the progress of a study, its best configuration, and its decisions."""
 
 from __future__ import annotations
 
@@ -9,49 +9,54 @@ import re
 import shlex
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.glance import Glance, Row
-from bohb.cli.target import Target, find, glance, history, shown_journal, target_options
-from bohb.cli.text import clean, counted, duration, emit, json_option, number, pairs, value_text
+from bohb.cli.target import Target, find, history, shown_journal, target_options
+from bohb.cli.text import clean, emit, json_option, pairs, value_text
 from bohb.errors import InvalidArgument
+from bohb.units import counted, duration, number
+
+if TYPE_CHECKING:
+    from bohb.core.history import History, Result
+
+_RECENT = 1000  # trials among which the last event is looked for
 
 
 @click.command()
 @target_options
 @json_option
 def status(target: str | None, study: str | None, as_json: bool) -> None:
-    """How far a study has come, and who runs it.
+    """Show the progress of a study, and who runs it.
 
     \b
     Examples:
       bohb status                   the study of ./study.toml
-      bohb status study.db          the only study of a journal
+      bohb status study.db          the only study in a journal
       bohb status study.db --study mnist --json
     """
     place = find(target, study)
-    seen = glance(place)
+    seen = history(place)
     emit(as_json, _status(place, seen), _status_text(place, seen))
 
 
-def _status(place: Target, seen: Glance) -> dict[str, Any]:
+def _status(place: Target, seen: History) -> dict[str, Any]:
     return {
         "journal": shown_journal(place.journal),
         "study": place.study,
         "runner": runner(place),
         "budgets": seen.budgets,
         "trials": {
-            "started": len(seen.rows),
-            "finished": seen.n_finished,
+            "started": len(seen.trials),
+            "finished": len(seen.outcomes),
             "failed": seen.n_failed,
             "running": len(seen.running),
-            "waiting": sum(row.status == "waiting" for row in seen.rows),
-            "late": seen.n_late,
+            "waiting": len(seen.lost),
+            "late": len(seen.late),
         },
-        "observations": seen.n_observed,
-        "full_evaluations": seen.cost,
+        "observations": len(seen.observed),
+        "full_evaluations": _full_evaluations(seen),
         "reported_cost": seen.cost_reported,
         "seconds": seen.seconds,
         "last_event": _last(seen),
@@ -61,7 +66,7 @@ def _status(place: Target, seen: Glance) -> dict[str, Any]:
     }
 
 
-def _open_brackets(seen: Glance) -> list[dict[str, Any]]:
+def _open_brackets(seen: History) -> list[dict[str, Any]]:
     found = []
     for index, bracket in enumerate(seen.brackets):
         if not bracket.done:
@@ -71,16 +76,30 @@ def _open_brackets(seen: Glance) -> list[dict[str, Any]]:
     return found
 
 
-def result(row: Row) -> dict[str, Any]:
-    """A finished trial for a script."""
-    found = {"trial": row.number, "loss": row.loss, "budget": row.budget, "config": row.config, "origin": row.origin}
-    return {**found, "config_id": row.config_id, "seed": row.seed, "info": row.info}
+def _full_evaluations(seen: History) -> float:
+    """Return the budget spent so far, in evaluations on the largest budget."""
+    return seen.budget_spent / seen.budgets[-1]
+
+
+def result(found: Result) -> dict[str, Any]:
+    """Return a finished trial as JSON."""
+    trial = found.trial
+    return {
+        "trial": trial.number,
+        "loss": found.loss,
+        "budget": trial.budget,
+        "config": trial.config,
+        "origin": trial.origin.value,
+        "config_id": trial.config_id,
+        "seed": trial.seed,
+        "info": found.outcome.info,
+    }
 
 
 def runner(place: Target) -> str | None:
-    """Who works on the study, as far as this machine or the server can tell; None if nobody does."""
+    """Return who runs the study, as far as this machine or the server knows; None if nobody does."""
     if not place.is_file:
-        from bohb.journal import SqlJournal  # a file need not wait for it
+        from bohb.journal import SqlJournal  # slow to import, and not needed for a file
 
         with SqlJournal(place.journal, place.study, read_only=True) as journal:
             return ", ".join(sorted(journal.live_leases())) or None
@@ -100,23 +119,25 @@ def runner(place: Target) -> str | None:
     return holder
 
 
-def _last(seen: Glance) -> float | None:
-    times = [t for row in seen.rows[-1000:] for t in (row.started, row.finished) if t is not None]
-    return max(times, default=seen.created.get("time"))
+def _last(seen: History) -> float | None:
+    assert seen.created is not None
+    times = [seen.created.time, *list(seen.started.values())[-_RECENT:]]
+    times += [outcome.finished for outcome in list(seen.outcomes.values())[-_RECENT:]]
+    return max((t for t in times if t is not None), default=None)
 
 
-def _status_text(place: Target, seen: Glance) -> str:
+def _status_text(place: Target, seen: History) -> str:
     data = _status(place, seen)
     trials, last = data["trials"], data["last_event"]
     waiting = f", {trials['waiting']} to start again" if trials["waiting"] else ""
     waiting += f"; {counted(trials['late'], 'late result')} not used" if trials["late"] else ""
     since = "" if last is None else f"; last event {duration(max(0.0, time.time() - last))} ago"
-    observed = f", {counted(seen.n_observed, 'observation')} from earlier studies" if seen.n_observed else ""
+    observed = f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else ""
     rows = [
         ("study", place.name),
         ("runner", (data["runner"] or "none") + since),
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
-        ("spent", f"{seen.cost:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
+        ("spent", f"{data['full_evaluations']:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
         ("brackets", f"{data['finished_brackets']} finished, {len(data['open_brackets'])} open"),
     ]
     for entry in data["open_brackets"][:8]:
@@ -131,19 +152,19 @@ def _status_text(place: Target, seen: Glance) -> str:
 
 @click.command()
 @target_options
-@click.option("--budget", type=float, help="The best on this budget, not the incumbent.")
+@click.option("--budget", type=float, help="Best on this budget instead of the largest one.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json", "args", "toml"]),
     default="text",
-    help="text for people; json, the configuration alone; args, as options of a command line; toml, for a file.",
+    help="text for people; json or toml: the configuration alone; args: as command-line options.",
 )
 @json_option
 def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
-    """The best configuration so far.
+    """Show the best configuration so far.
 
-    The largest budget counts first, then the lowest loss.
+    This is the lowest loss on the largest budget that has a result.
 
     \b
     Examples:
@@ -153,7 +174,7 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
       bohb best study.db --budget 9
     """
     place = find(target, study)
-    seen = glance(place)
+    seen = history(place)
     row = seen.incumbent if budget is None else seen.best.get(budget)
     if row is None:
         on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
@@ -161,11 +182,12 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
     emit(as_json, result(row), _best_text(row, form))
 
 
-def _headline(row: Row) -> str:
-    return f"loss {number(row.loss)} on budget {number(row.budget)} (trial {row.number}, {row.origin})"
+def _headline(found: Result) -> str:
+    trial = found.trial
+    return f"loss {number(found.loss)} on budget {number(trial.budget)} (trial {trial.number}, {trial.origin.value})"
 
 
-def _best_text(row: Row, form: str) -> str:
+def _best_text(row: Result, form: str) -> str:
     match form:
         case "json":
             return json.dumps(row.config)
@@ -180,7 +202,7 @@ def _best_text(row: Row, form: str) -> str:
 
 
 def _argument(value: Any) -> str:
-    """A value as `bohb run` would put it into a command."""
+    """Format a value as `bohb run` inserts it into a command."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -193,9 +215,9 @@ def _key(name: str) -> str:
 @target_options
 @json_option
 def why(trial: int, target: str | None, study: str | None, as_json: bool) -> None:
-    """Why a trial was sampled, promoted or stopped.
+    """Explain why a trial was sampled, promoted or stopped.
 
-    Random or model, how much likelier the model thought it good than bad, its rank in the rung and who went on.
+    Shows how its configuration was chosen, its rank in the rung, and which trials were promoted.
 
     \b
     Examples:

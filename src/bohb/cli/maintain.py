@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from bohb.cli.target import find, study_names, target_options
-from bohb.cli.text import clean, counted, emit, json_option
+from bohb.cli.text import clean, emit, json_option
 from bohb.errors import InvalidArgument, JournalError
+from bohb.units import counted
 
 _SHOWN = 5  # differences that are printed
 
@@ -50,13 +51,13 @@ def replay(target: str | None, study: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("journal", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--study", help="The study to cut back, where a journal holds several.")
-@click.option("--dry-run", is_flag=True, help="Only count the sound events.")
+@click.option("--study", help="Name of the study, if the journal holds several.")
+@click.option("--dry-run", is_flag=True, help="Only count the intact events.")
 @json_option
 def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> None:
-    """Cut a damaged journal back to its last sound event.
+    """Truncate a damaged journal after its last intact event.
 
-    The old file is kept beside it as .bak.
+    The damaged file is kept as a copy with the suffix .bak.
 
     \b
     Examples:
@@ -69,15 +70,15 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
     name = study or _study(journal)
     kept = last_good(journal, name)
     if kept == 0:
-        raise InvalidArgument(f"{journal} has no sound event of a study {name!r}; it was left as it is")
+        raise InvalidArgument(f"{journal} has no intact event of a study {name!r}; nothing was changed")
     if not dry_run:
         kept = cut_back(journal, name)
-    done = "are sound" if dry_run else "kept; the old file is beside it, as .bak"
+    done = "are intact" if dry_run else "kept; the damaged file is kept with the suffix .bak"
     emit(as_json, {"journal": str(journal), "study": name, "events": kept}, f"{counted(kept, 'event')} {done}")
 
 
 def _study(journal: Path) -> str:
-    """The only study of a journal, as far as it can be read."""
+    """Return the only study of a journal, or the default name if the journal cannot be read."""
     try:
         names = study_names(str(journal))
     except JournalError:

@@ -1,30 +1,34 @@
-"""`bohb init` and `bohb plan`: before a study starts."""
+"""`bohb init` and `bohb plan`: prepare a study."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.estimate import makespan
 from bohb.cli.options import SECONDS
 from bohb.cli.target import DEFAULT
 from bohb.cli.template import TEMPLATE
-from bohb.cli.text import duration, emit, json_option, note
+from bohb.cli.text import clean, emit, json_option, note
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.schedule.plan import Plan
 from bohb.core.schedule.plan import plan as plan_of
 from bohb.errors import InvalidArgument
+from bohb.units import counted, duration
+
+if TYPE_CHECKING:
+    from bohb.studyfile.load import StudyFile
 
 
 @click.command()
 @click.argument("path", type=click.Path(dir_okay=False, path_type=Path), default="study.toml")
 @json_option
 def init(path: Path, as_json: bool) -> None:
-    """Write a commented study file. An existing one is left alone.
+    """Write a commented study file. An existing file is not overwritten.
 
     \b
     Examples:
@@ -35,28 +39,32 @@ def init(path: Path, as_json: bool) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(TEMPLATE)
     except FileExistsError as error:
-        raise InvalidArgument(f"{path} exists already and was left as it is; name another file") from error
+        raise InvalidArgument(f"{path} already exists and was not changed; name another file") from error
     emit(as_json, {"file": str(path)}, f"{path} written; edit it, then: bohb plan {path}")
 
 
 @click.command()
 @click.argument("studyfile", type=click.Path(path_type=Path), required=False)
-@click.option("--min", "low", type=float, help="The smallest budget.")
-@click.option("--max", "high", type=float, help="The largest budget.")
-@click.option("--eta", type=float, help="A rung keeps the best 1/eta of its configurations; 3 unless told otherwise.")
+@click.option("--min", "low", type=float, help="Smallest budget.")
+@click.option("--max", "high", type=float, help="Largest budget.")
+@click.option("--eta", type=float, help="A rung keeps the best 1/eta of its configurations; default: 3.")
 @click.option("--integer/--fractional", default=None, help="Round budgets to whole numbers.")
-@click.option("--brackets", type=click.IntRange(1), help="How many; one round of Hyperband unless told otherwise.")
-@click.option("--sizes", type=click.Choice(["paper", "hpbandster"]), help="Whose numbers of configurations.")
+@click.option("--brackets", type=click.IntRange(1), help="Number of brackets; default: one round of Hyperband.")
+@click.option("--sizes", type=click.Choice(["paper", "hpbandster"]), help="Rule for the number of configurations.")
 @click.option(
-    "--seconds-per-evaluation", "each", type=SECONDS, help="One evaluation on the largest budget: 90, 30m, 2h."
+    "--seconds-per-evaluation",
+    "each",
+    type=SECONDS,
+    help="Time of one evaluation on the largest budget, such as 90, 30m or 2h.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Evaluations at once.")
+@click.option("--workers", type=click.IntRange(1), help="Number of evaluations at the same time.")
 @json_option
 def plan(studyfile: Path | None, each: float | None, workers: int | None, as_json: bool, **given: Any) -> None:
-    """What would run, and for how long.
+    """Show what would run, and how long it would take.
 
-    Budgets come from a study file (./study.toml unless told otherwise), from options, or from both; options win. The
-    time is that of the schedule itself with so many workers, if an evaluation takes time in proportion to its budget.
+    Budgets come from a study file (default: ./study.toml), from options, or from both; options take precedence. The
+    time is simulated with the given number of workers, assuming that the time of an evaluation is proportional to its
+    budget.
 
     \b
     Examples:
@@ -65,27 +73,46 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
       bohb plan study.toml --seconds-per-evaluation 20m --workers 8
       bohb plan --min 100 --max 60000 --integer --eta 4 --brackets 10
     """
-    planned, unit, slots = _planned(studyfile, **given)
+    file = _study_file(studyfile, given)
+    planned, unit, slots = _planned(file, **given)
     slots = workers or slots
     data = _data(planned, unit)
     lines = [str(planned)]
+    if file is not None:
+        from bohb.core.space.describe import describe
+
+        data["space"] = describe(file.space())
+        lines = ["space:", *(f"  {clean(line)}" for line in data["space"]), "", *lines]
     if unit:
         lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
     if each is not None:
+        from bohb.core.estimate import makespan
+
         data["workers"] = slots
         for name, continued in (("seconds_continued", True), ("seconds", False)):
             data[name] = makespan(planned.brackets, slots, each, continued)
         lines.append(
-            f"with {slots} worker{'s' * (slots > 1)} and {duration(each)} per full evaluation: "
+            f"with {counted(slots, 'worker')} and {duration(each)} per full evaluation: "
             f"{duration(data['seconds'])} ({duration(data['seconds_continued'])} when training continues)"
         )
     emit(as_json, data, "\n".join(lines))
     if each is None and not as_json:
-        note("how long will it take? add --seconds-per-evaluation, the time of one evaluation on the largest budget")
+        note("for the total time, add --seconds-per-evaluation, the time of one evaluation on the largest budget")
+
+
+def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None:
+    """Load the study file; ./study.toml only if the options do not name the budgets."""
+    if path is None and given["low"] is None and given["high"] is None and Path(DEFAULT).exists():
+        path = Path(DEFAULT)
+    if path is None:
+        return None
+    from bohb.studyfile.load import load
+
+    return load(path)
 
 
 def _planned(
-    studyfile: Path | None,
+    file: StudyFile | None,
     low: float | None,
     high: float | None,
     eta: float | None,
@@ -93,16 +120,11 @@ def _planned(
     brackets: int | None,
     sizes: str | None,
 ) -> tuple[Plan, str, int]:
-    """The plan, the unit of its budgets and the number of workers."""
+    """Return the plan, the unit of its budgets and the number of workers."""
     budget: dict[str, Any] = {}
     settings: dict[str, Any] = {}
     workers = 1
-    if studyfile is None and low is None and high is None and Path(DEFAULT).exists():
-        studyfile = Path(DEFAULT)
-    if studyfile is not None:
-        from bohb.studyfile.load import load
-
-        file = load(studyfile)
+    if file is not None:
         budget, settings = dict(file.values["budget"]), file.values.get("settings", {})
         workers = file.values.get("workers") or 1
         brackets = brackets or file.values["limits"].get("max_brackets")
@@ -120,7 +142,7 @@ def _planned(
 
 
 def _tidy(value: float) -> float:
-    """An option's 81.0 as 81."""
+    """Return 81.0, as an option is parsed, as 81."""
     return int(value) if not isinstance(value, bool) and math.isfinite(value) and float(value).is_integer() else value
 
 

@@ -1,4 +1,4 @@
-"""`bohb plot`, `bohb report`, `bohb dashboard`: a study to look at."""
+"""`bohb plot`, `bohb report`, `bohb dashboard`: pictures of a study."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from bohb.errors import InvalidArgument
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]... [JOURNAL|STUDYFILE]")
-@click.option("--study", help="The study's name, where a journal holds several.")
-@click.option("--out", type=click.Path(path_type=Path), help="A .html or .json file; several plots need a directory.")
+@click.option("--study", help="Name of the study, if the journal holds several.")
+@click.option("--out", type=click.Path(path_type=Path), help="A .html or .json file, or a directory for several plots.")
 @json_option
 def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: bool) -> None:
-    """Draw plots as HTML files. Without a name, list what there is.
+    """Draw plots as HTML files. Without a name, list all plots.
 
-    The files open without a network. A .json file has the figure for plotly.
+    The files work offline. A .json file holds the figure as plotly's JSON.
 
     \b
     Examples:
-      bohb plot                                   the names of all plots
-      bohb plot trajectory study.db               writes trajectory.html
+      bohb plot                                   list the names of all plots
+      bohb plot trajectory study.db               write trajectory.html
       bohb plot slice study.db --out slice.html
       bohb plot trajectory importance study.db --out figures/
     """
@@ -43,11 +43,11 @@ def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: boo
         return
     if len(wanted) > 1 and out is not None and out.suffix:
         raise InvalidArgument(f"--out={out} must be a directory for {len(wanted)} plots")
-    told = history(find(rest[0] if rest else None, study))
+    study_history = history(find(rest[0] if rest else None, study))
     written = []
     for name in wanted:
-        path = _place(name, out)
-        figure = PLOTS[name](told)
+        path = _path(name, out)
+        figure = PLOTS[name](study_history)
         if path.suffix == ".json":
             path.write_text(figure.to_json(), encoding="utf-8")
         else:
@@ -56,7 +56,7 @@ def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: boo
     emit(as_json, {"files": written}, "\n".join(f"{path} written" for path in written))
 
 
-def _place(name: str, out: Path | None) -> Path:
+def _path(name: str, out: Path | None) -> Path:
     if out is None:
         return Path(f"{name}.html")
     if out.suffix:
@@ -67,12 +67,18 @@ def _place(name: str, out: Path | None) -> Path:
 
 @click.command()
 @target_options
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default="report.html", show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="report.html",
+    show_default=True,
+    help="File to write.",
+)
 @json_option
 def report(target: str | None, study: str | None, out: Path, as_json: bool) -> None:
-    """Write a study as one HTML file that opens offline.
+    """Write a report as one HTML file that works offline.
 
-    Summary, best configuration, plots, failures by cause, settings and versions.
+    It has a summary, the best configuration, plots, failures by cause, settings and versions.
 
     \b
     Examples:
@@ -88,13 +94,18 @@ def report(target: str | None, study: str | None, out: Path, as_json: bool) -> N
 
 @click.command()
 @click.argument("target", metavar="JOURNAL|STUDYFILE", default="study.toml")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Another address demands a token.")
-@click.option("--port", type=click.IntRange(0, 65535), help="0 takes any free one.")
-@click.option("--token", envvar="BOHB_TOKEN", help="What a browser must know; also taken from $BOHB_TOKEN.")
-@click.option("--open", "browse", is_flag=True, help="Open the first page in a browser.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; any other than 127.0.0.1 needs a token.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 chooses a free one.  [default: 8321]")
+@click.option("--token", envvar="BOHB_TOKEN", help="Token that browsers must present; also read from $BOHB_TOKEN.")
+@click.option("--open", "browse", is_flag=True, help="Open the dashboard in a browser.")
 @json_option
 def dashboard(target: str, host: str, port: int | None, token: str | None, browse: bool, as_json: bool) -> None:
-    """Serve live, read-only pages of a journal, until Ctrl-C.
+    """Serve live, read-only pages about a journal, until Ctrl-C.
 
     \b
     Examples:

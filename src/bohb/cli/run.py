@@ -13,8 +13,9 @@ import click
 
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS
 from bohb.cli.target import Target
-from bohb.cli.text import clean, counted, duration, emit, json_option, note, pairs
+from bohb.cli.text import clean, emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
+from bohb.units import counted, duration
 
 if TYPE_CHECKING:
     from bohb.running.study import Study
@@ -106,7 +107,7 @@ def _earlier(file: StudyFile) -> list[Any]:
 
 def _announce(arguments: dict[str, Any]) -> None:
     """Say what is about to happen, before the first trial."""
-    from bohb.cli.target import glance
+    from bohb.cli.target import history
 
     target = Target(str(arguments["journal"]), str(arguments["study"]))
     if "://" in target.journal or not Path(target.journal).exists():
@@ -117,8 +118,8 @@ def _announce(arguments: dict[str, Any]) -> None:
     if target.study not in study_names(target.journal):
         note(f"new {target.name}")
         return
-    seen = glance(target)
-    note(f"{target.name} goes on: {counted(seen.n_finished, 'trial')} finished in {duration(seen.seconds)}")
+    seen = history(target)
+    note(f"{target.name} goes on: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
 
 
 @contextmanager

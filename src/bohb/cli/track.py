@@ -1,4 +1,4 @@
-"""`bohb track`: hand finished trials on to MLflow, TensorBoard or Weights & Biases."""
+"""`bohb track`: send finished trials to MLflow, TensorBoard or Weights & Biases."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from bohb.cli.target import Target, find
-from bohb.cli.text import counted, emit, json_option, note
+from bohb.cli.text import emit, json_option, note
 from bohb.errors import InvalidArgument
+from bohb.units import counted
 
 if TYPE_CHECKING:
     from bohb.integrations.listening import Tracker
@@ -23,11 +24,11 @@ TRACKERS = ("mlflow", "tensorboard", "wandb")
 @click.command()
 @click.argument("tracker", type=click.Choice(TRACKERS))
 @click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
-@click.option("--study", help="The study's name, where a journal holds several.")
-@click.option("--to", help="MLflow's tracking URI, TensorBoard's log directory, or the directory of W&B's files.")
-@click.option("--name", help="MLflow's experiment or W&B's project; the study's name unless given.")
-@click.option("--once", is_flag=True, help="Hand on what has finished, and end.")
-@click.option("--attached", is_flag=True, hidden=True)  # end when stdin is closed; the journal may come later
+@click.option("--study", help="Name of the study, if the journal holds several.")
+@click.option("--to", help="MLflow tracking URI, TensorBoard log directory, or directory for W&B files.")
+@click.option("--name", help="MLflow experiment or W&B project; default: the name of the study.")
+@click.option("--once", is_flag=True, help="Send what has finished, then exit.")
+@click.option("--attached", is_flag=True, hidden=True)  # exits when stdin is closed; the journal need not exist yet
 @json_option
 def track(
     tracker: str,
@@ -39,10 +40,10 @@ def track(
     attached: bool,
     as_json: bool,
 ) -> None:
-    """Hand finished trials on to MLflow, TensorBoard or W&B.
+    """Send finished trials to MLflow, TensorBoard or W&B.
 
-    Reads the journal and never writes to it, so that a tracker that is down cannot disturb the study. Each trial
-    arrives once, however often this is stopped and started. Ctrl-C ends it.
+    Reads the journal and never writes to it, so a tracker that is down cannot disturb the study. Each trial is sent
+    once, even if this command is stopped and started again. Ctrl-C ends it.
 
     \b
     Examples:
@@ -70,14 +71,14 @@ def track(
         except TrackerUnavailable as error:
             note(str(error))
     data = {"tracker": tracker, "study": place.study, "handed_on": listener.handed_on, "waiting": listener.waiting}
-    emit(as_json, data, f"{counted(listener.handed_on, 'trial')} handed on to {tracker}, {listener.waiting} waiting")
+    emit(as_json, data, f"{counted(listener.handed_on, 'trial')} sent to {tracker}, {listener.waiting} waiting")
     sys.exit(1 if listener.waiting else 0)
 
 
 def _tracker(tracker: str, to: str | None, name: str | None) -> Tracker:
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     if tracker == "mlflow":
-        # Trying again is our business: the library's own way takes minutes and says nothing.
+        # We retry ourselves: the library's retries take minutes, silently.
         os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         from bohb.integrations.mlflow import MlflowTracker
 

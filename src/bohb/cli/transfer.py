@@ -1,4 +1,4 @@
-"""`bohb export` and `bohb import`: studies in other forms."""
+"""`bohb export` and `bohb import`: studies in other formats."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.target import find, history, target_options
-from bohb.cli.text import counted, emit, json_option, note
+from bohb.cli.text import emit, json_option, note
 from bohb.errors import InvalidArgument, JournalError
+from bohb.units import counted
 
 if TYPE_CHECKING:
     from bohb.studyfile.load import StudyFile
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @target_options
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .jsonl file, or a directory.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .jsonl file or a directory.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["jsonl", "hpbandster"]),
-    help="jsonl: every event, as text; hpbandster: its configs.json and results.json. By --out unless given.",
+    help="jsonl: all events as text; hpbandster: configs.json and results.json. Default: from --out.",
 )
 @json_option
 def export(target: str | None, study: str | None, out: Path, form: str | None, as_json: bool) -> None:
-    """Write a study as text, or as HpBandSter's logs.
+    """Export a study as text or as HpBandSter logs.
 
     \b
     Examples:
@@ -53,14 +54,14 @@ def export(target: str | None, study: str | None, out: Path, form: str | None, a
 @click.command("import")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.argument("studyfile", type=click.Path(path_type=Path), required=False)
-@click.option("--journal", help="For a .jsonl file: the new journal.")
-@click.option("--study", help="For a .jsonl file: the study's name there; its own unless given.")
+@click.option("--journal", help="For a .jsonl file: the journal to write to.")
+@click.option("--study", help="For a .jsonl file: name of the study in the journal; default: as exported.")
 @json_option
 def import_(source: Path, studyfile: Path | None, journal: str | None, study: str | None, as_json: bool) -> None:
-    """Read an exported study, or HpBandSter's logs.
+    """Import an exported study or HpBandSter logs.
 
-    A .jsonl file becomes a study of a journal. A directory of HpBandSter's becomes observations of the study of a study
-    file: its model knows them, crashed runs included, and its brackets start afresh.
+    A .jsonl file becomes a study in a journal. A directory with HpBandSter logs becomes observations of the study of a
+    study file: the model uses them, including crashed runs, and the brackets start from scratch.
 
     \b
     Examples:
@@ -69,13 +70,13 @@ def import_(source: Path, studyfile: Path | None, journal: str | None, study: st
     """
     if source.is_dir():
         if studyfile is None or study is not None:
-            raise InvalidArgument(f"{source} is a directory: name the study file whose model shall know its results")
+            raise InvalidArgument(f"{source} is a directory: name the study file whose model should use its results")
         data = _import_hpbandster(source, studyfile, journal)
         text = f"{counted(data['observations'], 'observation')} ({data['failed']} failed) added to {data['journal']}"
         emit(as_json, data, text)
         return
     if journal is None or studyfile is not None:
-        raise InvalidArgument(f"{source} is a file: say with --journal where its events shall go")
+        raise InvalidArgument(f"{source} is a file: name the journal to write to with --journal")
     data = _import_jsonl(source, journal, study)
     emit(as_json, data, f"{counted(data['events'], 'event')} of study {data['study']!r} stored in {journal}")
 
@@ -85,11 +86,11 @@ def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any
     from bohb.journal import SqlJournal, import_jsonl
 
     found = import_jsonl(source)
-    History().extend(found.events)  # a file that makes no sense must not become a journal
+    History().extend(found.events)  # refuse inconsistent events before the journal is created
     name = study or found.study
     with SqlJournal(target, name) as journal:
         if len(journal.read()) > 0:
-            raise JournalError(f"{target} has a study {name!r} already; choose another name with --study")
+            raise JournalError(f"{target} already has a study {name!r}; choose another name with --study")
         journal.append(found.events, 0)
     return {"journal": target, "study": name, "events": len(found.events)}
 
@@ -107,7 +108,7 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
     arguments: dict[str, Any] = {**file.budget_arguments, **file.setting_arguments, "seed": file.values.get("seed")}
     with SqlJournal(place, file.study) as journal:
         new = journal if len(journal.read()) > 0 else None
-        study = BOHB(space, **arguments, journal=new)  # nothing is stored before all of it is checked
+        study = BOHB(space, **arguments, journal=new)  # nothing is stored before everything is checked
         budgets = study.history.budgets
         events = observations(runs, space, budgets, len(study.history.observed))
         first = study.events if new is None else []
@@ -116,7 +117,7 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
     if foreign:
         known = ", ".join(f"{budget:g}" for budget in budgets)
         others = ", ".join(f"{budget:g}" for budget in foreign)
-        note(f"note: there are results on budgets {others}, which are none of the study's ({known})")
+        note(f"note: there are results on budgets {others}, which the study does not have ({known})")
     failed = sum(event.loss is None for event in events)
     return {"journal": place, "study": file.study, "observations": len(events), "failed": failed}
 

@@ -7,35 +7,39 @@ import importlib
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.glance import ORIGINS, STATUSES, Row
-from bohb.cli.target import find, glance, target_options
-from bohb.cli.text import counted, duration, json_option, note, number, table, value_text
+from bohb.cli.target import find, history, target_options
+from bohb.cli.text import json_option, note, table, value_text
+from bohb.core.trial import STATES, Origin
 from bohb.errors import InvalidArgument, MissingExtra
+from bohb.units import DASH, counted, duration, number
 
-_PLAIN = [f.name for f in fields(Row) if f.name not in ("config", "reason", "info")]
+if TYPE_CHECKING:
+    from bohb.core.history import History
+
+_ORIGINS = [origin.value for origin in Origin]
+_ALIASES = {"trial": "number", "time": "seconds"}  # what the table calls these columns
 
 
 @click.command()
 @target_options
-@click.option("--status", type=click.Choice(STATUSES), multiple=True, help="Only these; may be given several times.")
-@click.option("--origin", type=click.Choice(ORIGINS), multiple=True, help="Only these; may be given several times.")
-@click.option("--budget", type=float, multiple=True, help="Only these; may be given several times.")
-@click.option("--sort", default="number", help="A column, such as loss or lr; -loss for the largest first.")
-@click.option("--limit", type=click.IntRange(1), help="No more than this many.")
+@click.option("--status", type=click.Choice(STATES), multiple=True, help="Only trials with this status; repeatable.")
+@click.option("--origin", type=click.Choice(_ORIGINS), multiple=True, help="Only trials of this origin; repeatable.")
+@click.option("--budget", type=float, multiple=True, help="Only trials on this budget; repeatable.")
+@click.option("--sort", default="number", help="Column to sort by, such as loss or lr; -loss sorts descending.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of trials.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["table", "csv", "json", "parquet"]),
     default="table",
-    help="csv and parquet have one column per hyperparameter.",
+    help="csv and parquet have one column per hyperparameter and per entry of info.",
 )
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file, not to stdout.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead of stdout.")
 @json_option
 def trials(
     target: str | None,
@@ -49,7 +53,7 @@ def trials(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """The trials of a study, one per row.
+    """List the trials of a study, one per row.
 
     \b
     Examples:
@@ -59,21 +63,38 @@ def trials(
       bohb trials study.db --format csv > trials.csv
       bohb trials study.db --format parquet --out trials.parquet
     """
+    from bohb.analysis.trials import sorted_trials, state
+
+    found = history(find(target, study))
     wanted = [
-        row
-        for row in glance(find(target, study)).rows
-        if (not status or row.status in status)
-        and (not origin or row.origin in origin)
-        and (not budget or row.budget in budget)
+        n
+        for n, trial in found.trials.items()
+        if (not status or state(found, n) in status)
+        and (not origin or trial.origin in origin)
+        and (not budget or trial.budget in budget)
     ]
-    _write(sorted_rows(wanted, sort)[:limit], "json" if as_json else form, out)
+    rows = sorted_trials(found, wanted, _column(found, sort), descending=sort.startswith("-"))[:limit]
+    _write(found, rows, "json" if as_json else form, out)
 
 
-def _write(rows: list[Row], form: str, out: Path | None) -> None:
+def _column(history: History, sort: str) -> str:
+    """Return the column that `--sort` names: by its full name, as the table calls it, or a hyperparameter."""
+    from bohb.analysis.trials import CONFIG, columns
+
+    known, name = columns(history), sort.removeprefix("-")
+    for full in (name, _ALIASES.get(name, name), CONFIG + name):
+        if full in known:
+            return full
+    if not history.trials:
+        return "number"
+    raise InvalidArgument(f"--sort={sort!r}: there is no column {name!r}; there are {', '.join((*_ALIASES, *known))}")
+
+
+def _write(history: History, rows: list[int], form: str, out: Path | None) -> None:
     if form == "parquet":
-        _write_parquet(rows, out)
+        _write_parquet(history, rows, out)
     else:
-        text = {"table": _table, "csv": _csv, "json": _json}[form](rows)
+        text = {"table": _table, "csv": _csv, "json": _json}[form](history, rows)
         if out is None:
             click.echo(text)
             return
@@ -81,91 +102,79 @@ def _write(rows: list[Row], form: str, out: Path | None) -> None:
     note(f"{counted(len(rows), 'trial')} written to {out}")
 
 
-def sorted_rows(rows: list[Row], sort: str) -> list[Row]:
-    """The rows by a column or a hyperparameter; those that have no value there come last."""
-    name, backwards = sort.removeprefix("-"), sort.startswith("-")
-    known = {*_PLAIN, "seconds", *(key for row in rows for key in row.config)}
-    if rows and name not in known:
-        raise InvalidArgument(f"--sort={sort!r}: there is no column {name!r}; there are {', '.join(sorted(known))}")
+def _table(history: History, rows: list[int]) -> str:
+    from bohb.analysis.trials import seconds, state
 
-    def value(row: Row) -> Any:
-        return row.config.get(name) if name in row.config or not hasattr(row, name) else getattr(row, name)
-
-    have = [row for row in rows if value(row) is not None]
-    numbers = all(isinstance(value(row), int | float) for row in have)
-    have.sort(key=value if numbers else lambda row: str(value(row)), reverse=backwards)
-    return have + [row for row in rows if value(row) is None]
-
-
-def _names(rows: list[Row]) -> list[str]:
-    return list(dict.fromkeys(name for row in rows for name in row.config))
-
-
-def _table(rows: list[Row]) -> str:
-    names = _names(rows)
+    names = list(dict.fromkeys(name for trial in history.trials.values() for name in trial.config))
     head = ["trial", "status", "loss", "budget", "bracket", "rung", "origin", "time", *names]
-    body = [
-        [
-            str(row.number),
-            row.status,
-            number(row.loss),
-            number(row.budget),
-            str(row.bracket),
-            str(row.rung),
-            row.origin,
-            duration(row.seconds),
-            *(value_text(row.config[name]) if name in row.config else "–" for name in names),
-        ]
-        for row in rows
-    ]
+    body = []
+    for n in rows:
+        trial, outcome = history.trials[n], history.outcomes.get(n)
+        body.append(
+            [
+                str(n),
+                state(history, n),
+                number(outcome.loss if outcome else None),
+                number(trial.budget),
+                str(trial.bracket),
+                str(trial.rung),
+                trial.origin.value,
+                duration(seconds(history, n)),
+                *(value_text(trial.config[name]) if name in trial.config else DASH for name in names),
+            ]
+        )
     return table(head, body, left=("status", "origin"))
 
 
-def _json(rows: list[Row]) -> str:
-    return json.dumps([{**_flat(row), "config": row.config, "reason": row.reason, "info": row.info} for row in rows])
+def _json(history: History, rows: list[int]) -> str:
+    from bohb.analysis.trials import COLUMNS
+
+    records = []
+    for n in rows:
+        trial, outcome = history.trials[n], history.outcomes.get(n)
+        plain = {name: value(history, n) for name, value in COLUMNS.items()}
+        info = outcome.info if outcome else {}
+        records.append({**plain, "config": trial.config, "reason": trial.reason, "info": info})
+    return json.dumps(records)
 
 
-def _flat(row: Row) -> dict[str, Any]:
-    return {**{name: getattr(row, name) for name in _PLAIN}, "seconds": row.seconds}
+def _wide(history: History, rows: list[int]) -> dict[str, list[Any]]:
+    """Return the values of every column. The whole study determines the columns, not the selected rows."""
+    from bohb.analysis.trials import columns
+
+    return {name: [value(history, n) for n in rows] for name, value in columns(history).items()}
 
 
-def _wide(rows: list[Row]) -> list[dict[str, Any]]:
-    """One column per value; hyperparameters as `config.name`, so that none can hide a column of ours."""
-    names = _names(rows)
-    return [{**_flat(row), **{f"config.{name}": row.config.get(name) for name in names}} for row in rows]
-
-
-def _csv(rows: list[Row]) -> str:
-    wide = _wide(rows)
+def _csv(history: History, rows: list[int]) -> str:
+    wide = _wide(history, rows)
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_harmless(name) for name in (wide[0] if wide else [*_PLAIN, "seconds"]))
-    writer.writerows([_harmless(value) for value in record.values()] for record in wide)
+    writer.writerow(_harmless(name) for name in wide)
+    writer.writerows([_harmless(value) for value in record] for record in zip(*wide.values(), strict=True))
     return stream.getvalue().rstrip("\n")
 
 
 def _harmless(value: Any) -> Any:
-    """Text that a spreadsheet will not take for a formula."""
+    """Prefix text that a spreadsheet would take for a formula."""
     if isinstance(value, list | dict):
         value = json.dumps(value)
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
-def _write_parquet(rows: list[Row], out: Path | None) -> None:
+def _write_parquet(history: History, rows: list[int], out: Path | None) -> None:
     if out is None:
-        raise InvalidArgument("--format parquet needs --out FILE, for it is not text")
+        raise InvalidArgument("--format parquet needs --out FILE, because it is not text")
     try:
         pyarrow = importlib.import_module("pyarrow")
         parquet = importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise MissingExtra("--format parquet needs the package 'pyarrow': pip install pyarrow") from error
-    wide = _wide(rows)
-    columns = {name: _alike([record[name] for record in wide]) for name in wide[0]} if wide else {}
+    columns = {name: _one_type(values) for name, values in _wide(history, rows).items()}
     parquet.write_table(pyarrow.table(columns), out)
 
 
-def _alike(values: list[Any]) -> list[Any]:
-    """A column of one type: as it is, or as text if types are mixed."""
+def _one_type(values: list[Any]) -> list[Any]:
+    """Return a column whose values have one type: unchanged, as floats, or as text where types are mixed."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) <= 1 and not kinds & {list, dict}:
         return values

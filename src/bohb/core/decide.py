@@ -84,6 +84,6 @@ def _ready(history: History, index: int) -> StartSample | StartPromotion | None:
 
 def twin(history: History, number: int, budget: float) -> int | None:
     """The trial that already evaluates a trial's configuration on this budget, in a space where that can happen."""
-    if not history.space.finite or history.settings.duplicates:
+    if history.settings.duplicates or not history.space.finite:
         return None
     return history.evaluated.get((history.key(history.trials[number].config), budget))

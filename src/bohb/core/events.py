@@ -262,33 +262,42 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
         raise JournalError(
             f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
         )
-    values = dict(body)
     try:
-        if cls is TrialStarted:
-            values["trial"] = _trial(values["trial"])
-        elif cls is TrialFinished or cls is ResultLate:
-            values["outcome"] = _outcome(values["outcome"])
-        elif cls is BracketPlanned:
-            values["rungs"] = tuple((budget, size) for budget, size in values["rungs"])
-        elif "budgets" in values:
-            values["budgets"] = tuple(values["budgets"])
-        return cls(**values)
+        return cls(**_decoded(body))
     except (TypeError, KeyError, ValueError) as error:
         raise JournalError(f"a stored {kind!r} event cannot be read: {error}") from error
 
 
+def _decoded(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of an event with the types that JSON does not have."""
+    if "trial" in body:
+        return {**body, "trial": _trial(body["trial"])}
+    if "outcome" in body:
+        return {**body, "outcome": _outcome(body["outcome"])}
+    if "config" in body:
+        return {**body, "config": _config(body["config"])}
+    if "rungs" in body:
+        return {**body, "rungs": tuple((budget, size) for budget, size in body["rungs"])}
+    return {**body, "budgets": tuple(body["budgets"])} if "budgets" in body else body
+
+
 def _trial(body: Mapping[str, Any]) -> Trial:
-    values = {**body, "origin": _ORIGINS[body["origin"]]}
-    if body["origin"] == Origin.PROMOTED.value and "from_trial" in body.get("reason", ()):  # format 1
+    origin = _ORIGINS[body["origin"]]
+    values = {**body, "origin": origin, "config": _config(body["config"])}
+    if origin is Origin.PROMOTED and "from_trial" in body.get("reason", ()):  # format 1
         values["reason"] = reason = dict(body["reason"])
         values["from_trial"], values["reuses"] = reason.pop("from_trial"), reason.pop("reuses", None)
-    if any(type(value) is list for value in body["config"].values()):
-        values["config"] = {name: _tuples(value) for name, value in body["config"].items()}
     return Trial(**values)
 
 
+def _config(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration as it was before JSON turned its tuples, the only sequences it can have, into lists."""
+    if list in map(type, config.values()):
+        return {name: _tuples(value) for name, value in config.items()}
+    return config
+
+
 def _tuples(value: Any) -> Any:
-    """A value of a configuration as it was: the only sequences there are tuples, which JSON writes as lists."""
     return tuple(_tuples(item) for item in value) if type(value) is list else value
 
 

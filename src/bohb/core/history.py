@@ -1,18 +1,20 @@
-"""History: a study's events folded into what decisions are made from."""
+"""History: a study's events folded into what decisions are made from.
+
+Compiling the space and encoding configurations is left until somebody needs vectors, so that commands which only count
+and compare (`bohb status`) import neither numpy nor ConfigSpace.
+"""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from bohb.core.density.observations import Observations
 from bohb.core.events import (
     BracketPlanned,
     BudgetsRaised,
@@ -27,15 +29,19 @@ from bohb.core.events import (
     TrialLost,
     TrialStarted,
 )
+from bohb.core.evidence import Evidence
 from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.promotion import Promotions
 from bohb.core.settings import Settings
-from bohb.core.space import Array, Space
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError
 
-_RECENT = 1000  # vectors kept to tell where evaluations fail
+if TYPE_CHECKING:
+    from bohb.core.density.observations import Observations
+    from bohb.core.space import Space
+
+T = TypeVar("T", "History", Halving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Result:
 
 
 class History:
-    """The fold. It changes only through `apply`, and depends on nothing but the events.
+    """The state of a study. It changes only through `apply`, and depends on nothing but the events.
 
     trials: every trial started, by number, as last started.
     outcomes: how the finished ones ended, by number.
@@ -74,11 +80,10 @@ class History:
     sessions: who took the study up and when, each time.
     owners: the session that a trial was last started by, if several runners share the study.
     seconds: how long runners have been at work, all sessions together.
-    observations: D_b by budget, earlier studies' included.
+    given: the user's configurations that have not been started yet.
     brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
         `ready_brackets` of those that have a trial to start.
     planned: the brackets that an adaptive study chose, by index, opened or not.
-    seen: in an adaptive study, the losses on each budget by configuration, earlier studies' included.
     promotions: who was promoted, where brackets do not decide on it alone.
     trajectory: every incumbent in turn; the last one is current.
     best: the best result per budget.
@@ -100,12 +105,10 @@ class History:
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
         self.observed: list[ObservationAdded] = []
-        self.observations: dict[float, Observations] = {}
         self.brackets: list[Halving] = []
         self.open_brackets: dict[int, None] = {}
         self.ready_brackets: dict[int, None] = {}
         self.planned: dict[int, BracketPlanned] = {}
-        self.seen: dict[float, dict[bytes, float]] = {}
         self.promotions = Promotions(Settings(), partial(_draw, 0))  # until the study is created
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
@@ -114,20 +117,49 @@ class History:
         self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
         self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
-        self.n_failed = 0  # of this study's trials …
-        self.n_failures_known = 0  # … and with those of earlier studies
-        self.recent_ok: deque[Array] = deque(maxlen=_RECENT)
-        self.recent_failed: deque[Array] = deque(maxlen=_RECENT)
-        self.evaluated: dict[tuple[bytes, float], int] = {}  # finite spaces: (configuration, budget) -> trial number
+        self.n_failed = 0
+        self._evidence = Evidence()
+        self._evaluated: dict[tuple[bytes, float], int] = {}
+        self._n_indexed = 0  # trials that `_evaluated` knows
         self._round: tuple[Bracket, ...] = ()
         self._first_bracket_of_round = 0
 
     @property
     def space(self) -> Space:
-        """The search space."""
+        """The search space, compiled when it is first needed."""
         if self._space is None:
-            raise JournalError("the study has no StudyCreated event yet")
+            if self.created is None:
+                raise JournalError("the study has no StudyCreated event yet")
+            from bohb.core.space import Space
+
+            self._space = Space.from_json(self.created.space)
         return self._space
+
+    @property
+    def evidence(self) -> Evidence:
+        """The results that models are fitted to, those of earlier studies included, as vectors."""
+        self._evidence.encode(self.space, self.adaptive)
+        return self._evidence
+
+    @property
+    def observations(self) -> dict[float, Observations]:
+        """D_b by budget."""
+        return self.evidence.observations
+
+    @property
+    def n_failures_known(self) -> int:
+        """Number of failed evaluations, those of earlier studies included."""
+        return self._evidence.n_failures
+
+    @property
+    def evaluated(self) -> dict[tuple[bytes, float], int]:
+        """In a finite space, the trial that evaluates a configuration on a budget; empty in other spaces."""
+        if self.space.finite:
+            for number in range(self._n_indexed, len(self.trials)):
+                trial = self.trials[number]
+                self._evaluated.setdefault((self.key(trial.config), trial.budget), number)
+                self._n_indexed = number + 1
+        return self._evaluated
 
     @property
     def settings(self) -> Settings:
@@ -211,11 +243,10 @@ class History:
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
-                self.given.append(self.space.restore(event.config))
+                self.given.append(event.config)
                 self.n_given += 1
             case ObservationAdded():
-                loss = float("inf") if event.loss is None else event.loss
-                self._observe(event.budget, self.space.encode(self.space.restore(event.config)), loss)
+                self._evidence.add(event.budget, event.config, math.inf if event.loss is None else event.loss)
                 self.observed.append(event)
             case BudgetsRaised():
                 self._apply_budgets(event.budgets, event.first_bracket)
@@ -240,8 +271,6 @@ class History:
         if self.created is not None:
             raise JournalError("a study is created once, but a second 'created' event follows")
         self.created = event
-        if self._space is None:
-            self._space = Space.from_json(event.space)
         self._settings = Settings.from_json(event.settings)
         self.promotions = Promotions(self._settings, partial(_draw, event.seed))
         self._apply_budgets(event.budgets, 0)
@@ -268,9 +297,6 @@ class History:
             return
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
-        config = self.space.restore(trial.config)
-        if config is not trial.config:
-            trial = replace(trial, config=config)
         self._open(trial.bracket).start(number)
         self._refresh(trial.bracket)
         if trial.origin == "given" and self.given:
@@ -278,8 +304,6 @@ class History:
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
-        if self.space.finite:
-            self.evaluated.setdefault((self.key(trial.config), trial.budget), number)
 
     def _open(self, index: int) -> Halving:
         """The bracket with this index, opened if it is the next one."""
@@ -319,34 +343,48 @@ class History:
         self.outcomes[number] = outcome
         self.n_failed += not outcome.ok
         self.cost_reported += outcome.cost or 0.0
+        loss = outcome.ranking_loss
         if trial.reuses is None:
-            self._observe(trial.budget, self.space.encode(trial.config), outcome.ranking_loss)
-            self.promotions.finished(trial.budget, number, outcome.ranking_loss)
-        self.brackets[trial.bracket].finish(number, outcome.ranking_loss)
+            self._evidence.add(trial.budget, trial.config, loss)
+            self.promotions.finished(trial.budget, number, loss)
+        self.brackets[trial.bracket].finish(number, loss)
         self._refresh(trial.bracket)
         if outcome.ok:
-            self._update_incumbent(Result(trial, outcome))
+            self._update_incumbent(trial, outcome, loss)
 
-    def _observe(self, budget: float, vector: Array, loss: float) -> None:
-        if budget not in self.observations:
-            self.observations[budget] = Observations(self.space.d)
-        self.observations[budget].add(vector, loss)
-        if self._settings.schedule == "adaptive":
-            self.seen.setdefault(budget, {})[vector.tobytes()] = loss
-        failed = math.isinf(loss)
-        self.n_failures_known += failed
-        (self.recent_failed if failed else self.recent_ok).append(vector)
+    def snapshot(self) -> History:
+        """Return a copy that later events do not change; trials, outcomes and finished brackets are shared.
 
-    def _update_incumbent(self, result: Result) -> None:
-        best = self.best.get(result.budget)
-        if best is None or result.loss < best.loss:
-            self.best[result.budget] = result
-        current = self.incumbent
-        if current is None or (-result.budget, result.loss) < (-current.budget, current.loss):
+        Everything is encoded first, so that several threads may read the copy.
+        """
+        still = _copy(self)
+        still._evidence = copy.deepcopy(self.evidence)
+        still._evaluated = self.evaluated.copy()
+        still.brackets = [bracket if bracket.done else _copy(bracket) for bracket in self.brackets]
+        still.promotions = copy.deepcopy(self.promotions)
+        return still
+
+    def _update_incumbent(self, trial: Trial, outcome: Outcome, loss: float) -> None:
+        best = self.best.get(trial.budget)
+        if best is not None and loss >= best.loss:
+            return
+        result = self.best[trial.budget] = Result(trial, outcome)
+        if trial.budget == max(self.best):
             self.trajectory.append(result)
             self.spent_at_improvement = self.budget_spent
 
 
+def _copy(thing: T) -> T:
+    """Return a shallow copy with containers of its own."""
+    copied = copy.copy(thing)
+    for name, value in vars(copied).items():
+        if isinstance(value, dict | list | set | deque):
+            setattr(copied, name, copy.copy(value))
+    return copied
+
+
 def _draw(seed: int, bracket: int, rung: int, n: int) -> int:
-    """A number below n, from a generator that depends on the study's seed and the place alone."""
+    """Return a number below n from a generator that depends on the study's seed and the place alone."""
+    import numpy as np  # only adaptive studies need it here
+
     return int(np.random.default_rng([seed, bracket, rung, 7]).integers(n))

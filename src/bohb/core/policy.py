@@ -92,13 +92,18 @@ class Starter:
     def failures(self) -> Failures | None:
         """Where evaluations fail, as far as is known; None while none did."""
         history = self._history
-        if not history.settings.avoid_failures or not history.recent_failed:
+        if not history.settings.avoid_failures or not history.n_failures_known:
             return None
         n, n_failed = sum(len(d_b) for d_b in history.observations.values()), history.n_failures_known
         if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
             n_min = min_points(history.space, history.settings)
             self._failures = fit_failures(
-                history.space.kernels, history.recent_ok, history.recent_failed, n - n_failed, n_failed, n_min
+                history.space.kernels,
+                history.evidence.recent_ok,
+                history.evidence.recent_failed,
+                n - n_failed,
+                n_failed,
+                n_min,
             )
         return self._failures
 
@@ -108,7 +113,7 @@ class Starter:
         assert history.created is not None
         rng = np.random.default_rng([history.created.seed, index, 8])
         sizes = history.settings.bracket_sizes
-        choice = choose_bracket(rng, history.budgets, history.created.eta, history.seen, sizes)
+        choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
 
     def _sample(self, start: StartSample, now: Now) -> list[Event]:
@@ -137,7 +142,7 @@ class Starter:
         history = self._history
         space, settings = history.space, history.settings
         if history.given:
-            return Proposal(history.given[0], Origin.GIVEN)
+            return Proposal(space.restore(history.given[0]), Origin.GIVEN)
         may_repeat, budget = not space.finite or settings.duplicates, start.budget
 
         def new(config: Mapping[str, Any]) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 import traceback as _traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bohb.errors import InvalidArgument, InvalidResult
 
@@ -35,6 +34,9 @@ class Status(StrEnum):
     MEMORY = "memory"  # grew past `trial_memory`, or raised MemoryError
     BAD_RESULT = "bad_result"  # returned something that is not a loss
     LOST = "lost"  # its worker kept disappearing; not the objective's fault
+
+
+STATES = (*(status.value for status in Status), "running", "waiting")  # of a trial that has not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ def _loss(value: object, name: str = "loss") -> float:
     hint = ""
     if value is None:
         hint = " (does the objective end without a return?)"
-    elif isinstance(value, np.ndarray) or hasattr(value, "item"):
+    elif hasattr(value, "item"):
         hint = "; call .item() on a tensor or array that holds one number"
     raise InvalidResult(f"{name}={_short(value)} is of type {type(value).__name__}; it must be one real number{hint}")
 
@@ -210,9 +212,7 @@ def jsonable(value: Any, depth: int = 0) -> Any:
             return float(value) if math.isfinite(value) else str(float(value))
         case int():
             return int(value)
-        case np.generic():
-            return jsonable(value.item(), depth)
-        case np.ndarray() if value.size <= 10_000 and depth < 8:
+        case _ if _is_numpy(value) and value.size <= 10_000 and depth < 8:
             return jsonable(value.tolist(), depth)
         case Mapping() if depth < 8:
             return {str(k): jsonable(v, depth + 1) for k, v in value.items()}
@@ -220,6 +220,12 @@ def jsonable(value: Any, depth: int = 0) -> Any:
             return [jsonable(v, depth + 1) for v in value]
         case _:
             return _short(value)
+
+
+def _is_numpy(value: object) -> bool:
+    """Whether a value is a number or an array of numpy, which need not be imported to know that it is not."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.generic | numpy.ndarray)
 
 
 def _one_line(error: BaseException) -> str:

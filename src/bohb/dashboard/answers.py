@@ -1,4 +1,4 @@
-"""The shapes of an answer: a page, JSON, or a page that says what is wrong."""
+"""Responses: a page, JSON, or a page that explains an error."""
 
 from __future__ import annotations
 
@@ -8,38 +8,33 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Scope
 
-from bohb.dashboard.layout import head
-from bohb.dashboard.markup import document, el, markup
+from bohb.dashboard.layout import document
+from bohb.plots.markup import element
 
 SAFE = ("GET", "HEAD")
 
 
 def page_answer(content: bytes, status: int = 200) -> Response:
-    """A page."""
+    """Return a page as a response."""
     return Response(content, status, media_type="text/html; charset=utf-8")
 
 
 def json_answer(body: Any, status: int = 200) -> Response:
-    """JSON without NaN, which browsers refuse."""
+    """Return JSON without NaN, which browsers refuse, as a response."""
     return Response(json.dumps(body, allow_nan=False), status, media_type="application/json")
 
 
 def problem(scope: Scope, status: int, title: str, detail: str) -> Response:
-    """What is wrong and what to do, as a page, or as JSON for a script."""
+    """Return what is wrong and what to do about it: a page, or JSON below /api/."""
     if scope["path"].startswith("/api/"):
         return json_answer({"error": title, "detail": detail}, status)
-    body = el(
+    links = element("a", "All studies", href="/"), " · ", element("a", "Try again", href="")
+    main = element("h1", title), element("p", detail, class_="lead"), element("p", links)
+    body = element(
         "body",
-        el(
-            "main",
-            el("h1", title),
-            el("p", detail, class_="lead"),
-            el("p", el("a", "All studies", href="/"), " · ", el("a", "Try again", href="")),
-            id="main",
-            class_="problem",
-        ),
-        # A journal that cannot be read now may be readable soon: the page's script looks again.
+        element("main", main, id="main", class_="problem"),
+        # A journal that cannot be read now may be readable soon, so the page's script tries again.
         data_version_url="/api/version" if status == 503 else None,
         data_reload=status == 503,
     )
-    return page_answer(document(head(title), markup(body)), status)
+    return page_answer(document(title, body), status)

@@ -1,4 +1,4 @@
-"""The site: which address shows what."""
+"""The web application: which address shows what."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from bohb.core.trial import Trial
 from bohb.dashboard.answers import json_answer, page_answer, problem
 from bohb.dashboard.assets import assets
 from bohb.dashboard.figures import Figures, templates
-from bohb.dashboard.files import Log, StoredFile, checkpoint_files, log_tail, study_files
+from bohb.dashboard.files import Log, StoredFile, checkpoint_files, log_tail
 from bohb.dashboard.guard import Guard, harden
+from bohb.dashboard.layout import Page
 from bohb.dashboard.pages.compare import compare_page
 from bohb.dashboard.pages.overview import overview_page
 from bohb.dashboard.pages.plots import plots_page
@@ -29,11 +30,12 @@ from bohb.dashboard.pages.trials import trials_page
 from bohb.dashboard.rows import parse
 from bohb.dashboard.studies import Card, Library, UnknownStudy, View
 from bohb.errors import BohbError
+from bohb.journal.files import files_directory
 from bohb.journal.target import path_of
 from bohb.plots import PLOTS
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_LIST_SECONDS = 0.7  # for reading studies that are new to us; the rest appear with the next update
+_LIST_SECONDS = 0.7  # for reading new studies; the others appear with the next update
 
 
 def create_app(
@@ -43,11 +45,11 @@ def create_app(
     *,
     directory: str | Path | None = None,
 ) -> Starlette:
-    """The dashboard of a journal as an ASGI application.
+    """Return the dashboard of a journal as an ASGI application.
 
     journal: the journal's file or address; it need not exist yet.
-    token: what a reader must show; None demands nothing.
-    allowed_hosts: the names under which readers may address the server.
+    token: what a reader must present; None: no token is needed.
+    allowed_hosts: the host names that requests may use for this server.
     directory: where the studies' files are, if they were run with `directory=`.
     """
     site = _Site(journal, None if directory is None else Path(directory))
@@ -57,16 +59,16 @@ def create_app(
             Middleware(Guard, token=token, allowed_hosts=tuple(allowed_hosts)),
             Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
         ],
-        exception_handlers={BohbError: _journal_trouble, HTTPException: _not_found, 500: _our_fault},
+        exception_handlers={BohbError: _journal_error, HTTPException: _not_found, 500: _internal_error},
     )
-    app.router.redirect_slashes = False  # an address that is not ours leads nowhere
+    app.router.redirect_slashes = False  # unknown addresses are 404, not redirects
     app.state.warm_up = site.warm_up
     app.state.close = site.close
     return app
 
 
 class _Site:
-    """What the pages share: the studies, and the figures drawn so far."""
+    """The state that requests share: the studies, and the figures drawn so far."""
 
     def __init__(self, journal: str | Path, directory: Path | None) -> None:
         self._library = Library(journal)
@@ -74,7 +76,7 @@ class _Site:
         self._directory = directory
 
     def routes(self) -> list[Route]:
-        """Which address shows what."""
+        """Return the routes of the site."""
         pages = {
             "/": self.studies,
             "/study": self.overview,
@@ -92,15 +94,15 @@ class _Site:
         return [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
 
     def warm_up(self) -> None:
-        """Do what is slow the first time (imports, reading the largest study) before anybody waits for it."""
-        assets()["plotly.js"].answer(packed=True)
+        """Do what is slow the first time (imports, reading the largest study) before the first request."""
+        assets()["plotly.js"].answer(compressed=True)
         templates()
         try:
             lengths = self._library.lengths()
             if lengths:
                 self._library.view(max(lengths, key=lambda name: lengths[name]))
         except BohbError:
-            return  # the pages will say so
+            return  # the pages show the error
 
     def close(self) -> None:
         """Close all files."""
@@ -117,72 +119,69 @@ class _Site:
             cards.append((name, card))
         # An unfinished list has a version of its own, so that the page's script asks for it again.
         version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
-        page = studies_page(self._name(), cards, version, time.time())
-        return page_answer(page.render())
+        return _page(studies_page(self._name(), cards, version, time.time()))
 
     def overview(self, request: Request) -> Response:
-        return page_answer(overview_page(self._begun(request), time.time()).render())
+        return _page(overview_page(self._study(request), time.time()))
 
     def trials(self, request: Request) -> Response:
-        page = trials_page(self._begun(request), parse(request.query_params), time.time())
-        return page_answer(page.render())
+        return _page(trials_page(self._study(request), parse(request.query_params), time.time()))
 
     def trial(self, request: Request) -> Response:
-        view = self._begun(request)
+        view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        log, files = self._left_behind(view, trial)
-        return page_answer(trial_page(view, trial, log, files, time.time()).render())
+        log, files = self._files_of(view, trial)
+        return _page(trial_page(view, trial, log, files, time.time()))
 
     def plots(self, request: Request) -> Response:
-        return page_answer(plots_page(self._begun(request), time.time()).render())
+        return _page(plots_page(self._study(request)))
 
     def compare(self, request: Request) -> Response:
         names = list(self._library.lengths())
-        a, b = (self._begun(request, key) if request.query_params.get(key) else None for key in ("a", "b"))
-        return page_answer(compare_page(names, a, b, time.time()).render())
+        a, b = (self._study(request, key) if request.query_params.get(key) else None for key in ("a", "b"))
+        return _page(compare_page(names, a, b))
 
     def version(self, request: Request) -> Response:
-        """What changes when a page does, as cheaply as it can be had."""
+        """Return a text that changes whenever a page does."""
         parameters = request.query_params
         if "study" not in parameters:
             return json_answer({"version": _list_version(self._library.lengths())})
-        view = self._begun(request)
+        view = self._study(request)
         version = str(view.version)
         if "trial" in parameters:
             version = trial_version(view, _trial(view, parameters["trial"]).number)
         if "other" in parameters:
-            version += f"-{self._begun(request, 'other').version}"
+            version += f"-{self._study(request, 'other').version}"
         return json_answer({"version": version})
 
     def figure(self, request: Request) -> Response:
         key = request.query_params.get("plot", "")
         if key not in PLOTS:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
-        return _drawn(self._figures.plot(self._begun(request), key))
+        return _figure(self._figures.plot(self._study(request), key))
 
     def curve(self, request: Request) -> Response:
-        view = self._begun(request)
-        return _drawn(self._figures.curve(view, _trial(view, request.query_params.get("number", ""))))
+        view = self._study(request)
+        return _figure(self._figures.curve(view, _trial(view, request.query_params.get("number", ""))))
 
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")
         if over not in ("cost", "time"):
             raise HTTPException(404, f"There is no comparison over {over[:80]!r}")
-        return _drawn(self._figures.comparison(self._begun(request, "a"), self._begun(request, "b"), over))
+        return _figure(self._figures.comparison(self._study(request, "a"), self._study(request, "b"), over))
 
-    def _begun(self, request: Request, key: str = "study") -> View:
-        """The study that a request names."""
+    def _study(self, request: Request, key: str = "study") -> View:
+        """Return the study that a request names."""
         name = request.query_params.get(key, "")
         view = self._library.view(name)
         if view.history.created is None:
-            raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it is begun")
+            raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it starts")
         return view
 
-    def _left_behind(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
-        path = path_of(self._library.target)
-        if path is None and self._directory is None:
+    def _files_of(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
+        root = files_directory(path_of(self._library.target), view.name, self._directory)
+        if root is None:
             return None, ([], False)
-        root = study_files(path or Path(), view.name, self._directory)
         return log_tail(root, trial.number), checkpoint_files(root, trial)
 
     def _name(self) -> str:
@@ -191,10 +190,10 @@ class _Site:
 
 
 def static(request: Request) -> Response:
-    """One of our files; there are no others."""
+    """Return a style sheet, a script or an image."""
     found = assets().get(request.path_params["name"])
     if found is None:
-        raise HTTPException(404, "There is no such file")
+        raise HTTPException(404, "File not found")
     return found.answer("gzip" in request.headers.get("accept-encoding", ""))
 
 
@@ -203,7 +202,7 @@ def _list_version(lengths: dict[str, int]) -> str:
 
 
 def _trial(view: View, number: str) -> Trial:
-    """The trial that a request names: looked up, never computed with."""
+    """Return the trial that a request names."""
     known = number.isascii() and number.isdecimal() and len(number) < 12
     trial = view.history.trials.get(int(number)) if known else None
     if trial is None:
@@ -211,24 +210,28 @@ def _trial(view: View, number: str) -> Trial:
     return trial
 
 
-def _drawn(figure: bytes) -> Response:
+def _page(page: Page) -> Response:
+    return page_answer(page.render(time.time()))
+
+
+def _figure(figure: bytes) -> Response:
     return Response(figure, media_type="application/json")
 
 
 def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    title = error.detail if error.status_code == 404 and error.detail != "Not Found" else "There is no such page"
+    title = error.detail if error.status_code == 404 and error.detail != "Not Found" else "Page not found"
     return problem(request.scope, error.status_code, title, "Check the address, or start from the list of studies.")
 
 
-def _journal_trouble(request: Request, error: Exception) -> Response:
+def _journal_error(request: Request, error: Exception) -> Response:
     if isinstance(error, UnknownStudy):
-        return problem(request.scope, 404, "There is no such study", str(error))
+        return problem(request.scope, 404, "Study not found", str(error))
     detail = str(error)
     return problem(request.scope, 503, "The journal cannot be read", detail[:1].upper() + detail[1:])
 
 
-def _our_fault(request: Request, _: Exception) -> Response:
-    answer = problem(request.scope, 500, "Something went wrong here", "This is a bug; the terminal shows the details.")
-    harden(answer.headers)  # this one does not pass the guard on its way out
+def _internal_error(request: Request, _: Exception) -> Response:
+    answer = problem(request.scope, 500, "Internal error", "This is a bug; the terminal shows the details.")
+    harden(answer.headers)  # this response bypasses the guard
     return answer

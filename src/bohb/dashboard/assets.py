@@ -1,4 +1,4 @@
-"""The few files that never change while the server runs: our style and scripts, and plotly's own JavaScript."""
+"""The static files: our style and scripts, and plotly's JavaScript."""
 
 from __future__ import annotations
 
@@ -20,51 +20,51 @@ _VARY = {"Vary": "Accept-Encoding"}
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file with the address under which it can be kept for ever: another version has another address."""
+    """A file and its address, which contains its version and can therefore be cached for ever."""
 
     content: bytes
     media_type: str
     href: str
 
-    def answer(self, packed: bool) -> Response:
-        """The file, packed for a browser that says it can unpack it."""
-        if not packed:
+    def answer(self, compressed: bool) -> Response:
+        """Return the file as a response, compressed if the browser accepts that."""
+        if not compressed:
             return Response(self.content, media_type=self.media_type, headers=_FOR_EVER | _VARY)
         headers = _FOR_EVER | _VARY | {"Content-Encoding": "gzip"}
-        return Response(_packed(self.content), media_type=self.media_type, headers=headers)
+        return Response(_compressed(self.content), media_type=self.media_type, headers=headers)
 
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All files by name; nothing else can be had, so that no name can lead anywhere."""
+    """Return all files by name. Only these are served, so that no name can act as a path."""
     own = resources.files("bohb.dashboard") / "static"
     found = {name: _asset(name, (own / name).read_bytes()) for name in _NAMES}
     return {**found, "plotly.js": _asset("plotly.js", plotly_js())}
 
 
 def href(name: str) -> str:
-    """Where a file is."""
+    """Return the address of a file."""
     return assets()[name].href
 
 
 def plotly_js() -> bytes:
-    """The library as the installed plotly package brings it."""
+    """Return plotly.js as the installed package has it."""
     return (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
 
 
 @cache
 def map_style_id() -> str | None:
-    """The id of a style element that plotly.js adds for maps unless the page has such an id.
+    """Return the id of the style element that plotly.js adds for maps unless the page has an element with that id.
 
-    Our policy forbids style elements and we have no maps; a page that has the id is left alone.
+    Our content security policy forbids style elements, and there are no maps.
     """
     found = re.search(rb'getElementById\("([0-9a-f]{64})"\)', assets()["plotly.js"].content)
     return found.group(1).decode() if found else None
 
 
 @cache
-def _packed(content: bytes) -> bytes:
-    """Packed once; plotly.js has 5 MB, which takes a fifth of a second."""
+def _compressed(content: bytes) -> bytes:
+    """Compress once; for plotly.js (5 MB) it takes a fifth of a second."""
     return gzip.compress(content, 6, mtime=0)
 
 

@@ -1,4 +1,4 @@
-"""Plots as JSON for the page's script, drawn once per state of a study."""
+"""Plots as JSON for the page's script, drawn once per version of a study."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ _KEPT = 40  # figures, each below a megabyte
 
 
 class Figures:
-    """Draws figures one at a time and remembers the last few."""
+    """Draws figures one at a time and caches the last few."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drawn: OrderedDict[Hashable, bytes] = OrderedDict()
 
     def plot(self, view: View, key: str) -> bytes:
-        """One of `bohb.plots.PLOTS`."""
+        """Draw one of `bohb.plots.PLOTS`."""
         return self._once((view.name, view.version, key), lambda: PLOTS[key](view.history))
 
     def curve(self, view: View, trial: Trial) -> bytes:
-        """The learning curves of a configuration, this trial's among them."""
+        """Draw the learning curves of a trial's configuration."""
         return self._once((view.name, view.version, trial.number), lambda: curve_figure(view, trial))
 
     def comparison(self, a: View, b: View, over: str) -> bytes:
-        """Two trajectories over "cost" or "time"."""
+        """Draw the incumbents of two studies over "cost" or "time"."""
         key = (a.name, a.version, b.name, b.version, over)
         return self._once(key, lambda: comparison_figure(a, b, over))
 
@@ -59,16 +59,16 @@ class Figures:
 
 @cache
 def templates() -> dict[str, Any]:
-    """The look of all figures on light and on dark ground."""
+    """Return the light and the dark template of all figures."""
     return {name: template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))}
 
 
 def curve_figure(view: View, trial: Trial) -> Figure:
-    """Reported losses over steps, for each budget of the configuration."""
+    """Draw reported losses over steps, for each budget of the configuration."""
     history = view.history
     numbers = [n for n in view.lineage[trial.config_id] if n in history.outcomes and history.outcomes[n].curve]
     if not numbers:
-        return empty("No loss was reported on the way")
+        return empty("No loss was reported during training")
     colours = budget_colours([history.trials[n].budget for n in numbers])
     axis = LossAxis([loss for n in numbers for _, loss in history.outcomes[n].curve], "reported loss")
     traces: list[Any] = []
@@ -84,7 +84,7 @@ def curve_figure(view: View, trial: Trial) -> Figure:
 
 
 def comparison_figure(a: View, b: View, over: str) -> Figure:
-    """The incumbents of two studies in one figure."""
+    """Draw the incumbents of two studies in one figure."""
     tables = [trajectory(view.history) for view in (a, b)]
     ends = [table.end for table in tables if table.end is not None]
     longest = max((end.seconds or 0.0 for end in ends), default=0.0)
@@ -108,5 +108,5 @@ def comparison_figure(a: View, b: View, over: str) -> Figure:
         traces.append(axis.triangles(x, losses, [step.number for step in steps]))
     if not traces:
         return empty("Neither study has a result yet")
-    title = "budget spent (full evaluations)" if over == "cost" else f"time at work ({unit})"
+    title = "budget spent (full evaluations)" if over == "cost" else f"run time ({unit})"
     return figure(traces, losses=axis, xaxis={"title": {"text": title}, "rangemode": "tozero"}, showlegend=True)

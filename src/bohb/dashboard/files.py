@@ -1,4 +1,4 @@
-"""What a study left on the disk: the output of its trials, and which checkpoints there are. Nothing else is read."""
+"""The files of a study: the output of its trials, and the names and sizes of checkpoint files."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
 from bohb.core.trial import Trial
 
-LOG_BYTES = 64_000  # so much of the end of a log is shown
+LOG_BYTES = 64_000  # shown of the end of a log
 MOST_FILES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The end of what a trial printed.
+    """The end of the output of a trial.
 
-    size: of the whole file, in bytes.
+    size: of the whole log, in bytes.
     """
 
     text: str
@@ -39,14 +38,8 @@ class StoredFile:
     size: int
 
 
-def study_files(journal: Path, study: str, directory: Path | None = None) -> Path:
-    """Where the runner puts a study's files (`bohb.running.minimize._files`): any name is one plain component."""
-    root = Path(f"{journal}.files") if directory is None else directory
-    return root / quote(study, safe="").replace(".", "%2E")
-
-
 def log_tail(root: Path, number: int) -> Log | None:
-    """The end of a trial's output, None if none was kept."""
+    """Return the end of a trial's output, None if there is no log."""
     path = root / "logs" / f"{number:d}.log"
     try:
         if not _inside(path, root):
@@ -63,7 +56,7 @@ def log_tail(root: Path, number: int) -> Log | None:
 
 
 def checkpoint_files(root: Path, trial: Trial) -> tuple[list[StoredFile], bool]:
-    """The files of a configuration's checkpoint, and whether there are more than are listed."""
+    """Return the files of a configuration's checkpoint, and whether there are more than `MOST_FILES`."""
     home = root / "checkpoints" / f"{trial.config_id:d}"
     found: list[StoredFile] = []
     try:
@@ -73,7 +66,7 @@ def checkpoint_files(root: Path, trial: Trial) -> tuple[list[StoredFile], bool]:
             if len(found) == MOST_FILES:
                 return found, True
             found.append(file)
-    except OSError:  # the runner removed it meanwhile
+    except OSError:  # the runner has just removed it
         pass
     return sorted(found, key=lambda file: file.name), False
 
@@ -86,5 +79,5 @@ def _walk(home: Path) -> Iterator[StoredFile]:
 
 
 def _inside(path: Path, root: Path) -> bool:
-    """Whether a path lies under the root even after all links are followed."""
+    """Whether a path lies below the root after all links are followed."""
     return path.resolve(strict=True).is_relative_to(root.resolve(strict=True))

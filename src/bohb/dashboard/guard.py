@@ -1,4 +1,4 @@
-"""Who may ask: the address, the origin, the method and the token of every request, before anything else sees it."""
+"""Checks the host, the origin, the method and the token of every request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bohb.dashboard.answers import SAFE, problem
 
-# plotly.js sets style attributes, so those are allowed; style elements, scripts and everything else come from here.
+# plotly.js sets style attributes, so those are allowed; everything else must come from this server.
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -42,11 +42,11 @@ _COOKIE_DAYS = 30
 
 
 class Guard:
-    """Lets a request through, or answers it.
+    """Passes a request on, or refuses it.
 
-    token: what must be shown; None demands nothing.
-    allowed_hosts: the names under which this server may be addressed. Any other name in the Host header means that
-        somebody else's name was made to point here (DNS rebinding).
+    token: what a request must present; None: no token is needed.
+    allowed_hosts: the names that the Host header may have. Any other name means that a foreign name was made to
+        point to this server (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, token: str | None, allowed_hosts: Iterable[str]) -> None:
@@ -60,7 +60,7 @@ class Guard:
         elif scope["type"] == "http":
             answer = self._refusal(scope, Headers(scope=scope)) or self._app
             await answer(scope, receive, _hardened(send))
-        else:  # there are no web sockets here
+        else:  # the dashboard has no web sockets
             await send({"type": "websocket.close", "code": 1008})
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -70,15 +70,15 @@ class Guard:
         if not _same_origin(headers, host):
             return problem(scope, 403, "Another site sent you here", ORIGIN_HELP)
         if scope["method"] not in SAFE:
-            refused = problem(scope, 405, "Nothing can be changed here", "These pages only show; use GET or HEAD.")
+            refused = problem(scope, 405, "Nothing can be changed here", "The dashboard is read-only; use GET or HEAD.")
             refused.headers["Allow"] = ", ".join(SAFE)
             return refused
-        if self._token is None or scope["path"].startswith("/static/"):  # the same for everyone, and no data
+        if self._token is None or scope["path"].startswith("/static/"):  # static files hold no data
             return None
         return self._admission(scope, headers, self._token)
 
     def _admission(self, scope: Scope, headers: Headers, token: str) -> Response | None:
-        """None for who shows the token; a cookie in exchange for a token in the address; 401 otherwise."""
+        """Return None if the request has the token, a redirect with a cookie if its address has it, 401 otherwise."""
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         shown = [value for name, value in query if name == "token"]
         if any(_equal(value, token) for value in shown):
@@ -88,18 +88,18 @@ class Guard:
         known = _equal(cookies.get(cookie_name(token), ""), _cookie_value(token))
         if known or (scheme.lower() == "bearer" and _equal(bearer.strip(), token)):
             return None
-        refused = problem(scope, 401, "This dashboard asks for a token", TOKEN_HELP)
+        refused = problem(scope, 401, "This dashboard needs a token", TOKEN_HELP)
         refused.headers["WWW-Authenticate"] = 'Bearer realm="bohb dashboard"'
         return refused
 
 
-HOST_HELP = "Open the address that the dashboard printed when it was started, or start it with this name allowed."
+HOST_HELP = "Open the address that the dashboard printed when it started, or add this name to allowed_hosts."
 ORIGIN_HELP = "Other sites may not use this dashboard. If you followed a link, open its address in a new tab instead."
-TOKEN_HELP = "Open the full address that was printed at its start, which ends with ?token=…"
+TOKEN_HELP = "Open the full address that the dashboard printed when it started; it ends with ?token=…"
 
 
 def cookie_name(token: str) -> str:
-    """One per token: cookies do not tell ports apart, and two dashboards may run on one machine."""
+    """Return a name that depends on the token, because dashboards on several ports of a machine share cookies."""
     return "bohb-" + hashlib.sha256(b"name" + token.encode()).hexdigest()[:8]
 
 
@@ -108,8 +108,8 @@ def _cookie_value(token: str) -> str:
 
 
 def _exchange(path: str, rest: list[tuple[str, str]], token: str) -> Response:
-    """The same page without the token in its address, which would stay in histories and logs."""
-    # One slash only: //evil.example would be another site.
+    """Redirect to the same page without the token in its address, which would end up in histories and logs."""
+    # One leading slash only: //evil.example would be another site.
     target = "/" + path.lstrip("/\\") + (f"?{urlencode(rest)}" if rest else "")
     answer = RedirectResponse(target, status_code=303, headers={"Cache-Control": "no-store"})
     strict: Literal["strict"] = "strict"
@@ -127,7 +127,7 @@ def _same_origin(headers: Headers, host: str) -> bool:
     match headers.get("sec-fetch-site"):
         case None | "none" | "same-origin":
             return True
-        case "same-site":  # another port of this machine: it may link to us but not load from us
+        case "same-site":  # another port of this machine may link to us, but not load from us
             return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         case _:
             return False
@@ -138,7 +138,7 @@ def _equal(left: str, right: str) -> bool:
 
 
 def _hostname(host: str) -> str:
-    """The Host header without its port: `[::1]:80` is ::1."""
+    """Return the Host header without its port: ::1 for `[::1]:80`."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
@@ -149,7 +149,7 @@ def _plain(host: str) -> str:
 
 
 def _hardened(send: Send) -> Send:
-    """Add the headers that every answer has; answers are not stored unless they say otherwise."""
+    """Return a `send` that adds the security headers to every response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -160,6 +160,6 @@ def _hardened(send: Send) -> Send:
 
 
 def harden(headers: MutableHeaders) -> None:
-    """Add what is missing of the headers that every answer has."""
+    """Add the security headers, and forbid caching, unless the response has its own values."""
     for name, value in (HEADERS | {"Cache-Control": "no-store"}).items():
         headers.setdefault(name, value)

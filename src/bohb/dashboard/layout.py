@@ -1,13 +1,16 @@
-"""What all pages have in common: head, navigation, footer."""
+"""What all pages share: head, navigation, footer, and the elements they are built from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import urlencode
 
 from bohb._version import __version__
 from bohb.dashboard.assets import href, map_style_id
-from bohb.dashboard.markup import Html, document, el, markup, short
-from bohb.dashboard.words import link_to
+from bohb.dashboard.studies import View
+from bohb.plots.markup import Markup, element, joined
+from bohb.units import DASH, duration, short
 
 _TABS = (("Overview", "/study"), ("Trials", "/trials"), ("Plots", "/plots"), ("Compare", "/compare"))
 
@@ -16,124 +19,119 @@ _TABS = (("Overview", "/study"), ("Trials", "/trials"), ("Plots", "/plots"), ("C
 class Page:
     """One page.
 
-    title: for the window and, unless `heading` says it better, the top of the page.
-    study: the study it is about, if it is about one.
-    tab: which of the study's pages it is.
-    version_url, version: where to ask whether something changed, and what the answer was when the page was made.
-    now: the server's time, by which the page's script sets its clocks.
-    figures: whether it shows any.
+    title: of the window and, without a `heading`, of the page.
+    study: the study that the page is about, if any.
+    tab: which of the study's pages this is.
+    version_url, version: the address that tells whether something changed, and its answer when the page was made.
+    figures: whether the page has any.
     """
 
     title: str
-    main: Html
+    main: Markup
     study: str | None = None
     tab: str = ""
     version_url: str | None = None
     version: str = ""
-    now: float = 0.0
     figures: bool = False
-    heading: Html | None = None
+    heading: Markup | None = None
 
-    def render(self) -> bytes:
-        """The page as bytes."""
-        body = el(
+    def render(self, now: float) -> bytes:
+        """Return the page as bytes.
+
+        now: the time of the server, which the page's script sets its clocks by.
+        """
+        body = element(
             "body",
-            el("a", "Skip to the content", href="#main", class_="skip"),
-            el("header", self._brand(), self._navigation(), class_="site"),
-            el("p", hidden=True, id="notice", role="status"),
-            el("main", self.heading or el("h1", self.title), self.main, id="main", tabindex="-1"),
-            el("footer", f"bohb {__version__} · read-only · ", el("span", "made when you loaded it", id="freshness")),
+            element("a", "Skip to the content", href="#main", class_="skip"),
+            element("header", self._brand(), self._navigation(), class_="site"),
+            element("p", hidden=True, id="notice", role="status"),
+            element("main", self.heading or element("h1", self.title), self.main, id="main", tabindex="-1"),
+            element(
+                "footer",
+                f"bohb {__version__} · read-only · ",
+                element("span", "no changes yet", id="freshness"),
+            ),
             data_version_url=self.version_url,
             data_version=self.version,
-            data_now=f"{self.now:.3f}",
+            data_now=f"{now:.3f}",
         )
-        return document(head(self.title, self.figures), body)
+        return document(self.title, body, self.figures)
 
-    def _brand(self) -> Html:
-        return el("a", "bohb", href="/", class_="brand", aria_label="bohb: all studies")
+    def _brand(self) -> Markup:
+        return element("a", "bohb", href="/", class_="brand", aria_label="bohb: all studies")
 
-    def _navigation(self) -> Html | None:
+    def _navigation(self) -> Markup | None:
         if self.study is None:
             return None
-        tabs = [
-            el(
-                "li",
-                el("a", label, href=_tab_href(path, self.study), aria_current="page" if label == self.tab else None),
-            )
-            for label, path in _TABS
-        ]
-        name = el("span", short(self.study, 60), class_="study user", title=self.study)
-        return markup(name, el("nav", el("ul", tabs), aria_label="Study"))
+        tabs = []
+        for label, path in _TABS:
+            address = link_to(path, **{"a" if path == "/compare" else "study": self.study})
+            current = "page" if label == self.tab else None
+            tabs.append(element("li", element("a", label, href=address, aria_current=current)))
+        name = element("span", short(self.study, 60), class_="study user", title=self.study)
+        return joined(name, element("nav", element("ul", tabs), aria_label="Study"))
 
 
-def head(title: str, figures: bool = False) -> Html:
-    """The head of a page."""
-    return markup(
-        el("meta", charset="utf-8"),
-        el("title", f"{short(title, 100)} · bohb"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("link", rel="icon", href=href("favicon.svg"), type="image/svg+xml"),
-        el("link", rel="stylesheet", href=href("style.css")),
+def study_page(view: View, tab: str, main: Markup, *, figures: bool = False, heading: Markup | None = None) -> Page:
+    """Return a page about one study that is updated whenever the study changes."""
+    address = link_to("/api/version", study=view.name)
+    title = f"{tab} of {short(view.name, 100)}"
+    return Page(title, main, view.name, tab, address, str(view.version), figures, heading or element("h1", tab))
+
+
+def document(title: str, body: Markup, figures: bool = False) -> bytes:
+    """Return a whole HTML document; unpaired surrogates, which a file name can have, become question marks."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("title", f"{short(title, 100)} · bohb"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("link", rel="icon", href=href("favicon.svg"), type="image/svg+xml"),
+        element("link", rel="stylesheet", href=href("style.css")),
         _plotly() if figures else None,
-        el("script", src=href("live.js"), defer=True),
+        element("script", src=href("live.js"), defer=True),
+    )
+    return f'<!doctype html>\n<html lang="en">{head}{body}</html>\n'.encode("utf-8", "replace")
+
+
+def _plotly() -> Markup:
+    """Load plotly.js, and the style sheet with the id that it would otherwise create against our policy."""
+    return joined(
+        element("link", rel="stylesheet", href=href("plotly.css"), id="plotly.js-style-global"),
+        element("meta", name="no-maps", id=map_style_id()),
+        element("script", src=href("figures.js"), defer=True, data_plotly=href("plotly.js")),
     )
 
 
-def _plotly() -> Html:
-    """plotly.js puts its rules into the sheet with this id; one of its own making would break our policy."""
-    return markup(
-        el("link", rel="stylesheet", href=href("plotly.css"), id="plotly.js-style-global"),
-        el("meta", name="no-maps", id=map_style_id()),
-        el("script", src=href("figures.js"), defer=True, data_plotly=href("plotly.js")),
-    )
+def link_to(path: str, **query: object) -> str:
+    """Return an address on this site. Study names are parameters, so that no name can act as a path."""
+    given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
 
 
-def _tab_href(path: str, study: str) -> str:
-    return link_to(path, **{"a" if path == "/compare" else "study": study})
+def section(title: str, *children: object, **attributes: object) -> Markup:
+    """Return a part of a page under its own heading."""
+    return element("section", element("h2", title), *children, **attributes)
 
 
-def section(title: str, *children: object, **attributes: object) -> Html:
-    """A part of a page under its own heading."""
-    return el("section", el("h2", title), *children, **attributes)
-
-
-def facts(rows: list[tuple[str, object]], **attributes: object) -> Html:
-    """Labelled values."""
-    return el(
-        "dl", [el("div", el("dt", label), el("dd", value)) for label, value in rows], class_="facts", **attributes
-    )
-
-
-def table(caption: str, columns: list[object], rows: list[list[object]], **attributes: object) -> Html:
-    """A real table in a frame of its own that scrolls where the screen is too narrow.
-
-    columns: header cells, either Html `th` elements or labels.
-    rows: cells, either Html `td`/`th` elements or values.
-    """
-    header = el("thead", el("tr", [_cell("th", column, scope="col") for column in columns]))
-    body = el("tbody", [el("tr", [_cell("td", value) for value in row]) for row in rows])
-    inner = el("table", el("caption", caption, class_="quiet"), header, body, **attributes)
-    return el("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
-
-
-def _cell(tag: str, value: object, **attributes: object) -> Html:
-    if isinstance(value, Html) and value.startswith(("<td", "<th")):
-        return value
-    return el(tag, value, **attributes)
+def facts(rows: list[tuple[str, object]], **attributes: object) -> Markup:
+    """Return labelled values."""
+    items = [element("div", element("dt", label), element("dd", value)) for label, value in rows]
+    return element("dl", items, class_="facts", **attributes)
 
 
 def figure(
     url: str, title: str, note: object = None, *, height: int | None = None, titled: bool = True, **attributes: object
-) -> Html:
-    """A place for a plot, drawn by the page's script when it comes into view.
+) -> Markup:
+    """Return a placeholder for a plot, which the page's script draws when it scrolls into view.
 
-    height: in pixels; the plot's own unless told otherwise.
-    titled: whether the title is shown; readers that cannot see the plot always hear it.
+    height: in pixels; default: the plot's own.
+    titled: whether the title is visible; screen readers always get it.
     """
-    plot = el(
+    plot = element(
         "div",
-        el("p", "Plots need JavaScript; the tables show the same numbers.", class_="quiet"),
+        element("p", "Plots need JavaScript; the tables show the same numbers.", class_="quiet"),
         class_="plot",
         data_figure=url,
         data_height=height,
@@ -141,6 +139,32 @@ def figure(
         role="img",
         aria_label=title,
     )
-    heading = el("h3", title) if titled else None
-    explained = el("p", note, class_="note") if note else None
-    return el("figure", heading, explained, el("div", plot, class_="scroll"), **attributes)
+    heading = element("h3", title) if titled else None
+    explained = element("p", note, class_="note") if note else None
+    return element("figure", heading, explained, element("div", plot, class_="scroll"), **attributes)
+
+
+def moment(time: float | None) -> Markup:
+    """Return a point in time in UTC; the page's script converts it to the reader's time zone."""
+    try:
+        when = datetime.fromtimestamp(time or 0.0, UTC)
+    except (ValueError, OverflowError, OSError):
+        time = None
+    if time is None:
+        return element("span", DASH)
+    text = f"{when:%Y-%m-%d %H:%M:%S} UTC"
+    return element("time", text, datetime=when.isoformat(timespec="seconds"), title=text, data_moment=f"{time:.3f}")
+
+
+def since(start: float | None, now: float) -> Markup:
+    """Return the time elapsed since `start`; the page's script keeps it current."""
+    if start is None:
+        return element("span", DASH)
+    return element("span", duration(now - start), data_since=f"{start:.3f}", class_="ticking")
+
+
+def ago(time: float | None, now: float) -> Markup:
+    """Return how long ago something was; the page's script keeps it current."""
+    if time is None:
+        return element("span", DASH)
+    return element("span", f"{duration(now - time)} ago", data_ago=f"{time:.3f}", class_="ticking")

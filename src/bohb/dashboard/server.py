@@ -1,4 +1,4 @@
-"""Serve the dashboard: where to listen, and who may come from there."""
+"""Serve the dashboard: the address to listen on, and when a token is required."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 import uvicorn
 from starlette.applications import Starlette
 
-import bohb.core.space.configspace  # noqa: F401 - it takes a second to import, which the first page should not wait for
+import bohb.core.space.configspace  # noqa: F401 - it takes a second to import, so do it before the first request
 from bohb.dashboard.app import LOOPBACK, create_app
 from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal.sql import study_names
@@ -36,14 +36,14 @@ def serve(
     allowed_hosts: Iterable[str] = (),
     directory: str | Path | None = None,
 ) -> None:
-    """Show the studies of a journal in a browser, until Ctrl-C. Nothing can be changed there.
+    """Serve read-only pages about the studies of a journal, until Ctrl-C.
 
     journal: the journal's file or address.
-    host: the address to listen on; any but this machine's own (127.0.0.1) demands a token.
-    port: 0 takes any free one.
-    token: what readers must show.
-    open_browser: open the first page.
-    allowed_hosts: further names under which readers reach this server, such as that of a proxy.
+    host: the address to listen on; every address other than 127.0.0.1 requires a token.
+    port: 0 chooses a free one.
+    token: what readers must present.
+    open_browser: open the first page in a browser.
+    allowed_hosts: further host names of this server, such as that of a proxy.
     directory: where the studies' files are, if they were run with `directory=`.
     """
     check_token(host, token)
@@ -54,7 +54,7 @@ def serve(
     try:
         study_names(journal)
     except JournalError as error:
-        click.echo(f"Note: {error}", err=True)  # the pages say so, too, until it is there
+        click.echo(f"Note: {error}", err=True)  # the pages show it, too, until the journal exists
     threading.Thread(target=app.state.warm_up, daemon=True).start()
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
@@ -65,7 +65,7 @@ def serve(
 
 
 def _config(app: Starlette) -> uvicorn.Config:
-    """How uvicorn runs; without an access log, since addresses can hold the token."""
+    """Configure uvicorn, without an access log, because addresses can contain the token."""
     return uvicorn.Config(
         app,
         log_level="warning",
@@ -79,7 +79,7 @@ def _config(app: Starlette) -> uvicorn.Config:
 
 
 def check_token(host: str, token: str | None) -> None:
-    """Refuse to show a study to the whole network, and a token that can be guessed."""
+    """Refuse to serve the network without a token, and a token that is easy to guess."""
     if token is None and not is_loopback(host):
         raise InvalidArgument(
             f"host={host!r} can be reached from other machines, so a token is needed; for example "
@@ -95,12 +95,12 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:  # a name, which could mean anything tomorrow
+    except ValueError:  # a name, which may resolve to any address
         return False
 
 
 def known_names(host: str) -> list[str]:
-    """The names under which a server on this address is reached."""
+    """Return the host names of a server on this address."""
     if is_loopback(host):
         return [*LOOPBACK, host]
     names = [*LOOPBACK, host, socket.gethostname(), socket.getfqdn()]
@@ -112,14 +112,14 @@ def known_names(host: str) -> list[str]:
 
 
 def address_of(host: str, port: int, token: str | None = None) -> str:
-    """What to open in a browser."""
+    """Return the address to open in a browser."""
     name = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name
     return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens, before anything is said about where."""
+    """Return a listening socket, or raise before anything is printed."""
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port < 65536:
         raise InvalidArgument(f"port={port!r} must be a whole number from 0 to 65535")
     plain = host.strip("[]")
@@ -127,7 +127,7 @@ def _listen(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(plain, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise BohbError(f"host={host!r} is no address of this machine ({error.strerror})") from error
+        raise BohbError(f"host={host!r} is not an address of this machine ({error.strerror})") from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((plain, port))

@@ -1,30 +1,23 @@
-"""The studies of one journal, folded as they grow and shared between requests."""
+"""The studies of a journal, kept up to date and shared between requests."""
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
-
-from sqlalchemy import select
 
 from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
-from bohb.core.history import History
-from bohb.core.schedule.halving import Halving
+from bohb.core.history import History, Result
 from bohb.core.trial import Outcome, Trial
-from bohb.dashboard.markup import short
 from bohb.errors import BohbError, JournalError
-from bohb.journal import SqlJournal, schema
+from bohb.journal import SqlJournal
 from bohb.journal.records import no_collector
-
-T = TypeVar("T", History, Halving)
+from bohb.units import short
 
 
 class UnknownStudy(BohbError):
@@ -32,12 +25,12 @@ class UnknownStudy(BohbError):
 
 
 class View:
-    """A study at one moment: it stays as it is while the journal grows, so that pages need no lock.
+    """A snapshot of a study. It does not change while the journal grows, so that pages need no lock.
 
     name: the study's name.
-    history: everything that had happened.
+    history: everything that has happened up to now.
     last_activity: the time of the last event, in seconds since the epoch.
-    texts: of finished trials, for the search; all views of a study share them.
+    texts: cached search texts of finished trials, shared by all views of a study.
     """
 
     def __init__(
@@ -50,7 +43,7 @@ class View:
 
     @property
     def version(self) -> int:
-        """What changes whenever the study does."""
+        """A number that changes whenever the study does."""
         return self.history.n_events
 
     @cached_property
@@ -60,10 +53,10 @@ class View:
 
     @cached_property
     def texts(self) -> dict[int, str]:
-        """What the search looks into, by trial: configuration, error and worker, in small letters."""
+        """The text that the search looks into, by trial: configuration, error and worker, in lower case."""
         outcomes, known = self.history.outcomes, self._texts
         for n, trial in self.history.trials.items():
-            if n in outcomes and n not in known:  # a finished trial does not change any more
+            if n in outcomes and n not in known:  # a finished trial does not change
                 known[n] = _text(trial, outcomes[n])
         return {n: known.get(n) or _text(trial, None) for n, trial in self.history.trials.items()}
 
@@ -78,22 +71,23 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What the list says about a study."""
+    """What the list of studies shows about one of them.
 
-    name: str
+    trouble: why the study cannot be read; empty if it can.
+    """
+
     version: int
-    begun: float | None
-    last_activity: float | None
-    trials: int
-    running: int
-    failed: int
-    loss: float | None
-    budget: float | None
+    started: float | None = None
+    last_activity: float | None = None
+    trials: int = 0
+    running: int = 0
+    failed: int = 0
+    best: Result | None = None
     trouble: str = ""
 
 
 class _Live:
-    """A study that is followed: its read-only journal and the fold so far."""
+    """A study that is kept up to date: its read-only journal and its history so far."""
 
     def __init__(self, target: str | Path, name: str) -> None:
         self.name = name
@@ -107,11 +101,11 @@ class _Live:
 
     @property
     def length(self) -> int:
-        """How many events are folded."""
+        """The number of events read so far."""
         return self._history.n_events
 
     def view(self) -> View | None:
-        """The study as it stands now; None if it is no longer followed."""
+        """Return the current state of the study; None after `close`."""
         with self._lock:
             if self._closed:
                 return None
@@ -120,21 +114,21 @@ class _Live:
                 with no_collector():
                     self._history.extend(events)
                 self._last = max(filter(None, (self._last, _latest(events))), default=None)
-                self._view = View(self.name, snapshot(self._history), self._last, self._texts)
+                self._view = View(self.name, self._history.snapshot(), self._last, self._texts)
             return self._view
 
     def close(self) -> None:
-        """Follow it no longer."""
+        """Stop reading the journal."""
         with self._lock:
             self._closed = True
             self._journal.close()
 
 
 class Library:
-    """All studies of a journal; the histories of the last few that were looked at stay in memory.
+    """All studies of a journal. The histories of the most recently used ones stay in memory.
 
     target: the journal's file or address.
-    keep: how many histories to keep.
+    keep: the number of histories kept in memory.
     """
 
     def __init__(self, target: str | Path, keep: int = 4) -> None:
@@ -147,23 +141,20 @@ class Library:
         self._cards: dict[str, Card] = {}
 
     def lengths(self) -> dict[str, int]:
-        """The number of events of every study, by name, in the order of names."""
+        """Return the number of events of every study, by name, sorted by name."""
         with self._lock:
             self._notice_another_file()
             try:
                 if self._index is None:
                     self._index = SqlJournal(self.target, read_only=True)
                     self._file = self._identity()
-                # What `study_names` does, with the lengths and without opening the file each time.
-                with self._index._transaction() as connection:
-                    rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
+                return self._index.lengths()
             except JournalError:
                 self._forget()
                 raise
-            return dict(sorted((str(name), int(length)) for name, length in rows))
 
     def view(self, name: str) -> View:
-        """A study as it stands now. Raises UnknownStudy, or JournalError if the journal cannot be read."""
+        """Return the current state of a study. Raises UnknownStudy, or JournalError if the journal cannot be read."""
         while True:
             length = self.lengths().get(name)
             if length is None:
@@ -174,18 +165,18 @@ class Library:
             except BohbError:
                 self._drop(live)
                 raise
-            if view is not None:  # else another request needed its place
+            if view is not None:  # None: another request evicted it
                 return view
 
     def card(self, name: str, version: int) -> Card:
-        """What the list says about a study; remembered until the study changes."""
+        """Return what the list shows about a study; cached until the study changes."""
         card = self.known_card(name, version)
         if card is None:
             card = self._cards[name] = self._new_card(name, version)
         return card
 
     def known_card(self, name: str, version: int) -> Card | None:
-        """The card if there is one already; trouble may pass, so it is looked into again."""
+        """Return the cached card, if it is current. Cards with trouble are not cached, since trouble may pass."""
         card = self._cards.get(name)
         return card if card is not None and card.version == version and not card.trouble else None
 
@@ -198,43 +189,41 @@ class Library:
         try:
             view = self.view(name)
         except BohbError as error:
-            return Card(name, version, None, None, 0, 0, 0, None, None, str(error))
-        history, best = view.history, view.history.incumbent
+            return Card(version, trouble=str(error))
+        history = view.history
         return Card(
-            name,
             view.version,
             history.created.time if history.created else None,
             view.last_activity,
             len(history.trials),
             len(history.running),
-            sum(not outcome.ok for outcome in history.outcomes.values()),
-            best.loss if best else None,
-            best.budget if best else None,
+            history.n_failed,
+            history.incumbent,
         )
 
     def _followed(self, name: str, length: int) -> _Live:
         with self._lock:
             live = self._live.pop(name, None)
-            if live is not None and live.length > length:  # it was cut back by a repair, or begun again
+            if live is not None and live.length > length:  # a repair cut it back, or it was started again
                 live.close()
                 live = None
             if live is None:
                 live = _Live(self.target, name)
             self._live[name] = live
             evicted = [self._live.popitem(last=False)[1] for _ in range(len(self._live) - self._keep)]
-        for old in evicted:  # it may be busy reading; nobody else shall wait for that
+        for old in evicted:  # outside the lock: closing waits for a read in progress
             old.close()
         return live
 
     def _drop(self, live: _Live) -> None:
-        """Whatever went wrong, the next request begins anew."""
+        """Forget a study whose journal failed, so that the next request opens it again."""
         with self._lock:
             if self._live.get(live.name) is live:
                 del self._live[live.name]
         live.close()
 
     def _notice_another_file(self) -> None:
-        """Begin anew if the file was removed or replaced: what is open would be the old one for ever."""
+        """Reopen everything if the file was removed or replaced, since open connections still see the old one."""
         if self._index is not None and self._identity() != self._file:
             self._forget()
             self._cards.clear()
@@ -255,26 +244,8 @@ class Library:
         self._live.clear()
 
 
-def snapshot(history: History) -> History:
-    """A copy that later events do not change; trials, outcomes and finished brackets are shared."""
-    still = _loose(history)
-    still.brackets = [bracket if bracket.done else _loose(bracket) for bracket in history.brackets]
-    still.promotions = copy.deepcopy(history.promotions)
-    still.observations = {budget: copy.deepcopy(d_b) for budget, d_b in history.observations.items()}
-    return still
-
-
-def _loose(thing: T) -> T:
-    """A copy with containers of its own."""
-    loose = copy.copy(thing)
-    for name, value in vars(loose).items():
-        if isinstance(value, dict | list | set | deque):
-            setattr(loose, name, copy.copy(value))
-    return loose
-
-
 def _latest(events: Iterable[Event]) -> float | None:
-    """The latest time that any of these events bears."""
+    """Return the latest time in any of these events."""
     times = []
     for event in events:
         match event:

@@ -8,12 +8,12 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from bohb.core.history import History
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument
 from bohb.integrations.listening import Finished, beside, require, study_key, tracker_errors
+from bohb.journal.files import plain_component
 
 if TYPE_CHECKING:
     from tensorboardX.event_file_writer import EventsWriter
@@ -49,7 +49,7 @@ class TensorboardTracker:
 
     def open(self, study: str, history: History) -> set[int]:
         """Find the runs of the study; refuse a directory that belongs to another one."""
-        self._root = self._logdir / quote(study, safe="").replace(".", "%2E")
+        self._root = self._logdir / plain_component(study)
         key, owner = study_key(history), self._root / _OWNER
         with tracker_errors(f"the log directory {self._root}"):
             self._root.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from bohb.core.events import Event, from_json, to_json
 from bohb.errors import InvalidArgument, JournalDamaged, JournalError
 
+SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched
 LONGEST_NAME = 200
 LARGEST_BODY = 16 * 2**20  # characters; a runaway `info` is refused before it makes the study slow for ever
 

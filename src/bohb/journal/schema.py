@@ -31,8 +31,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
+from bohb.journal.records import SCHEMA
 
-SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched
 BUSY_SECONDS = 10
 IDLE_SECONDS = 60  # after so long a runner that was stopped in the middle of its turn loses it
 _ADVISORY = 0x626F6862  # 'bohb': the lock under which PostgreSQL tables are created

@@ -87,6 +87,12 @@ class SqlJournal:
                     self._find_damage(connection, head)
                 raise
 
+    def lengths(self) -> dict[str, int]:
+        """Return the number of events of every study in the database, sorted by name."""
+        with self._transaction() as connection:
+            rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
+        return dict(sorted((str(name), int(length)) for name, length in rows))
+
     def append(self, events: Sequence[Event], after: int) -> None:
         """Store `events` from position `after` on, durably and all or none.
 
@@ -342,5 +348,5 @@ def open_journal(target: str | Path | Journal | None, study: str = "study", *, r
 
 def study_names(target: str | Path) -> list[str]:
     """The names of the studies in a database, sorted."""
-    with SqlJournal(target, read_only=True) as journal, journal._transaction() as connection:
-        return sorted(connection.execute(select(schema.STUDY.c.study)).scalars())
+    with SqlJournal(target, read_only=True) as journal:
+        return list(journal.lengths())

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 from bohb.core.custom_sampler import Sampler
 from bohb.core.history import History
@@ -21,6 +20,7 @@ from bohb.executors.choose import choose_executor
 from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.executors.resources import Resources
 from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.journal.files import files_directory
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits
@@ -151,12 +151,9 @@ def minimize(
 @contextmanager
 def _files(directory: str | Path | None, journal: Journal, study: str) -> Iterator[Path]:
     """The directory of a study's checkpoints and logs; a temporary one if nothing else is kept either."""
-    if directory is None and isinstance(journal, SqlJournal) and journal.path is not None:
-        directory = f"{journal.path}.files"
-    if directory is not None:
-        # A study may be called anything; as a path it is one plain component.
-        name = quote(study, safe="").replace(".", "%2E")
-        yield Path(directory).absolute() / name
+    permanent = files_directory(journal.path if isinstance(journal, SqlJournal) else None, study, directory)
+    if permanent is not None:
+        yield permanent
         return
     temporary = Path(tempfile.mkdtemp(prefix="bohb-"))
     try:

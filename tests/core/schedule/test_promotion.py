@@ -16,7 +16,6 @@ from bohb import BOHB, Origin, Trial
 from bohb.analysis import survival, why
 from bohb.core.schedule import brackets
 from bohb.core.schedule.halving import Halving, Promote
-from tests.cli.test_inspect import agree, seen
 
 SPACE: dict[str, Any] = {"x": (0.0, 1.0)}
 
@@ -82,7 +81,6 @@ def test_no_configuration_is_promoted_twice_from_a_budget(
         before = study.history.trials[source_of(trial)]
         assert (trial.config, trial.seed, trial.config_id) == (before.config, before.seed, before.config_id)
         assert trial.previous_budget == before.budget < trial.budget
-    agree(study.history, seen(list(study.events)))
     assert bohb.replay(study.events).ok
 
 

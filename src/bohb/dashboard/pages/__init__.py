@@ -1,1 +1,1 @@
-"""The pages: each a pure function of what is to be shown."""
+"""The pages: each is a pure function of what it shows."""

@@ -5,91 +5,82 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bohb.analysis.summary import Summary
-from bohb.dashboard.layout import Page, figure, section, table
-from bohb.dashboard.markup import Html, el, markup, short
+from bohb.dashboard.layout import Page, figure, link_to, section
+from bohb.dashboard.pages.parts import loss_on_budget
 from bohb.dashboard.studies import View
-from bohb.dashboard.words import DASH, duration, link_to, number
+from bohb.plots.markup import Markup, element, joined, table
+from bohb.units import DASH, duration, grouped, number, short
 
 _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
-    ("Best loss", lambda s: DASH if s.incumbent is None else number(s.incumbent.loss)),
-    ("… on budget", lambda s: DASH if s.incumbent is None else number(s.incumbent.budget)),
-    ("Trials finished", lambda s: f"{s.finished:,}"),
-    ("Trials failed", lambda s: f"{s.failed:,}"),
-    ("Trials running", lambda s: f"{s.running:,}"),
-    ("Configurations", lambda s: f"{s.configurations:,}"),
+    ("Best loss", lambda s: loss_on_budget(s.incumbent)),
+    ("Trials finished", lambda s: grouped(s.finished)),
+    ("Trials failed", lambda s: grouped(s.failed)),
+    ("Trials running", lambda s: grouped(s.running)),
+    ("Configurations", lambda s: grouped(s.configurations)),
     ("Budget spent (full evaluations)", lambda s: number(s.spent_continued, 4)),
-    ("Time at work", lambda s: duration(s.seconds)),
+    ("Run time", lambda s: duration(s.seconds)),
     ("Time in trials, all workers", lambda s: duration(s.busy)),
-    ("Brackets complete", lambda s: f"{s.brackets_done:,}"),
+    ("Brackets complete", lambda s: grouped(s.brackets_done)),
 )
 
 
-def compare_page(names: list[str], a: View | None, b: View | None, now: float) -> Page:
-    """The form, and under it both studies if both are chosen."""
-    parts: list[Html] = [_form(names, a, b)]
+def compare_page(names: list[str], a: View | None, b: View | None) -> Page:
+    """Return the form and, if two studies are chosen, their comparison."""
+    parts: list[Markup] = [_form(names, a, b)]
+    version_url, version = None, ""
     if len(names) < 2:
-        parts.append(el("p", "This journal has one study; there is nothing to compare it with yet.", class_="lead"))
+        parts.append(element("p", "This journal has only one study, so there is nothing to compare.", class_="lead"))
     elif a is None or b is None:
-        parts.append(el("p", "Choose two studies.", class_="lead"))
+        parts.append(element("p", "Choose two studies.", class_="lead"))
     else:
         parts += [_figures(a, b), _summaries(a, b), _configurations(a, b)]
-    both = a is not None and b is not None
-    return Page(
-        "Compare two studies",
-        markup(parts),
-        study=a.name if a else None,
-        tab="Compare",
-        version_url=link_to("/api/version", study=a.name, other=b.name) if a and b else None,
-        version=f"{a.version}-{b.version}" if a and b else "",
-        now=now,
-        figures=both,
-    )
+        version_url, version = link_to("/api/version", study=a.name, other=b.name), f"{a.version}-{b.version}"
+    study = a.name if a else None
+    return Page("Compare two studies", joined(parts), study, "Compare", version_url, version, version_url is not None)
 
 
-def _form(names: list[str], a: View | None, b: View | None) -> Html:
+def _form(names: list[str], a: View | None, b: View | None) -> Markup:
     fields = [_choice(label, key, names, view) for label, key, view in (("First", "a", a), ("Second", "b", b))]
-    button = el("div", el("button", "Compare", type="submit"), class_="field")
-    return el("form", fields, button, action="/compare", method="get", class_="filters", data_keep=True)
+    button = element("div", element("button", "Compare", type="submit"), class_="field")
+    return element("form", fields, button, action="/compare", method="get", class_="filters", data_keep=True)
 
 
-def _choice(label: str, key: str, names: list[str], view: View | None) -> Html:
+def _choice(label: str, key: str, names: list[str], view: View | None) -> Markup:
     chosen = None if view is None else view.name
-    options = [el("option", "choose …", value="")]
-    options += [el("option", short(name, 60), value=name, selected=name == chosen) for name in names]
-    return el("div", el("label", label, for_=key), el("select", options, name=key, id=key), class_="field")
+    options = [element("option", "choose …", value="")]
+    options += [element("option", short(name, 60), value=name, selected=name == chosen) for name in names]
+    select = element("select", options, name=key, id=key)
+    return element("div", element("label", label, for_=key), select, class_="field")
 
 
-def _figures(a: View, b: View) -> Html:
+def _figures(a: View, b: View) -> Markup:
     plots = [
         figure(link_to("/api/compare", a=a.name, b=b.name, over=over), title, height=380)
-        for over, title in (("cost", "Best loss over budget spent"), ("time", "Best loss over time at work"))
+        for over, title in (("cost", "Best loss over budget spent"), ("time", "Best loss over run time"))
     ]
-    return el("div", plots, class_="halves")
+    return element("div", plots, class_="halves")
 
 
-def _summaries(a: View, b: View) -> Html:
-    rows: list[list[object]] = [
-        [el("th", label, scope="row"), value(a.summary), value(b.summary)] for label, value in _ROWS
-    ]
-    columns: list[object] = ["", *(el("th", _link(view), scope="col") for view in (a, b))]
-    return section("Side by side", table("Both studies in numbers", columns, rows, class_="narrow"))
+def _summaries(a: View, b: View) -> Markup:
+    rows = [[label, value(a.summary), value(b.summary)] for label, value in _ROWS]
+    return section("Summary", table(_columns(a, b), rows, "Both studies in numbers", class_="narrow"))
 
 
-def _configurations(a: View, b: View) -> Html:
+def _configurations(a: View, b: View) -> Markup:
     best = [{} if view.history.incumbent is None else view.history.incumbent.config for view in (a, b)]
-    names = list(dict.fromkeys([*best[0], *best[1]]))
-    rows: list[list[object]] = [
+    rows = [
         [
-            el("th", short(name, 60), scope="row", class_="user"),
-            *(el("td", short(config.get(name, DASH), 200), class_="user") for config in best),
+            element("th", short(name, 60), scope="row", class_="user"),
+            *(element("td", short(config.get(name, DASH), 200), class_="user") for config in best),
         ]
-        for name in names
+        for name in {**best[0], **best[1]}
     ]
-    columns: list[object] = ["", *(el("th", short(view.name, 40), scope="col", class_="user") for view in (a, b))]
     if not rows:
-        return section("Best configurations", el("p", "Neither study has a result yet.", class_="quiet"))
-    return section("Best configurations", table("The best configuration of each", columns, rows, class_="narrow"))
+        return section("Best configurations", element("p", "Neither study has a result yet.", class_="quiet"))
+    listing = table(_columns(a, b), rows, "The best configuration of each study", class_="narrow")
+    return section("Best configurations", listing)
 
 
-def _link(view: View) -> Html:
-    return el("a", short(view.name, 40), href=link_to("/study", study=view.name), class_="user")
+def _columns(a: View, b: View) -> list[object]:
+    links = [element("a", short(v.name, 40), href=link_to("/study", study=v.name), class_="user") for v in (a, b)]
+    return ["", *links]

@@ -1,208 +1,167 @@
-"""One study, live: numbers, incumbent, running trials, brackets, failures, and how the loss came down."""
+"""The overview of a study: numbers, incumbent, running trials, brackets, budgets and failures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
 
 from bohb.analysis.failures import Cause, failures
-from bohb.core.history import Result
-from bohb.dashboard.layout import Page, facts, figure, section, table
-from bohb.dashboard.markup import Html, el, markup, short
+from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
 from bohb.dashboard.pages.parts import config_line, config_table, loss_on_budget, origin_word, trial_link
 from bohb.dashboard.pages.studies import study_state
 from bohb.dashboard.studies import View
-from bohb.dashboard.words import DASH, ago, count, duration, link_to, moment, number, since
+from bohb.plots.markup import Markup, element, joined, table
+from bohb.units import DASH, counted, duration, grouped, number, short
 
 _RUNNING = 64  # rows of running trials
 _BRACKETS = 12
 _CAUSES = 5
+_BRACKETS_EXPLAINED = (
+    "Each bracket starts many configurations on a small budget. When a rung is full, its best go on to the next rung."
+)
 
 
 def overview_page(view: View, now: float) -> Page:
-    """The study as it stands."""
-    main = markup(
+    """Return the current state of a study."""
+    main = joined(
         _numbers(view, now),
-        el("div", _incumbent(view), _figure(view, "trajectory", "Best loss so far"), class_="two"),
+        element("div", _incumbent(view), _figure(view, "trajectory", "Best loss so far"), class_="two"),
         _running(view, now),
         _brackets(view),
-        el("div", _budgets(view), _figure(view, "losses", "All losses"), class_="two"),
+        element("div", _budgets(view), _figure(view, "losses", "All losses"), class_="two"),
         _failures(view),
     )
-    heading = el("h1", short(view.name, 200), class_="user")
-    return Page(
-        view.name,
-        main,
-        study=view.name,
-        tab="Overview",
-        version_url=link_to("/api/version", study=view.name),
-        version=str(view.version),
-        now=now,
-        figures=True,
-        heading=heading,
-    )
+    heading = element("h1", short(view.name, 200), class_="user")
+    return study_page(view, "Overview", main, figures=True, heading=heading)
 
 
-def _numbers(view: View, now: float) -> Html:
+def _numbers(view: View, now: float) -> Markup:
     numbers, created = view.summary, view.history.created
-    best: object = DASH
-    if numbers.incumbent is not None:
-        best = loss_on_budget(numbers.incumbent.loss, numbers.incumbent.budget)
-    failed: object = f"{numbers.failed:,}"
+    failed: object = grouped(numbers.failed)
     if numbers.failed:
-        failed = el("a", f"{numbers.failed:,}", href=link_to("/trials", study=view.name, status="failed"))
+        failed = element("a", failed, href=link_to("/trials", study=view.name, status="failed"))
     rows: list[tuple[str, object]] = [
         ("State", study_state(numbers.trials, numbers.running)),
-        ("Best loss", best),
-        ("Trials finished", f"{numbers.finished:,} of {numbers.trials:,} started"),
+        ("Best loss", loss_on_budget(numbers.incumbent)),
+        ("Trials finished", f"{grouped(numbers.finished)} of {grouped(numbers.trials)} started"),
         ("Trials failed", failed),
-        ("Configurations", f"{numbers.configurations:,}"),
+        ("Configurations", grouped(numbers.configurations)),
         ("Budget spent", f"{number(numbers.spent_continued, 4)} full evaluations"),
-        ("Time at work", duration(numbers.seconds)),
-        ("Rate", DASH if not numbers.rate else f"{_per_minute(numbers.rate)} trials per minute"),
+        ("Run time", duration(numbers.seconds)),
+        ("Rate", DASH if not numbers.rate else f"{number(60 * numbers.rate, 3)} trials per minute"),
         ("Last activity", ago(view.last_activity, now)),
-        ("Begun", moment(created.time if created else None)),
+        ("Started", moment(created.time if created else None)),
     ]
     if numbers.waiting:
-        rows.insert(2, ("Waiting for a new worker", count(numbers.waiting, "trial")))
+        rows.insert(2, ("Waiting for a worker", counted(numbers.waiting, "trial")))
     return facts(rows, aria_label="Summary")
 
 
-def _per_minute(rate: float) -> str:
-    return f"{60 * rate:,.0f}" if rate > 2 else number(60 * rate, 2)
-
-
-def _incumbent(view: View) -> Html:
+def _incumbent(view: View) -> Markup:
     best = view.history.incumbent
     if best is None:
-        return section("Best configuration", el("p", "No trial has finished with a loss yet.", class_="quiet"))
-    return section("Best configuration", _best(view.name, best), id="incumbent")
+        return section("Best configuration", element("p", "No trial has finished with a loss yet.", class_="quiet"))
+    link = trial_link(view.name, best.trial.number, f"trial {best.trial.number}")
+    where = element("p", "Loss ", loss_on_budget(best), ", found by ", link, ".")
+    return section("Best configuration", where, config_table(best.config, "incumbent"), id="incumbent")
 
 
-def _best(study: str, best: Result) -> Html:
-    where = el(
-        "p",
-        "Loss ",
-        loss_on_budget(best.loss, best.budget),
-        ", found by ",
-        trial_link(study, best.trial.number, f"trial {best.trial.number}"),
-        ".",
-    )
-    return markup(where, config_table(best.config, "incumbent"))
-
-
-def _running(view: View, now: float) -> Html:
+def _running(view: View, now: float) -> Markup:
     running = view.history.running
     if not running:
-        return section("Running trials", el("p", "No trial is running.", class_="quiet"), id="running")
-    rows: list[list[object]] = [
+        return section("Running trials", element("p", "No trial is running.", class_="quiet"), id="running")
+    rows = [
         [
             trial_link(view.name, n, str(n)),
             number(trial.budget),
             f"{trial.bracket} / {trial.rung}",
             origin_word(trial.origin),
             since(view.history.started.get(n), now),
-            el("td", config_line(trial.config, 160), class_="user wide"),
+            element("td", config_line(trial.config, 160), class_="user wide"),
         ]
         for n, trial in list(running.items())[:_RUNNING]
     ]
-    more = len(running) - len(rows)
-    caption = f"{count(len(running), 'trial')} running" + (f", the first {_RUNNING} of them" if more > 0 else "")
-    columns: list[object] = ["Trial", "Budget", "Bracket / rung", "Origin", "Elapsed", "Configuration"]
-    return section("Running trials", table(caption, columns, rows), id="running")
+    caption = counted(len(running), "running trial") + (f"; the first {_RUNNING}" if len(running) > _RUNNING else "")
+    columns = ["Trial", "Budget", "Bracket / rung", "Origin", "Elapsed", "Configuration"]
+    return section("Running trials", table(columns, rows, caption), id="running")
 
 
-def _brackets(view: View) -> Html:
+def _brackets(view: View) -> Markup:
     history = view.history
     if not history.brackets:
-        return section("Brackets", el("p", "No bracket was opened yet.", class_="quiet"), id="brackets")
+        return section("Brackets", element("p", "No bracket has been opened yet.", class_="quiet"), id="brackets")
     shown = sorted(set(history.open_brackets) | set(range(len(history.brackets))[-_BRACKETS:]))[-3 * _BRACKETS :]
-    filled = _filled(view, set(shown))
-    cards = [_bracket(view, index, filled) for index in reversed(shown)]
+    places = [(n, (t.bracket, t.rung)) for n, t in history.trials.items() if t.bracket in shown]
+    started = Counter(place for _, place in places)
+    finished = Counter(place for n, place in places if n in history.outcomes)
+    cards = [_bracket(view, index, started, finished) for index in reversed(shown)]
     hidden = len(history.brackets) - len(shown)
-    note = el("p", f"{count(hidden, 'earlier bracket')}, all complete, not shown.", class_="quiet") if hidden else None
-    explained = el(
-        "p",
-        "Each bracket starts many configurations on a small budget; when a rung is full, its best go on to the next.",
-        class_="note",
+    note = f"{counted(hidden, 'earlier bracket')}, all complete, not shown."
+    return section(
+        "Brackets and rungs",
+        element("p", _BRACKETS_EXPLAINED, class_="note"),
+        element("ul", cards, class_="brackets"),
+        element("p", note, class_="quiet") if hidden else None,
+        id="brackets",
     )
-    return section("Brackets and rungs", explained, el("ul", cards, class_="brackets"), note, id="brackets")
 
 
-@dataclass(slots=True)
-class _Filled:
-    """How far a rung is."""
-
-    started: int = 0
-    finished: int = 0
-
-
-def _filled(view: View, brackets: set[int]) -> dict[tuple[int, int], _Filled]:
-    """Counts by bracket and rung, of these brackets alone: a large study has hundreds."""
-    found: dict[tuple[int, int], _Filled] = {}
-    for number_, trial in view.history.trials.items():
-        if trial.bracket in brackets:
-            rung = found.setdefault((trial.bracket, trial.rung), _Filled())
-            rung.started += 1
-            rung.finished += number_ in view.history.outcomes
-    return found
-
-
-def _bracket(view: View, index: int, filled: dict[tuple[int, int], _Filled]) -> Html:
+def _bracket(view: View, index: int, started: Counter[tuple[int, int]], finished: Counter[tuple[int, int]]) -> Markup:
+    """Return one bracket, with the number of started and finished trials by (bracket, rung)."""
     halving = view.history.brackets[index]
-    rungs = [filled.get((index, place), _Filled()) for place in range(len(halving.bracket.rungs))]
-    bars = [
-        _rung(plan.budget, rung.started if halving.rung > place else plan.size, rung.finished)
-        for place, (plan, rung) in enumerate(zip(halving.bracket.rungs, rungs, strict=True))
-    ]
-    running = sum(rung.started - rung.finished for rung in rungs)
+    bars, running = [], 0
+    for rung, plan in enumerate(halving.bracket.rungs):
+        place = (index, rung)
+        running += started[place] - finished[place]
+        bars.append(_rung(plan.budget, started[place] if halving.rung > rung else plan.size, finished[place]))
     state = "complete" if halving.done else f"on rung {halving.rung}, {running} running"
-    link = el("a", f"Bracket {index}", href=link_to("/trials", study=view.name, bracket=index))
-    return el("li", el("h3", link, " ", el("small", state)), el("ol", bars, start="0"))
+    link = element("a", f"Bracket {index}", href=link_to("/trials", study=view.name, bracket=index))
+    return element("li", element("h3", link, " ", element("small", state)), element("ol", bars, start="0"))
 
 
-def _rung(budget: float, planned: int, finished: int) -> Html:
+def _rung(budget: float, planned: int, finished: int) -> Markup:
     text = f"{finished} of {planned}"
     label = f"budget {number(budget)}"
-    bar = el("progress", value=finished, max=max(planned, 1), aria_label=f"{label}: {text} finished")
-    return el("li", el("span", label), bar, el("span", text))
+    bar = element("progress", value=finished, max=max(planned, 1), aria_label=f"{label}: {text} finished")
+    return element("li", element("span", label), bar, element("span", text))
 
 
-def _budgets(view: View) -> Html:
-    rows: list[list[object]] = [
+def _budgets(view: View) -> Markup:
+    rows = [
         [
-            el("a", number(row.budget), href=link_to("/trials", study=view.name, budget=f"{row.budget:g}")),
-            f"{row.finished:,}",
-            f"{row.failed:,}",
+            element("a", number(row.budget), href=link_to("/trials", study=view.name, budget=f"{row.budget:g}")),
+            grouped(row.finished),
+            grouped(row.failed),
             number(row.best),
             duration(row.seconds),
         ]
         for row in view.summary.budgets
     ]
     if not rows:
-        return section("Budgets", el("p", "No trial has finished yet.", class_="quiet"))
-    columns: list[object] = ["Budget", "Finished", "Failed", "Best loss", "Mean duration"]
-    return section("Budgets", table("Finished trials by budget", columns, rows))
+        return section("Budgets", element("p", "No trial has finished yet.", class_="quiet"))
+    columns = ["Budget", "Finished", "Failed", "Best loss", "Mean duration"]
+    return section("Budgets", table(columns, rows, "Finished trials by budget"))
 
 
-def _failures(view: View) -> Html | None:
+def _failures(view: View) -> Markup | None:
     causes = failures(view.history)
     if not causes:
         return None
     rows = [_cause(view.name, cause) for cause in causes[:_CAUSES]]
-    columns: list[object] = ["Trials", "How", "Cause", "First"]
+    listing = table(["Trials", "Status", "Cause", "First trial"], rows, "Failed trials, grouped by cause")
     more = len(causes) - len(rows)
-    note = el("p", f"{count(more, 'further cause')} not shown.", class_="quiet") if more > 0 else None
-    return section("Failures by cause", table("Failed trials, grouped by cause", columns, rows), note, id="failures")
+    note = element("p", f"{counted(more, 'further cause')} not shown.", class_="quiet") if more > 0 else None
+    return section("Failures by cause", listing, note, id="failures")
 
 
 def _cause(study: str, cause: Cause) -> list[object]:
+    status = cause.status.value
     return [
-        f"{cause.n:,}",
-        el("a", cause.status.value.replace("_", " "), href=link_to("/trials", study=study, status=cause.status.value)),
-        el("td", short(cause.cause, 200), class_="user wide", title=short(cause.example, 500)),
+        grouped(cause.n),
+        element("a", status.replace("_", " "), href=link_to("/trials", study=study, status=status)),
+        element("td", short(cause.cause, 200), class_="user wide", title=short(cause.example, 500)),
         trial_link(study, cause.numbers[0], str(cause.numbers[0])),
     ]
 
 
-def _figure(view: View, plot: str, title: str) -> Html:
+def _figure(view: View, plot: str, title: str) -> Markup:
     return figure(link_to("/api/figure", study=view.name, plot=plot), title, height=360)

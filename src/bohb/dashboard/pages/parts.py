@@ -1,74 +1,83 @@
-"""Pieces that several pages show."""
+"""Elements that several pages show."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from bohb.core.history import Result
 from bohb.core.trial import Origin
-from bohb.dashboard.markup import Html, el, markup, short
-from bohb.dashboard.words import config_json, link_to, number, value_text
+from bohb.dashboard.layout import link_to
+from bohb.plots.markup import Markup, element, joined
+from bohb.units import DASH, number, short
 
 _ORIGINS = {
-    Origin.RANDOM: ("random", "drawn at random from the space"),
-    Origin.MODEL: ("model", "proposed by the model"),
-    Origin.GIVEN: ("given", "handed in by the user"),
-    Origin.PROMOTED: ("promoted", "survived the rung below"),
+    Origin.RANDOM: "drawn at random from the space",
+    Origin.MODEL: "proposed by the model",
+    Origin.GIVEN: "given by the user",
+    Origin.PROMOTED: "promoted from the rung below",
 }
 _STATES = {
-    "ok": ("ok", "finished with a loss"),
-    "running": ("running", "somebody works on it"),
-    "waiting": ("waiting", "lost its worker and waits to be started again"),
-    "diverged": ("diverged", "the loss was NaN or infinite"),
-    "crashed": ("crashed", "it raised, exited or was killed by a signal of its own making"),
-    "timeout": ("timeout", "it ran past its time limit"),
-    "memory": ("memory", "it grew past its memory limit"),
-    "bad_result": ("bad result", "it returned something that is no loss"),
-    "lost": ("lost", "its worker kept disappearing"),
+    "ok": "finished with a loss",
+    "running": "being evaluated",
+    "waiting": "lost its worker and waits to be started again",
+    "diverged": "the loss was NaN or infinite",
+    "crashed": "raised an exception, exited or was killed by a signal",
+    "timeout": "exceeded its time limit",
+    "memory": "exceeded its memory limit",
+    "bad_result": "returned something that is not a loss",
+    "lost": "its workers disappeared repeatedly",
 }
 
 
-def badge(state: str) -> Html:
-    """How a trial stands, in a word and a colour."""
-    word, meaning = _STATES.get(state, (state, ""))
+def badge(state: str) -> Markup:
+    """Return the state of a trial as a coloured word."""
     kind = state if state in ("ok", "running", "waiting") else "failed"
-    return el("span", word, class_=f"badge {kind}", title=meaning)
+    return element("span", state.replace("_", " "), class_=f"badge {kind}", title=_STATES.get(state, ""))
 
 
-def origin_word(origin: Origin) -> Html:
-    """Why a trial ran."""
-    word, meaning = _ORIGINS[origin]
-    return el("span", word, title=meaning)
+def origin_word(origin: Origin) -> Markup:
+    """Return how the configuration of a trial was chosen."""
+    return element("span", origin.value, title=_ORIGINS[origin])
 
 
-def trial_link(study: str, trial: int, text: str | None = None) -> Html:
-    """A link to a trial's page."""
-    return el("a", text or f"Trial {trial}", href=link_to("/trial", study=study, number=trial))
+def trial_link(study: str, trial: int, text: str | None = None) -> Markup:
+    """Return a link to the page of a trial."""
+    return element("a", text or f"Trial {trial}", href=link_to("/trial", study=study, number=trial))
 
 
-def config_table(config: dict[str, Any], name: str) -> Html:
-    """A configuration to read, and as JSON to copy."""
+def config_table(config: dict[str, Any], name: str) -> Markup:
+    """Return a configuration as a table, and as JSON to copy."""
     rows = [
-        el("tr", el("th", short(key, 60), scope="row", class_="user"), el("td", _value(value), class_="user"))
+        element("tr", element("th", short(key, 60), scope="row", class_="user"), element("td", _exact(value)))
         for key, value in config.items()
     ]
-    return el(
+    text = json.dumps(config, indent=2, ensure_ascii=False, default=str)
+    return element(
         "div",
-        el("table", el("caption", "Configuration", class_="quiet"), el("tbody", rows), class_="config"),
-        el("button", "Copy as JSON", type="button", data_copy=f"config-{name}", hidden=True),
-        el("details", el("summary", "As JSON"), el("pre", config_json(config), id=f"config-{name}", tabindex="0")),
+        element("table", element("caption", "Configuration"), element("tbody", rows), class_="config"),
+        element("button", "Copy as JSON", type="button", data_copy=f"config-{name}", hidden=True),
+        element("details", element("summary", "As JSON"), element("pre", text, id=f"config-{name}", tabindex="0")),
         class_="configuration",
     )
 
 
 def config_line(config: dict[str, Any], limit: int = 100) -> str:
-    """A configuration in one line."""
+    """Return a configuration in one line."""
     return short(", ".join(f"{name}={short(value_text(value), 30)}" for name, value in config.items()), limit)
 
 
-def loss_on_budget(loss: float, budget: float) -> Html:
-    """`0.123 on budget 27`."""
-    return markup(el("strong", number(loss)), f" on budget {number(budget)}")
+def value_text(value: Any) -> str:
+    """Return the value of a hyperparameter, floats with six digits."""
+    return number(value) if isinstance(value, float) else str(value)
 
 
-def _value(value: object) -> str:
-    return repr(value) if isinstance(value, float) else short(value_text(value), 2000)
+def loss_on_budget(best: Result | None) -> Markup:
+    """Return a result as `0.123 on budget 27`."""
+    if best is None:
+        return element("span", DASH)
+    return joined(element("strong", number(best.loss)), f" on budget {number(best.budget)}")
+
+
+def _exact(value: object) -> Markup:
+    return element("span", repr(value) if isinstance(value, float) else short(value, 2000), class_="user")

@@ -1,17 +1,16 @@
-"""All plots, each with how to read it, drawn as they come into view."""
+"""The plots page: every plot with an explanation, drawn when it scrolls into view."""
 
 from __future__ import annotations
 
-from bohb.dashboard.layout import Page, figure
-from bohb.dashboard.markup import el, markup, short
+from bohb.dashboard.layout import Page, figure, link_to, study_page
 from bohb.dashboard.studies import View
-from bohb.dashboard.words import link_to
 from bohb.plots import PLOTS
+from bohb.plots.markup import element, joined
 
 
-def plots_page(view: View, now: float) -> Page:
-    """Every plot there is."""
-    links = [el("li", el("a", plot.title, href=f"#{key}")) for key, plot in PLOTS.items()]
+def plots_page(view: View) -> Page:
+    """Return the page with all plots of a study."""
+    links = [element("li", element("a", plot.title, href=f"#{key}")) for key, plot in PLOTS.items()]
     figures = [
         figure(
             link_to("/api/figure", study=view.name, plot=key),
@@ -22,15 +21,5 @@ def plots_page(view: View, now: float) -> Page:
         )
         for key, plot in PLOTS.items()
     ]
-    contents = el("nav", el("ul", links), aria_label="Plots on this page", class_="contents")
-    return Page(
-        f"Plots of {short(view.name, 100)}",
-        markup(contents, el("div", figures, class_="figures")),
-        study=view.name,
-        tab="Plots",
-        version_url=link_to("/api/version", study=view.name),
-        version=str(view.version),
-        now=now,
-        figures=True,
-        heading=el("h1", "Plots"),
-    )
+    contents = element("nav", element("ul", links), aria_label="Plots on this page", class_="contents")
+    return study_page(view, "Plots", joined(contents, element("div", figures, class_="figures")), figures=True)

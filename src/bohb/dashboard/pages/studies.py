@@ -1,51 +1,48 @@
-"""The first page: which studies there are, and how they stand."""
+"""The first page: the studies of the journal and their state."""
 
 from __future__ import annotations
 
-from bohb.dashboard.layout import Page, table
-from bohb.dashboard.markup import Html, el, markup, short
+from bohb.dashboard.layout import Page, ago, link_to, moment
 from bohb.dashboard.pages.parts import loss_on_budget
 from bohb.dashboard.studies import Card
-from bohb.dashboard.words import DASH, ago, count, link_to, moment
+from bohb.plots.markup import Markup, element, joined, table
+from bohb.units import counted, grouped, short
 
 
 def studies_page(journal: str, cards: list[tuple[str, Card | None]], version: str, now: float) -> Page:
-    """All studies of the journal; a study that was not read yet has no card."""
+    """Return the list of studies; a study that has not been read yet has no card."""
     if not cards:
-        main = el("p", "This journal has no study yet. As soon as one is started, it appears here.", class_="lead")
+        main = element("p", "This journal has no study yet. A new study appears here by itself.", class_="lead")
     else:
-        columns: list[object] = ["Study", "State", "Best loss", "Trials", "Failed", "Last activity", "Begun"]
+        columns = ["Study", "State", "Best loss", "Trials", "Failed", "Last activity", "Started"]
         body = [_row(name, card, now) for name, card in cards]
-        compare = el("p", el("a", "Compare two studies", href="/compare")) if len(cards) > 1 else None
-        main = markup(table(count(len(cards), "study", "studies"), columns, body), compare)
-    where = el("p", "In the journal ", el("code", journal, class_="user"), class_="lead")
-    return Page("Studies", markup(where, main), version_url="/api/version", version=version, now=now)
+        compare = element("p", element("a", "Compare two studies", href="/compare")) if len(cards) > 1 else None
+        main = joined(table(columns, body, counted(len(cards), "study", "studies")), compare)
+    where = element("p", "In the journal ", element("code", journal, class_="user"), class_="lead")
+    return Page("Studies", joined(where, main), version_url="/api/version", version=version)
 
 
 def _row(name: str, card: Card | None, now: float) -> list[object]:
-    link = el("td", el("a", short(name, 80), href=link_to("/study", study=name), class_="user", title=name))
+    link = element("a", short(name, 80), href=link_to("/study", study=name), class_="user", title=name)
     if card is None:
-        return [link, el("td", "being read …", colspan="6", class_="quiet")]
+        return [link, element("td", "reading …", colspan="6", class_="quiet")]
     if card.trouble:
-        return [link, el("td", short(card.trouble, 300), colspan="6", class_="trouble")]
-    best: object = DASH
-    if card.loss is not None and card.budget is not None:
-        best = loss_on_budget(card.loss, card.budget)
+        return [link, element("td", short(card.trouble, 300), colspan="6", class_="trouble")]
     return [
         link,
         study_state(card.trials, card.running),
-        best,
-        f"{card.trials:,}",
-        f"{card.failed:,}",
+        loss_on_budget(card.best),
+        grouped(card.trials),
+        grouped(card.failed),
         ago(card.last_activity, now),
-        moment(card.begun),
+        moment(card.started),
     ]
 
 
-def study_state(trials: int, running: int) -> Html:
-    """What the journal knows about who is at work; a runner that was killed leaves its trials as running."""
+def study_state(trials: int, running: int) -> Markup:
+    """Return the state that the journal records; a runner that was killed leaves its trials as running."""
     if running:
-        return el("span", f"{running} running", class_="badge running", title=count(running, "trial") + " at work")
+        return element("span", f"{running} running", class_="badge running", title=counted(running, "running trial"))
     if trials:
-        return el("span", "at rest", class_="badge", title="no trial is running")
-    return el("span", "not begun", class_="badge", title="no trial was started yet")
+        return element("span", "idle", class_="badge", title="no trial is running")
+    return element("span", "not started", class_="badge", title="no trial has been started yet")

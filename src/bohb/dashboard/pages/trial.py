@@ -1,4 +1,4 @@
-"""One trial: what it ran, why, what became of it, what it printed and left behind."""
+"""One trial: its configuration, why it ran, its result, its output and its checkpoint."""
 
 from __future__ import annotations
 
@@ -6,28 +6,32 @@ import json
 import math
 
 from bohb.analysis.clock import finished, started
+from bohb.analysis.trials import seconds, state
 from bohb.analysis.why import why
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import Log, StoredFile
-from bohb.dashboard.layout import Page, facts, figure, section, table
-from bohb.dashboard.markup import Html, el, markup, short
+from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
 from bohb.dashboard.pages.parts import badge, config_table, origin_word, trial_link
-from bohb.dashboard.rows import seconds, state
 from bohb.dashboard.studies import View
-from bohb.dashboard.words import DASH, count, duration, link_to, moment, number, since, size
+from bohb.plots.markup import Markup, element, joined, table
+from bohb.units import DASH, counted, duration, number, short, size
 
-_CHARACTERS = 100_000  # of a traceback or of `info`
+_CHARACTERS = 100_000  # shown of a traceback or of `info`
 _POINTS = 50  # rows of a learning curve
 
 
 def trial_page(view: View, trial: Trial, log: Log | None, files: tuple[list[StoredFile], bool], now: float) -> Page:
-    """Everything about one trial."""
+    """Return everything about one trial."""
     outcome = view.history.outcomes.get(trial.number)
-    heading = el("h1", f"Trial {trial.number} ", badge(state(view.history, trial.number)))
-    main = markup(
+    main = joined(
         _neighbours(view, trial),
         _failure(outcome),
-        el("div", _facts(view, trial, outcome, now), _configuration(trial), class_="two"),
+        element(
+            "div",
+            _facts(view, trial, outcome, now),
+            section("Configuration", config_table(trial.config, "trial")),
+            class_="two",
+        ),
         _why(view, trial),
         _curve(view, trial, outcome),
         _lineage(view, trial),
@@ -42,14 +46,13 @@ def trial_page(view: View, trial: Trial, log: Log | None, files: tuple[list[Stor
         tab="Trials",
         version_url=link_to("/api/version", study=view.name, trial=trial.number),
         version=trial_version(view, trial.number),
-        now=now,
         figures=outcome is not None and len(outcome.curve) > 0,
-        heading=heading,
+        heading=element("h1", f"Trial {trial.number} ", badge(state(view.history, trial.number))),
     )
 
 
 def trial_version(view: View, trial: int) -> str:
-    """What changes when this trial's page does: its own state, and its rung's."""
+    """Return a text that changes when the page of this trial does: with its own state and that of its rung."""
     history = view.history
     place = history.trials[trial]
     halving = history.brackets[place.bracket]
@@ -57,20 +60,21 @@ def trial_version(view: View, trial: int) -> str:
     return f"{state(history, trial)}-{place.attempt}-{halving.rung}-{halving.finished}-{budgets}"
 
 
-def _neighbours(view: View, trial: Trial) -> Html:
+def _neighbours(view: View, trial: Trial) -> Markup:
     before, after = trial.number - 1, trial.number + 1
     links = [trial_link(view.name, before, "‹ previous trial")] if before in view.history.trials else []
     links += [trial_link(view.name, after, "next trial ›")] if after in view.history.trials else []
-    links.append(el("a", "all trials", href=link_to("/trials", study=view.name)))
-    return el("nav", el("ul", [el("li", link) for link in links]), aria_label="Neighbouring trials", class_="pager")
+    links.append(element("a", "all trials", href=link_to("/trials", study=view.name)))
+    items = element("ul", [element("li", link) for link in links])
+    return element("nav", items, aria_label="Neighbouring trials", class_="pager")
 
 
-def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Html:
+def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Markup:
     history, n = view.history, trial.number
     spent: object = duration(seconds(history, n)) if outcome else since(history.started.get(n), now)
     continued = "" if trial.previous_budget is None else f" (continued from {number(trial.previous_budget)})"
     rows: list[tuple[str, object]] = [
-        ("Loss", el("strong", number(outcome.loss if outcome else None))),
+        ("Loss", element("strong", number(outcome.loss if outcome else None))),
         ("Budget", number(trial.budget) + continued),
         ("Bracket, rung", f"{trial.bracket}, {trial.rung}"),
         ("Origin", origin_word(trial.origin)),
@@ -84,93 +88,88 @@ def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Htm
     if outcome is not None and outcome.cost is not None:
         rows.append(("Reported cost", number(outcome.cost)))
     if outcome is not None and outcome.worker:
-        rows.append(("Worker", el("span", short(outcome.worker, 100), class_="user")))
-    return section("What ran", facts(rows))
+        rows.append(("Worker", element("span", short(outcome.worker, 100), class_="user")))
+    return section("Summary", facts(rows))
 
 
-def _configuration(trial: Trial) -> Html:
-    return section("Configuration", config_table(trial.config, "trial"))
-
-
-def _failure(outcome: Outcome | None) -> Html | None:
+def _failure(outcome: Outcome | None) -> Markup | None:
     if outcome is None or outcome.ok:
         return None
     trace = None
     if outcome.traceback:
-        trace = el("details", el("summary", "Traceback"), el("pre", _cut(outcome.traceback), tabindex="0"), open=True)
-    return section("What went wrong", el("p", _cut(outcome.error or "no message"), class_="trouble user"), trace)
+        text = element("pre", short(outcome.traceback, _CHARACTERS), tabindex="0")
+        trace = element("details", element("summary", "Traceback"), text, open=True)
+    message = element("p", short(outcome.error or "no message", _CHARACTERS), class_="trouble user")
+    return section("What went wrong", message, trace)
 
 
-def _why(view: View, trial: Trial) -> Html:
+def _why(view: View, trial: Trial) -> Markup:
     explained = why(view.history, trial.number)
     links = []
     if explained.from_trial is not None:
         links.append(trial_link(view.name, explained.from_trial, f"promoted from trial {explained.from_trial}"))
     if explained.promoted_to is not None:
-        links.append(trial_link(view.name, explained.promoted_to, f"went on as trial {explained.promoted_to}"))
-    sentences = [el("li", sentence, class_="user") for sentence in explained.sentences]
-    return section("Why", el("ul", sentences), el("p", [markup(link, " ") for link in links]) if links else None)
+        links.append(trial_link(view.name, explained.promoted_to, f"continued as trial {explained.promoted_to}"))
+    sentences = [element("li", sentence, class_="user") for sentence in explained.sentences]
+    shown = element("p", [joined(link, " ") for link in links]) if links else None
+    return section("Why it ran", element("ul", sentences), shown)
 
 
-def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Html | None:
+def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
     if outcome is None or not outcome.curve:
         return None
-    rows: list[list[object]] = [[number(step), number(loss)] for step, loss in _thinned(outcome.curve)]
-    shown = count(len(outcome.curve), "point") + (f", {_POINTS} shown" if len(outcome.curve) > _POINTS else "")
-    numbers = table(f"Reported losses: {shown}", ["Step", "Loss"], rows)
+    rows = [[number(step), number(loss)] for step, loss in _thinned(outcome.curve)]
+    shown = counted(len(outcome.curve), "point") + (f", {_POINTS} shown" if len(outcome.curve) > _POINTS else "")
+    numbers = table(["Step", "Loss"], rows, f"Reported losses: {shown}")
     return section(
         "Learning curve",
         figure(link_to("/api/curve", study=view.name, number=trial.number), "Reported loss over steps", titled=False),
-        el("details", el("summary", "As a table"), numbers),
+        element("details", element("summary", "As a table"), numbers),
     )
 
 
 def _thinned(curve: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
-    """Evenly spaced points of a curve, the last one included."""
+    """Return evenly spaced points of a curve, including the last one."""
     every = max(1, math.ceil(len(curve) / _POINTS))
     return list(reversed(curve[::-1][::every]))
 
 
-def _lineage(view: View, trial: Trial) -> Html | None:
+def _lineage(view: View, trial: Trial) -> Markup | None:
     numbers = view.lineage[trial.config_id]
     if len(numbers) == 1:
         return None
-    rows: list[list[object]] = []
+    rows = []
     for n in numbers:
         other, outcome = view.history.trials[n], view.history.outcomes.get(n)
-        name: object = el("strong", f"Trial {n} (this one)") if n == trial.number else trial_link(view.name, n)
+        name = element("strong", f"Trial {n} (this one)") if n == trial.number else trial_link(view.name, n)
         loss = number(outcome.loss if outcome else None)
         rows.append([name, number(other.budget), badge(state(view.history, n)), loss])
-    return section("The same configuration", table("On all its budgets", ["Trial", "Budget", "Status", "Loss"], rows))
+    listing = table(["Trial", "Budget", "Status", "Loss"], rows, "Trials of this configuration")
+    return section("All budgets of this configuration", listing)
 
 
-def _info(outcome: Outcome | None) -> Html | None:
+def _info(outcome: Outcome | None) -> Markup | None:
     if outcome is None or not outcome.info:
         return None
     text = json.dumps(outcome.info, indent=2, ensure_ascii=False, default=str)
-    return section("What the objective noted", el("pre", _cut(text), tabindex="0"))
+    return section("Info from the objective", element("pre", short(text, _CHARACTERS), tabindex="0"))
 
 
-def _output(outcome: Outcome | None, log: Log | None) -> Html:
+def _output(outcome: Outcome | None, log: Log | None) -> Markup:
     kept = outcome.output if outcome is not None else None
     if log is not None:
-        note = f"The last part of {size(log.size)}." if log.cut else f"{size(log.size)}, from the study's logs."
+        note = f"The end of {size(log.size)}." if log.cut else f"{size(log.size)}, from the study's logs."
         text = log.text
     elif kept:
-        note, text = "The end of it, as the journal keeps it.", kept
+        note, text = "The last lines, as the journal stores them.", kept
     else:
-        return section("Output", el("p", "No output was kept for this trial.", class_="quiet"))
-    return section("Output", el("p", note, class_="note"), el("pre", text, class_="log", tabindex="0"))
+        return section("Output", element("p", "No output of this trial is stored.", class_="quiet"))
+    return section("Output", element("p", note, class_="note"), element("pre", text, class_="log", tabindex="0"))
 
 
-def _checkpoint(trial: Trial, files: list[StoredFile], more: bool) -> Html:
+def _checkpoint(trial: Trial, files: list[StoredFile], more: bool) -> Markup:
     if not files:
-        nothing = "No checkpoint of this configuration is stored (any more)."
-        return section("Checkpoint", el("p", nothing, class_="quiet"))
-    rows: list[list[object]] = [[el("td", short(file.name, 200), class_="user"), size(file.size)] for file in files]
-    caption = f"Files of configuration {trial.config_id}" + (f", the first {len(files)} of them" if more else "")
-    return section("Checkpoint", table(caption, ["File", "Size"], rows))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _CHARACTERS else text[:_CHARACTERS] + "\n[…]"
+        return section("Checkpoint", element("p", "No checkpoint of this configuration is stored.", class_="quiet"))
+    rows = [[element("th", short(file.name, 200), scope="row", class_="user"), size(file.size)] for file in files]
+    caption = f"Files of configuration {trial.config_id}" + (f"; the first {len(files)}" if more else "")
+    return section("Checkpoint", table(["File", "Size"], rows, caption))

@@ -1,15 +1,18 @@
-"""The trials table: search, filters, sorted columns, one page at a time."""
+"""The trials table: search, filters, sortable columns, one page at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bohb.analysis.clock import started
+from bohb.analysis.trials import CONFIG, seconds, state
 from bohb.core.trial import Origin, Trial
-from bohb.dashboard.layout import Page, table
-from bohb.dashboard.markup import Html, el, markup, short
-from bohb.dashboard.pages.parts import badge, config_line, origin_word, trial_link
-from bohb.dashboard.rows import SIZES, STATES, Query, Selection, seconds, select, state
+from bohb.dashboard.layout import Page, link_to, moment, since, study_page
+from bohb.dashboard.pages.parts import badge, config_line, origin_word, trial_link, value_text
+from bohb.dashboard.rows import SIZES, STATES, Query, Selection, select
 from bohb.dashboard.studies import View
-from bohb.dashboard.words import count, duration, link_to, moment, number, since, value_text
+from bohb.plots.markup import Markup, element, joined, table
+from bohb.units import DASH, counted, duration, grouped, number, short
 
 _COLUMNS = (
     ("number", "Trial"),
@@ -22,53 +25,44 @@ _COLUMNS = (
     ("seconds", "Duration"),
 )
 _DOWN_FIRST = ("number", "started", "seconds")  # newest and longest first
-MOST_PARAMETERS = 8  # as columns of their own; the rest share one
+MOST_PARAMETERS = 8  # with a column each; the others share one
 
 
 def trials_page(view: View, query: Query, now: float) -> Page:
-    """The trials that answer the query."""
+    """Return the trials that match the query."""
     selection = select(view, query)
-    main = markup(_filters(view, query), _found(view, query, selection, now))
-    return Page(
-        f"Trials of {short(view.name, 100)}",
-        main,
-        study=view.name,
-        tab="Trials",
-        version_url=link_to("/api/version", study=view.name),
-        version=str(view.version),
-        now=now,
-        heading=el("h1", "Trials"),
-    )
+    return study_page(view, "Trials", joined(_filters(view, query), _found(view, query, selection, now)))
 
 
-def _found(view: View, query: Query, selection: Selection, now: float) -> Html:
+def _found(view: View, query: Query, selection: Selection, now: float) -> Markup:
     total = len(view.history.trials)
     if not total:
-        return el("p", "No trial was started yet.", class_="lead", id="found")
-    found = f"{selection.total:,} of {count(total, 'trial')}" if query.filtered else count(total, "trial")
-    status = el("p", found, class_="lead", id="found")
+        return element("p", "No trial has been started yet.", class_="lead", id="found")
+    all_trials = counted(total, "trial")
+    found = f"{grouped(selection.total)} of {all_trials}" if query.filtered else all_trials
+    status = element("p", found, class_="lead", id="found")
     if not selection.total:
-        everything = el("a", "show all", href=link_to("/trials", study=view.name), data_soft=True)
-        return markup(status, el("p", "Nothing matches; ", everything, "."))
+        everything = element("a", "show all", href=link_to("/trials", study=view.name), data_soft=True)
+        return joined(status, element("p", "Nothing matches; ", everything, "."))
     names = [scale.name for scale in view.history.space.dimensions][:MOST_PARAMETERS]
     rest = len(view.history.space.dimensions) > len(names)
     columns = [_header(view, query, column, label) for column, label in _COLUMNS]
-    columns += [_header(view, query, f"p:{name}", short(name, 24), name) for name in names]
-    columns += [el("th", "Other hyperparameters", scope="col")] if rest else []
+    columns += [_header(view, query, CONFIG + name, short(name, 24), name) for name in names]
+    columns += [element("th", "Other hyperparameters", scope="col")] if rest else []
     rows = [_row(view, view.history.trials[n], names, rest, now) for n in selection.numbers]
-    listing = table(f"Trials, page {selection.page} of {selection.pages}", list(columns), rows, class_="trials")
-    return markup(status, listing, _pager(view, query, selection))
+    listing = table(columns, rows, f"Trials, page {selection.page} of {selection.pages}", class_="trials")
+    return joined(status, listing, _pager(view, query, selection))
 
 
-def _header(view: View, query: Query, column: str, label: str, name: str | None = None) -> Html:
-    """A column's head: a link that sorts by it, or turns the order round."""
+def _header(view: View, query: Query, column: str, label: str, name: str | None = None) -> Markup:
+    """Return the head of a column: a link that sorts by it, or reverses the order."""
     current = query.sort == column
     first = "desc" if column in _DOWN_FIRST else "asc"
     order = {"asc": "desc", "desc": "asc"}[query.order] if current else first
     href = link_to("/trials", study=view.name, **query.parameters(sort=column, order=order, page=1))
     sort = {"asc": "ascending", "desc": "descending"}[query.order] if current else None
-    link = el("a", label, href=href, data_soft=True, title=name, class_="user")
-    return el("th", link, scope="col", aria_sort=sort)
+    link = element("a", label, href=href, data_soft=True, title=name, class_="user")
+    return element("th", link, scope="col", aria_sort=sort)
 
 
 def _row(view: View, trial: Trial, names: list[str], rest: bool, now: float) -> list[object]:
@@ -76,40 +70,39 @@ def _row(view: View, trial: Trial, names: list[str], rest: bool, now: float) -> 
     outcome = history.outcomes.get(n)
     took: object = duration(seconds(history, n)) if outcome else since(history.started.get(n), now)
     best = history.incumbent is not None and history.incumbent.trial.number == n
+    link, star = trial_link(view.name, n, str(n)), " ★" if best else None
     cells: list[object] = [
-        el("th", trial_link(view.name, n, str(n)), " ★" if best else None, scope="row", title="best" if best else None),
+        element("th", link, star, scope="row", title="best" if best else None),
         badge(state(history, n)),
-        el("td", number(outcome.loss if outcome else None), class_="number"),
-        el("td", number(trial.budget), class_="number"),
+        element("td", number(outcome.loss if outcome else None), class_="number"),
+        element("td", number(trial.budget), class_="number"),
         f"{trial.bracket} / {trial.rung}",
         origin_word(trial.origin),
         moment(started(history, n)),
-        el("td", took, class_="number"),
+        element("td", took, class_="number"),
     ]
-    cells += [el("td", short(value_text(trial.config.get(name, "–")), 24), class_="user") for name in names]
+    cells += [element("td", short(value_text(trial.config.get(name, DASH)), 24), class_="user") for name in names]
     if rest:
         others = {name: value for name, value in trial.config.items() if name not in names}
-        cells.append(el("td", config_line(others, 80), class_="user wide"))
+        cells.append(element("td", config_line(others, 80), class_="user wide"))
     return cells
 
 
-def _filters(view: View, query: Query) -> Html:
-    """A plain form: it works without scripts; with them it answers as one types."""
+def _filters(view: View, query: Query) -> Markup:
+    """Return a form that works without scripts; with them, the table changes as one types."""
     budgets = [f"{budget:g}" for budget in sorted({t.budget for t in view.history.trials.values()})]
-    brackets = [str(index) for index in range(len(view.history.brackets))]
     kept = {"study": view.name, "sort": query.sort, "order": query.order, "config": query.config}
-    return el(
+    search = element("input", type="search", name="q", id="q", value=query.q, placeholder="value, error, worker")
+    return element(
         "form",
-        [el("input", type="hidden", name=name, value=value) for name, value in kept.items() if value],
-        _field(
-            "Search", el("input", type="search", name="q", id="q", value=query.q, placeholder="value, error, worker")
-        ),
+        [element("input", type="hidden", name=name, value=value) for name, value in kept.items() if value],
+        _field("Search", search, "q"),
         _choice("Status", "status", STATES, query.status),
-        _choice("Origin", "origin", tuple(Origin), query.origin),
+        _choice("Origin", "origin", Origin, query.origin),
         _choice("Budget", "budget", budgets, query.budget),
-        _choice("Bracket", "bracket", brackets, query.bracket),
-        _choice("Rows", "size", [str(size) for size in SIZES], str(query.size), everything=False),
-        el("div", el("button", "Show", type="submit"), class_="field"),
+        _choice("Bracket", "bracket", range(len(view.history.brackets)), query.bracket),
+        _choice("Rows", "size", SIZES, str(query.size), everything=False),
+        element("div", element("button", "Show", type="submit"), class_="field"),
         action="/trials",
         method="get",
         class_="filters",
@@ -119,20 +112,18 @@ def _filters(view: View, query: Query) -> Html:
     )
 
 
-def _field(label: str, control: Html, name: str = "q") -> Html:
-    return el("div", el("label", label, for_=name), control, class_="field")
+def _field(label: str, control: Markup, name: str) -> Markup:
+    return element("div", element("label", label, for_=name), control, class_="field")
 
 
-def _choice(label: str, name: str, options: object, chosen: str, everything: bool = True) -> Html:
-    assert isinstance(options, list | tuple)
-    choices = [el("option", "all", value="")] if everything else []
-    choices += [
-        el("option", str(value).replace("_", " "), value=str(value), selected=str(value) == chosen) for value in options
-    ]
-    return _field(label, el("select", choices, name=name, id=name), name)
+def _choice(label: str, name: str, options: Iterable[object], chosen: str, everything: bool = True) -> Markup:
+    choices = [element("option", "all", value="")] if everything else []
+    for value in map(str, options):
+        choices.append(element("option", value.replace("_", " "), value=value, selected=value == chosen))
+    return _field(label, element("select", choices, name=name, id=name), name)
 
 
-def _pager(view: View, query: Query, selection: Selection) -> Html | None:
+def _pager(view: View, query: Query, selection: Selection) -> Markup | None:
     if selection.pages == 1:
         return None
     page, pages = selection.page, selection.pages
@@ -141,8 +132,7 @@ def _pager(view: View, query: Query, selection: Selection) -> Html | None:
     for label, target in steps:
         possible = 1 <= target <= pages and target != page
         href = link_to("/trials", study=view.name, **query.parameters(page=target)) if possible else None
-        items.append(
-            el("li", el("a", label, href=href, data_soft=possible, aria_disabled=None if possible else "true"))
-        )
-    items.insert(2, el("li", f"page {page:,} of {pages:,}"))
-    return el("nav", el("ul", items), aria_label="Pages of the table", class_="pager")
+        link = element("a", label, href=href, data_soft=possible, aria_disabled=None if possible else "true")
+        items.append(element("li", link))
+    items.insert(2, element("li", f"page {grouped(page)} of {grouped(pages)}"))
+    return element("nav", element("ul", items), aria_label="Pages of the table", class_="pager")

@@ -1,11 +1,11 @@
-// Draws plots as they come into view, in the reader's colours, and draws them again when the study has changed.
+// Draws plots when they scroll into view, in the reader's colour scheme, and again when the study changes.
 "use strict";
 (() => {
   const here = document.currentScript;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const hover = matchMedia("(hover: hover)").matches;
   const themes = fetch("/api/templates", { credentials: "same-origin" }).then((answer) => answer.json());
-  const library = new Promise((resolve, reject) => { // after the page itself: it is large
+  const library = new Promise((resolve, reject) => { // loaded after the page, because it is large
     const script = document.createElement("script");
     script.src = here.dataset.plotly;
     script.onload = resolve;
@@ -14,7 +14,7 @@
   });
   const drawn = new Map(); // element -> {figure, of, at, took, busy}
   const visible = new Set();
-  let changes = 0; // counts the changes seen on this page
+  let changes = 0; // number of changes seen on this page
 
   async function show(element, figure) {
     const theme = (await themes)[dark.matches ? "dark" : "light"];
@@ -22,13 +22,13 @@
     delete layout.width;
     if (element.dataset.height) layout.height = Number(element.dataset.height);
     if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
-    if (!layout.annotations?.length) layout.margin = { ...layout.margin, t: 14 }; // nothing stands above the plot
+    if (!layout.annotations?.length) layout.margin = { ...layout.margin, t: 14 }; // nothing is above the plot
     if (!hover) layout.dragmode = false; // a finger on a plot scrolls the page
     await Plotly.react(element, figure.data, layout, {
       responsive: true,
       displaylogo: false,
       displayModeBar: hover ? "hover" : false,
-      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // nothing that leaves the page
+      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // no button that leads to another site
     });
   }
 
@@ -53,7 +53,7 @@
     element.classList.remove("pending");
   }
 
-  // A plot that takes long is drawn less often: at most a twentieth of the time goes into it.
+  // A slow plot is drawn less often: drawing takes at most a twentieth of the time.
   function due(element) {
     const state = drawn.get(element);
     return !state || (state.of !== changes && !state.busy && performance.now() - state.at > 20 * state.took);

@@ -1,5 +1,5 @@
-// Keeps a page up to date: asks whether something changed, and if so takes over what the server has rendered anew.
-// Nothing is ever made from text here but text: new parts come from our own server's pages, whose parser escaped them.
+// Keeps a page up to date: asks the server whether something changed and, if so, loads the page and updates what differs.
+// No HTML is built here: new parts come from pages of our own server, which escapes all text.
 "use strict";
 (() => {
   const every = 2000, hiddenEvery = 30000;
@@ -9,12 +9,12 @@
 
   function duration(seconds) {
     if (!Number.isFinite(seconds)) return "–";
-    if (seconds < 10) return `${Math.max(0, seconds).toFixed(0)} s`;
-    const whole = Math.round(seconds), two = (n) => String(n).padStart(2, "0");
-    if (whole < 60) return `${whole} s`;
-    if (whole < 3600) return `${Math.floor(whole / 60)} min ${two(whole % 60)} s`;
-    if (whole < 86400) return `${Math.floor(whole / 3600)} h ${two(Math.floor((whole % 3600) / 60))} min`;
-    return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+    const whole = Math.max(0, Math.round(seconds));
+    for (const [size, unit, small, below] of [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]]) {
+      const rest = Math.floor((whole % size) / small);
+      if (whole >= size) return `${Math.floor(whole / size)} ${unit}` + (rest ? ` ${rest} ${below}` : "");
+    }
+    return `${whole} s`;
   }
 
   function tick() {
@@ -69,7 +69,7 @@
     mine.slice(theirs.length).forEach((node) => node.remove());
   }
 
-  // Two answers can overtake each other; only the one to the last question counts.
+  // Responses can arrive out of order; only the one to the last request counts.
   async function load(url, why) {
     const mine = ++asked;
     const answer = await fetch(url, { cache: "no-store", credentials: "same-origin" });
@@ -99,7 +99,7 @@
     } catch (error) {
       failures += 1;
       const offline = error instanceof TypeError;
-      say(offline ? "The dashboard cannot be reached; trying again." : `Not up to date: ${error.message}`);
+      say(offline ? "The dashboard does not respond; trying again." : `Not up to date: ${error.message}`);
     }
     schedule();
   }
@@ -117,7 +117,7 @@
     return load(url, "asked").then(() => say(""), () => location.assign(url));
   }
 
-  // What the form says, in the order of the table as it is; empty fields are left out.
+  // The address for the current values of the form and the current order; empty fields are left out.
   function addressOf(form) {
     const url = new URL(form.action), now = new URL(location.href).searchParams;
     for (const [key, value] of new FormData(form)) {
@@ -143,12 +143,12 @@
     } catch {
       source.closest("details").open = true;
       getSelection().selectAllChildren(source);
-      button.textContent = "Selected: copy it by keyboard";
+      button.textContent = "Selected: press Ctrl+C";
     }
     setTimeout(() => { button.textContent = "Copy as JSON"; }, 2000);
   }
 
-  let typing = 0; // a change of the form that is not shown yet
+  let typing = 0; // timer of a change in the form that is not shown yet
   function withForm(address) {
     clearTimeout(typing);
     typing = 0;
@@ -182,7 +182,7 @@
     const mine = typing = setTimeout(() => {
       const url = addressOf(form);
       history.replaceState(null, "", url);
-      go(url, false).then(() => { if (typing === mine) typing = 0; }); // until then links have the old form
+      go(url, false).then(() => { if (typing === mine) typing = 0; }); // until then links belong to the old form
     }, 250);
   });
   window.addEventListener("popstate", () => { showInForm(); go(location.href, false); });

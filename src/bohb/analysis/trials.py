@@ -1,0 +1,91 @@
+"""The trials of a study as a table: one row per trial, sortable by any column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bohb.analysis.clock import finished, started
+from bohb.core.history import History
+
+CONFIG, INFO = "config.", "info."  # prefixes of the columns of a hyperparameter and of an entry of `info`
+
+
+def state(history: History, number: int) -> str:
+    """Return how a trial ended, or "running", or "waiting" if it lost its worker."""
+    outcome = history.outcomes.get(number)
+    if outcome is not None:
+        return outcome.status.value
+    return "waiting" if number in history.lost else "running"
+
+
+def seconds(history: History, number: int) -> float | None:
+    """Return how long a trial took; None while it runs and where no time was recorded."""
+    outcome, begin = history.outcomes.get(number), started(history, number)
+    if outcome is None or begin is None or outcome.finished is None or history.trials[number].reuses is not None:
+        return None
+    end = finished(history, number)
+    return None if end is None else max(0.0, end - begin)
+
+
+def _of_trial(name: str) -> Callable[[History, int], Any]:
+    return lambda history, number: getattr(history.trials[number], name)
+
+
+def _of_outcome(name: str) -> Callable[[History, int], Any]:
+    return lambda history, number: getattr(history.outcomes.get(number), name, None)
+
+
+COLUMNS: dict[str, Callable[[History, int], Any]] = {
+    "number": _of_trial("number"),
+    "status": state,
+    "loss": _of_outcome("loss"),
+    "budget": _of_trial("budget"),
+    "bracket": _of_trial("bracket"),
+    "rung": _of_trial("rung"),
+    "origin": lambda history, number: history.trials[number].origin.value,
+    "config_id": _of_trial("config_id"),
+    "seed": _of_trial("seed"),
+    "previous_budget": _of_trial("previous_budget"),
+    "attempt": _of_trial("attempt"),
+    "from_trial": _of_trial("from_trial"),
+    "reuses": _of_trial("reuses"),
+    "started": started,
+    "finished": _of_outcome("finished"),
+    "seconds": seconds,
+    "cost": _of_outcome("cost"),
+    "worker": _of_outcome("worker"),
+    "error": _of_outcome("error"),
+}
+
+
+def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
+    """Return all columns of a study: `COLUMNS`, one per hyperparameter, one per entry of `info`."""
+    names = dict.fromkeys(CONFIG + name for trial in history.trials.values() for name in trial.config)
+    names |= dict.fromkeys(INFO + name for outcome in history.outcomes.values() for name in outcome.info)
+    return COLUMNS | {name: column(name) for name in names}
+
+
+def column(name: str) -> Callable[[History, int], Any]:
+    """Return a column by its name; a name that nothing has is a column without values."""
+    if name.startswith(CONFIG):
+        key = name.removeprefix(CONFIG)
+        return lambda history, number: history.trials[number].config.get(key)
+    if name.startswith(INFO):
+        key = name.removeprefix(INFO)
+        return lambda history, number: (_of_outcome("info")(history, number) or {}).get(key)
+    return COLUMNS.get(name, lambda _history, _number: None)
+
+
+def sorted_trials(history: History, numbers: Iterable[int], name: str, descending: bool = False) -> list[int]:
+    """Sort trials by a column. Trials without a value come last in either direction, numbers before text."""
+    value = column(name)
+    keyed = [(number, _comparable(value(history, number))) for number in numbers]
+    valued = sorted(((key, number) for number, key in keyed if key is not None), reverse=descending)
+    return [number for _, number in valued] + [number for number, key in keyed if key is None]
+
+
+def _comparable(value: Any) -> tuple[int, Any] | None:
+    if value is None:
+        return None
+    return (0, float(value)) if isinstance(value, int | float) else (1, str(value))
