@@ -47,11 +47,6 @@ def duration(seconds: float | None) -> str:
     return f"{whole} s"
 
 
-def number(value: float | None) -> str:
-    """Format a number with six significant digits, or a dash if it is unknown."""
-    return DASH if value is None else f"{value:.6g}"
-
-
 def size(n_bytes: float) -> str:
     """Format a number of bytes: 512 B, 1.5 MiB, 20 GiB."""
     value = float(n_bytes)
