@@ -1,25 +1,33 @@
-# Two commands do everything: `make demo` tunes a model, `make test` passes the tests. Each sets up its own environment.
+# Two commands do everything: `make demo` tunes a model, `make test` runs the tests. Each sets up its own environment.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-better
+	bench-gp bench-better bench-demo
 
-help: ## show what there is
+help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+
+# For the demo: the library and 30 packages. For everything else: all extras, PyTorch, the tools.
+.venv-demo/.done: requirements/demo.txt pyproject.toml
+	$(PYTHON) -m venv .venv-demo
+	.venv-demo/bin/python $(PIP) --no-deps -r requirements/demo.txt
+	.venv-demo/bin/python $(PIP) --no-deps --no-build-isolation -e .
+	touch $@
 
 .venv/.done: requirements/dev.txt requirements/torch.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/torch.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python $(PIP) --no-deps -r requirements/dev.txt
+	$(BIN)/python $(PIP) -r requirements/torch.txt
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
-demo: .venv/.done ## tune a neural network on scikit-learn's digits, stop half-way, resume, compare with random search
-	$(BIN)/python examples/tune_digits.py
+demo: .venv-demo/.done ## tune a neural network three ways, kill a study and resume it; about a minute
+	.venv-demo/bin/python examples/tune_digits.py
 
 test: .venv/.done ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS)
@@ -66,6 +74,9 @@ bench-parallel: .venv/.done ## Fig. 3: speed-up with 1 to 256 workers on the sim
 bench-engines: .venv/.done ## what local workers, Dask and Ray cost beside their own bare tasks
 	$(BIN)/python -m benchmarks.speed.engines
 
+bench-demo: .venv/.done ## the demo's problem over 20 seeds, beside Optuna: about 5 minutes
+	$(BIN)/python -m benchmarks.demo
+
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 	$(BIN)/python -m benchmarks.speed.gp_speed
 
@@ -91,5 +102,5 @@ include benchmarks/rivals/environments.mk
 figures: .venv/.done rivals ## the paper's experiments beside its rivals: an evening on 2 cores, can be interrupted
 	$(BIN)/python -m benchmarks.paper.figures --jobs 2
 
-clean: ## remove what make made
-	rm -rf .venv .venvs dist demo site .cache .mypy_cache .ruff_cache .pytest_cache
+clean: ## remove everything that make created
+	rm -rf .venv .venv-demo .venvs dist demo site .cache .mypy_cache .ruff_cache .pytest_cache

@@ -18,10 +18,10 @@ import bohb
 from benchmarks.better.without import without
 from benchmarks.problem import Evaluation, Method, Parameter, Problem, Suggestion, geometric
 from benchmarks.problems import lowest_budget
-from bohb.core.custom_sampler import Situation
 from bohb.core.decide import StartSample, decide
 from bohb.core.density.observations import Observations
-from bohb.core.density.sampler import fit_model, min_points, model_budget
+from bohb.core.density.sampler import fit_model, model_budget, points_needed
+from bohb.core.proposal import Situation
 from bohb.core.space import Array
 from bohb.errors import NoTrialReady, StudyDone
 from bohb.journal import MemoryJournal
@@ -41,7 +41,7 @@ def bracket_model(rng: np.random.Generator, situation: Situation) -> Array | Non
         if trial.bracket == decision.bracket:
             d_b = observed.setdefault(trial.budget, Observations(space.d))
             d_b.add(space.encode(trial.config), outcome.ranking_loss)
-    budget = model_budget(observed, min_points(space, settings), settings)
+    budget = model_budget(observed, points_needed(space, settings))
     if budget is None:
         return None
     model = fit_model(space, budget, observed[budget], settings)

@@ -2,7 +2,7 @@
 
     python examples/bohb_by_hand.py [seed]
 
-The loss is Branin's function, seen through noise that shrinks as the budget grows. Comments cite the paper: Falkner,
+The loss is Branin's function plus noise that shrinks as the budget grows. Comments cite the paper: Falkner,
 Klein and Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale", ICML 2018.
 """
 
@@ -34,13 +34,13 @@ Data = dict[float, Observations]  # D: the observations D_b of every budget b
 
 
 def branin(x: float, y: float) -> float:
-    """f(x): what one would like to know."""
+    """Return f(x), the true function."""
     parabola = y - 5.1 * x**2 / (4 * math.pi**2) + 5 * x / math.pi - 6
     return parabola**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10
 
 
 def evaluate(rng: np.random.Generator, vector: Array, budget: float) -> float:
-    """f̃(x, b): what one sees for the budget b (§3.2)."""
+    """Return f̃(x, b), the noisy value that the budget b buys (§3.2)."""
     return branin(**SPACE.decode(vector)) + rng.normal(scale=2 / budget)
 
 
@@ -49,12 +49,12 @@ def random_vector(rng: np.random.Generator) -> Array:
 
 
 def density(points: Array) -> Density:
-    """A product of one-dimensional kernels, with Scott's bandwidths (App. D)."""
-    return kde.fit(points, SPACE.kernels, kde.scott(points, SPACE.kernels))
+    """Fit a product of one-dimensional kernels with Scott's bandwidths (App. D)."""
+    return kde.fit(points, SPACE.coordinates, kde.scott(points, SPACE.coordinates))
 
 
 def sample(rng: np.random.Generator, data: Data) -> tuple[Array, str]:
-    """Algorithm 2: the next configuration, and where it comes from."""
+    """Return the next configuration and its origin (Algorithm 2)."""
     if rng.random() < RHO:  # line 1
         return random_vector(rng), "random"
     enough = [b for b, d_b in data.items() if len(d_b) >= N_MIN + 2]  # line 2
@@ -72,9 +72,9 @@ def sample(rng: np.random.Generator, data: Data) -> tuple[Array, str]:
 
 
 def successive_halving(rng: np.random.Generator, bracket: Bracket, data: Data) -> list[dict[str, Any]]:
-    """Algorithm 3; its first rung is filled by Algorithm 2, which learns from every loss at once (§4.1)."""
+    """Run Algorithm 3. Algorithm 2 fills the first rung and learns from every loss at once (§4.1)."""
     rungs = bracket.rungs
-    chosen: list[Array | None] = [None] * rungs[0].size  # C, of which nothing is known yet (Alg. 1, line 3)
+    chosen: list[Array | None] = [None] * rungs[0].size  # C, not sampled yet (Alg. 1, line 3)
     report = []
     for i, rung in enumerate(rungs):  # lines 1, 2 and 5: b = b_0, then η·b, until b_max
         losses, vectors, origins = [], [], []
@@ -94,7 +94,7 @@ def successive_halving(rng: np.random.Generator, bracket: Bracket, data: Data) -
 
 
 def main(seed: int = 0, rounds: int = 4) -> dict[str, Any]:
-    """Algorithm 1, several times over."""
+    """Run Algorithm 1 several times."""
     rng = np.random.default_rng(seed)
     budgets = geometric_budgets(1, 27, ETA)  # line 1: b_max·η^−s
     data: Data = {}

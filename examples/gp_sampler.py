@@ -1,4 +1,4 @@
-"""A Gaussian process in the place of the paper's model: a sampler is one function."""
+"""A Gaussian process in place of the paper's model: a sampler is one function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import norm
 
 import bohb
-from bohb.core.custom_sampler import Situation
 
 Array = np.ndarray
 
@@ -20,7 +19,7 @@ def kernel(A: Array, B: Array, scale: float) -> Array:
 
 
 def fit(X: Array, y: Array) -> tuple[float, tuple[Array, bool], Array]:
-    """The length scale with the highest marginal likelihood; its Cholesky factor and weights."""
+    """Return the length scale with the highest marginal likelihood, its Cholesky factor and its weights."""
 
     def fitted(scale: float) -> tuple[float, float, tuple[Array, bool], Array]:
         factor = cho_factor(kernel(X, X, scale) + 1e-4 * np.eye(len(X)))
@@ -30,8 +29,8 @@ def fit(X: Array, y: Array) -> tuple[float, tuple[Array, bool], Array]:
     return max((fitted(scale) for scale in (0.1, 0.2, 0.4, 0.8, 1.6)), key=lambda found: found[0])[1:]
 
 
-def gaussian_process(rng: np.random.Generator, situation: Situation) -> Array | None:
-    """The candidate with the highest expected improvement, by the largest budget with enough results."""
+def gaussian_process(rng: np.random.Generator, situation: bohb.Situation) -> Array | None:
+    """Return the candidate with the highest expected improvement, by the largest budget with enough results."""
     space = situation.space
     budget = situation.largest_budget(space.d + 1)
     if budget is None:
@@ -39,7 +38,7 @@ def gaussian_process(rng: np.random.Generator, situation: Situation) -> Array | 
     X, losses = situation.observations(budget)
     X, losses = X[np.isfinite(losses)][:300], losses[np.isfinite(losses)][:300]  # best first
     X, y = np.nan_to_num(X, nan=0.5), (losses - losses.mean()) / (losses.std() or 1.0)
-    pending = np.nan_to_num(situation.pending, nan=0.5)  # as though they had come out average
+    pending = np.nan_to_num(situation.pending, nan=0.5)  # as if their losses were average
     X, y = np.vstack([X, pending]), np.concatenate([y, np.zeros(len(pending))])
     scale, factor, weights = fit(X, y)
     near = np.clip(X[rng.integers(5, size=200) % len(X)] + rng.normal(0, 0.05, (200, space.d)), 0, 1)

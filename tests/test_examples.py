@@ -1,4 +1,4 @@
-"""Every example runs as it stands, and does what it says."""
+"""Every example runs as it stands and keeps its promise."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 
 
 def output_of(name: str, directory: Path, *arguments: str) -> str:
-    """What an example prints when it is run as a script, from wherever."""
+    """Run an example as a script in some directory and return what it prints."""
     ran = subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
         cwd=directory,
@@ -78,3 +80,41 @@ def test_a_continued_training_equals_one_that_was_trained_through(tmp_path: Path
 
 def test_a_study_on_a_cluster_runs_here_as_well(tmp_path: Path) -> None:
     assert "best loss" in output_of("slurm_study.py", tmp_path, str(tmp_path / "jobs"), "--trials", "4")
+
+
+def test_the_demo_keeps_every_finished_trial_through_a_kill_and_draws_its_picture(tmp_path: Path) -> None:
+    printed = output_of("tune_digits.py", tmp_path, "demo", "--quick")
+    assert "Results on disk: 25." in printed  # trials 0 to 24
+    match = re.search(r"resumes it: (\d+) trials, (\d+) of them equal", printed)
+    assert match is not None
+    assert int(match[1]) == int(match[2]) > 25
+    assert max(map(len, printed.splitlines())) <= 80
+    assert (tmp_path / "demo" / "demo.html").stat().st_size > 1_000_000  # it opens offline
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "logistic"])
+def test_the_gradients_of_the_demo_s_network_agree_with_finite_differences(activation: str) -> None:
+    module = runpy.run_path(str(EXAMPLES / "digits_network.py"))
+    config = {"layers": 2, "units_1": 9, "units_2": 8, "activation": activation, "dropout": 0.3}
+    network = module["Network"](config, seed=1)
+    network.weights = [weight.astype(np.float64) for weight in network.weights]
+    X, y = (part[:20] for part in module["digits"]()["train"])
+
+    def loss() -> float:
+        _, p = network.forward(X.astype(np.float64), np.random.default_rng(2))
+        return float(-np.log(p[np.arange(20), y]).mean())
+
+    gradients = network.gradients(X.astype(np.float64), y, np.random.default_rng(2))
+    for weight, gradient in zip(network.weights, gradients, strict=True):
+        for place in ((3, 2), (-1, 4)):
+            ends = []
+            for step in (1e-5, -2e-5):
+                weight[place] += step
+                ends.append(loss())
+            weight[place] += 1e-5
+            assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-7)
+
+
+def test_the_demo_installs_the_versions_that_the_tests_run_with() -> None:
+    pins = {name: set((ROOT / "requirements" / f"{name}.txt").read_text().splitlines()) for name in ("demo", "dev")}
+    assert {line for line in pins["demo"] if not line.startswith("#")} <= pins["dev"]

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
 
-from bohb import BOHB, HPBANDSTER, Origin, Settings, Status, minimize
+from bohb import BOHB, HPBANDSTER, Origin, Status, minimize
 from bohb.core.density import kde
 from bohb.core.density.observations import Observations
-from bohb.core.density.sampler import fit_model, min_points, model_budget, propose, split
+from bohb.core.density.sampler import fit_model, model_budget, points_needed, propose_by, split
+from bohb.core.proposal import Proposal, Situation
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.core.settings import PAPER
 from bohb.core.space import Space
+from bohb.core.space.coordinates import Coordinates
 from tests.optimizer.test_ask_tell import SPACE, fingerprint, loss_of, new, run
 
 CONT6 = {f"x{i}": (0.0, 1.0) for i in range(6)}
@@ -64,9 +66,9 @@ def test_the_first_model_comes_at_n_min_plus_2_not_at_twice_n_min() -> None:
         space = Space({f"x{i}": (0.0, 1.0) for i in range(d)})
         d_b = Observations(d)
         for i in range(first):
-            assert model_budget({1: d_b}, min_points(space, PAPER), PAPER) is None
+            assert model_budget({1: d_b}, points_needed(space, PAPER)) is None
             d_b.add(np.random.default_rng(i).random(d), float(i))
-        assert model_budget({1: d_b}, min_points(space, PAPER), PAPER) == 1
+        assert model_budget({1: d_b}, points_needed(space, PAPER)) == 1
 
 
 def test_the_worst_observation_is_not_dropped() -> None:
@@ -85,7 +87,7 @@ def test_constants_are_not_dimensions() -> None:
 
 def test_many_choices_have_no_negative_density() -> None:
     points = np.arange(10.0)[:, None]
-    kernels = kde.Kernels(np.array([10]), np.array([False]))
+    kernels = Coordinates(np.array([10]), np.array([False]))
     density = kde.fit(points, kernels, kde.scott(points, kernels))
     assert np.exp(density.log_density(points)).sum() == pytest.approx(1)
     assert density.bandwidths[0] <= 0.9
@@ -103,8 +105,10 @@ def test_an_unseen_choice_does_not_win() -> None:
             config |= {f"c{j}": 1 for j in range(8)}
         d_b.add(space.encode(config), float(i))
     model = fit_model(space, 1, d_b, PAPER)
-    picks = [propose(np.random.default_rng(i), space, Settings(random_fraction=0), lambda: model) for i in range(100)]
-    flipped = [p for p in picks if p is not None and any(p.config[f"c{j}"] == 0 for j in range(8))]
+    situation = Situation(BOHB(space.configspace, budgets=[1], seed=0).history, 1, lambda _: True, None)
+    picks = [propose_by(model, np.random.default_rng(i), situation) for i in range(100)]
+    assert all(isinstance(p, Proposal) for p in picks)
+    flipped = [p for p in picks if isinstance(p, Proposal) and any(p.config[f"c{j}"] == 0 for j in range(8))]
     assert len(flipped) <= 1
 
 
@@ -121,7 +125,7 @@ def test_ratios_are_finite_where_both_densities_vanish() -> None:
 
 def test_mass_does_not_leak_over_the_boundary() -> None:
     points = np.array([[0.0], [0.01], [1.0]])
-    kernels = kde.Kernels(np.array([0]), np.array([False]))
+    kernels = Coordinates(np.array([0]), np.array([False]))
     density = kde.fit(points, kernels, np.array([0.2]))
     grid = (np.arange(20_000) + 0.5) / 20_000
     assert np.exp(density.log_density(grid[:, None])).mean() == pytest.approx(1, abs=1e-6)

@@ -1,4 +1,4 @@
-"""What users may import is typed, documented, and there after an installation without extras."""
+"""Everything users may import is typed, documented and available in an installation without extras."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ import bohb
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-# Inside: of use to nobody who does not change the package. Everything else has a place in the reference.
+# Only useful to people who change the package. Everything else is in the reference.
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.space.",
-    "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.", "bohb.executors.", "bohb.integrations.",
+    "bohb.core.columns", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.", "bohb.executors.",
+    "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
-PACKAGES = (  # they hold modules and no names of their own
+PACKAGES = (  # packages that only contain modules
     "bohb.core", "bohb.core.adaptive", "bohb.core.density", "bohb.core.gp", "bohb.core.schedule", "bohb.core.space",
     "bohb.executors", "bohb.integrations",
 )  # fmt: skip
-FULFILS = {"append", "read", "key"}  # explained by the protocol, or by the module, that they fulfil
-EXTRAS = {  # what a user does without the extra, and the package that is missing then
+FULFILS = {"append", "read", "key"}  # documented by the protocol that they implement
+EXTRAS = {  # code that needs the extra, and the package that the extra installs
     "plot": ("import bohb.plots", "plotly"),
     "dashboard": ("import bohb.dashboard", "starlette"),
     "postgres": ("from bohb.journal import open_journal; open_journal('postgresql+psycopg://host/name')", "psycopg"),
@@ -59,18 +60,18 @@ def minimize(**how):
 """
 TRY_ALL = """
 import json
-said = {{}}
+messages = {{}}
 for extra, code in {tried!r}.items():
     try:
         exec(code)
     except bohb.errors.MissingExtra as error:
-        said[extra] = str(error)
-print(json.dumps(said))
+        messages[extra] = str(error)
+print(json.dumps(messages))
 """
 
 
 def documented_modules() -> dict[str, str]:
-    """Every module in the reference, with the page it is on."""
+    """Return every module in the reference with the text of its page."""
     found = {}
     for page in sorted(REFERENCE.glob("*.md")):
         text = page.read_text()
@@ -79,7 +80,7 @@ def documented_modules() -> dict[str, str]:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What a module offers: its `__all__`, or the classes and functions that it defines."""
+    """Return the public names of a module: its `__all__`, or the classes and functions that it defines."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return list(listed)
@@ -91,19 +92,19 @@ def public_names(module: ModuleType) -> list[str]:
 
 
 def undocumented(owner: str, value: object) -> list[str]:
-    """A class or function without a docstring, and the public methods of a class without one."""
+    """Return the classes, functions and public methods without a docstring."""
     found = [] if inspect.getdoc(value) else [owner]
     if inspect.isclass(value):
         for name, member in vars(value).items():
             public = inspect.isroutine(member) or isinstance(member, property | classmethod | staticmethod)
-            claim = name.startswith("test_")  # a contract's test says what it claims by its name
+            claim = name.startswith("test_")  # the name of a contract's test is its documentation
             if public and not name.startswith("_") and not claim and name not in FULFILS:
                 found += [] if inspect.getdoc(getattr(value, name)) else [f"{owner}.{name}"]
     return found
 
 
 def run_without(missing: set[str], code: str, directory: Path, *path: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process that cannot import some packages."""
+    """Run code in a process that cannot import the missing packages."""
     return subprocess.run(
         [sys.executable, "-c", PRELUDE.format(missing=missing) + code],
         cwd=directory,
@@ -114,7 +115,7 @@ def run_without(missing: set[str], code: str, directory: Path, *path: str) -> su
     )
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert (Path(bohb.__file__).parent / "py.typed").exists()
 
 
@@ -123,7 +124,7 @@ def test_every_module_is_in_the_reference_or_declared_internal() -> None:
     files = (path.relative_to(package.parent).with_suffix("") for path in package.rglob("*.py"))
     names = {".".join(path.parts).removesuffix(".__init__") for path in files}
     internal = {name for name in names if name.startswith(INTERNAL)}
-    assert names - internal - set(PACKAGES) <= set(documented_modules()), "add it to docs/reference, or to INTERNAL"
+    assert names - internal - set(PACKAGES) <= set(documented_modules()), "add it to docs/reference or to INTERNAL"
 
 
 @pytest.mark.parametrize("name", sorted(documented_modules()))
@@ -148,12 +149,12 @@ def test_what_the_guides_import_is_in_the_reference() -> None:
             assert shown, f"{page.name} imports from {module}, which the reference does not have"
 
 
-def test_a_missing_extra_is_named_whatever_needs_it(tmp_path: Path) -> None:
+def test_the_error_names_the_missing_extra(tmp_path: Path) -> None:
     tried = {extra: code for extra, (code, _) in EXTRAS.items()}
     ran = run_without({package for _, package in EXTRAS.values()}, TRY_ALL.format(tried=tried), tmp_path)
     assert ran.returncode == 0, ran.stderr
-    said = json.loads(ran.stdout)
-    assert [extra for extra in EXTRAS if f'pip install ".[{extra}]"' not in said.get(extra, "")] == []
+    messages = json.loads(ran.stdout)
+    assert [extra for extra in EXTRAS if f'pip install ".[{extra}]"' not in messages.get(extra, "")] == []
 
 
 def test_a_wheel_works_without_any_extra(tmp_path: Path) -> None:

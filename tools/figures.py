@@ -171,7 +171,7 @@ def draw_targets(study: bohb.Study, path: Path) -> None:
     """Draw the lines between rungs, and the targets that follow."""
     history, results = study.history, targets.Results(study.history.space.d)
     results.catch_up(history)
-    rows, losses = results.table(len(results), history.budgets[-1], 3)
+    rows, losses = results.table(len(results), targets.rungs(history))
     figure, panels = plt.subplots(1, 4, figsize=(11, 3), constrained_layout=True)
     for axes, column in zip(panels, range(losses.shape[1] - 1, 0, -1), strict=False):
         below, above = (targets.winsorised(losses[:, c]) for c in (column, column - 1))
@@ -220,8 +220,6 @@ def draw_arc(path: Path) -> None:
     right.plot(x, alike[:-1, 0], color=BLUE, label="the value 0")
     right.plot(x, alike[:-1, 50], color=GREEN, label="the value 0.5")
     right.plot(x, alike[:-1, -1], color=ORANGE, label="none")
-    middle = gp.matern(x[:, None] / 0.5, np.array([[0.5 / 0.5]]))
-    right.plot(x, middle, color=ORANGE, ls="--", lw=1, label='none, with inactive="middle"')
     right.set(xlabel="momentum", ylabel="Matérn kernel", title="how alike a momentum is to …", ylim=(0, 1.05))
     right.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 0.14))
     save(figure, path)
@@ -236,7 +234,7 @@ def wavy(config: dict[str, Any], budget: float) -> float:
 def draw_process(path: Path) -> None:
     """Draw the process in one dimension, the observations of each rung, and log EI with a running trial."""
     optimizer = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=3, settings=bohb.BEST, model="gp")
-    sampler = GaussianSampler(optimizer.history.space, bohb.BEST)
+    sampler = GaussianSampler(optimizer.history.space)
     while True:
         before = sampler.surrogate(optimizer.history)
         trial = optimizer.ask()
@@ -250,7 +248,7 @@ def draw_process(path: Path) -> None:
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(7, 5.4), sharex=True, constrained_layout=True)
     found, vectors = before.targets, _vectors(optimizer)
     mean, deviation = (
-        part * found.spread for part in after.process.predict(after.process.alike(after.embedding(grid)))
+        part * found.spread for part in after.process.predict(after.process.similarity(after.embedding(grid)))
     )
     mean += found.centre
     top.fill_between(grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, color=BLUE, alpha=0.15, lw=0)

@@ -1,10 +1,9 @@
 """Write the tables of measurements into README.md, docs/speed.md and docs/better.md, from docs/results/*.json.
 
     python tools/measured.py            # write
-    python tools/measured.py --check    # exit with 1 if a page says something else than the results
+    python tools/measured.py --check    # exit with 1 if a page differs from the results
 
-Nothing is typed in: a number that is not in a result file is not in a table. A page says where a table goes by a pair
-of comments, the first of which names it.
+All numbers come from the result files. In a page, a pair of comments marks where a table goes; the first names it.
 """
 
 from __future__ import annotations
@@ -21,78 +20,117 @@ PAGES = {"README.md": "benchmarks/", "docs/speed.md": "../benchmarks/", "docs/be
 BLOCK = re.compile(
     r"(<!-- measured(?: (\w+))?: tools/measured\.py writes this -->\n).*?(<!-- end of measured -->\n)", re.S
 )
-HEAD = "| | bohb | beside it | measured by |\n|---|---|---|---|\n"
+HEAD = "| measured | result | script |\n|---|---|---|\n"
+Line = tuple[str, str, str]  # what was measured, the result, the script below benchmarks/
 
 
 def result(name: str) -> Any:
-    """One result file."""
+    """Return the contents of a result file."""
     return json.loads((ROOT / "docs" / "results" / f"{name}.json").read_text())
 
 
-def counting_ones() -> tuple[str, str, str, str]:
-    """How good after so many evaluations."""
+def demo() -> Line:
+    """Return how often the demo's problem is solved better than by random search."""
+    body = result("demo")
+    rows = {row["method"]: row for row in body["summary"]}
+    seeds = rows["best"]["seeds"]
+    parts = [
+        f"{METHODS[method]} {rows[method]['loss']:.3f} (wins {rows[method]['loss wins']} of {seeds})"
+        for method in ("best", "bohb", "optuna-tpe-hyperband", "optuna-tpe")
+    ]
+    what = (
+        f"The network of `make demo`, cost of {body['cost']:g} full evaluations, {seeds} seeds: mean validation loss, "
+    )
+    what += "and wins against random search"
+    return what, "; ".join([*parts, f"random search {rows['random']['loss']:.3f}"]), "demo.py"
+
+
+def demo_caption() -> str:
+    """Return the caption of the picture of the demo's problem."""
+    body = result("demo")
+    rows = {row["method"]: row for row in body["summary"]}
+    best, bohb = rows["best"], rows["bohb"]
+    lines = [
+        f"*A neural network with twelve hyperparameters on scikit-learn's digits: {best['seeds']} seeds, each at the "
+        f"cost of {body['cost']:g} full trainings.",
+        f"On validation loss, BEST beats random search in {best['loss wins']} of {best['seeds']} seeds and BOHB as "
+        f"published in {bohb['loss wins']}; on test error, in {best['test_error wins']} and {bohb['test_error wins']}.",
+        f"The mean test error is {best['test_error']:.2%} with BEST, {bohb['test_error']:.2%} with BOHB, "
+        f"{rows['optuna-tpe-hyperband']['test_error']:.2%} with Optuna's TPE and Hyperband, "
+        f"{rows['optuna-tpe']['test_error']:.2%} with",
+        f"its TPE alone and {rows['random']['test_error']:.2%} with random search.",
+        "`make bench-demo` measures it again; [all numbers](docs/results/demo.md).*",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def counting_ones() -> Line:
+    """Return the regrets on counting ones."""
     entry = result("counting_ones")["problems"]["counting_ones-8-8"]
     runs = entry["methods"]["bohb"]["runs"]
 
     def regrets(method: str) -> str:
         curve = [(x, y) for x, y in zip(entry["x"], entry["methods"][method]["mean"], strict=True) if y is not None]
-        return ", ".join(f"{[y for x, y in curve if x <= 1.001 * end][-1]:.2g}" for end in (128, 512))
+        return " and ".join(f"{[y for x, y in curve if x <= 1.001 * end][-1]:.2g}" for end in (128, 512))
 
-    others = f"Hyperband {regrets('hyperband')}; TPE {regrets('tpe')}; random search {regrets('random')}"
-    what = f"Counting ones, 8 + 8 dimensions: mean regret after 128 and 512 full evaluations ({runs} seeds)"
-    return what, regrets("bohb"), others, "paper/counting_ones.py"
+    names = {"bohb": "BOHB", "hyperband": "Hyperband", "tpe": "TPE", "random": "random search"}
+    what = f"Counting ones, 8 + 8 dimensions, {runs} seeds: mean regret after 128 and after 512 full evaluations"
+    return what, "; ".join(f"{name} {regrets(method)}" for method, name in names.items()), "paper/counting_ones.py"
 
 
-def lower_on(name: str, what: str, script: str) -> tuple[str, str, str, str]:
-    """On how many problems of an experiment BOHB's mean regret ends lowest."""
+def wins(name: str, what: str, script: str) -> Line:
+    """Return on how many problems of an experiment BOHB's mean regret is lower at the end."""
     problems = result(name)["problems"]
 
-    def ends(entry: Any, method: str) -> float:
-        final = entry["methods"][method]["final"]
-        return float(sum(final.values())) / len(final)
+    def final(entry: Any, method: str) -> float:
+        found = entry["methods"][method]["final"]
+        return float(sum(found.values())) / len(found)
 
-    runs = {entry["methods"]["bohb"]["runs"] for entry in problems.values()}
-    below = {
-        method: sum(ends(entry, "bohb") < ends(entry, method) for entry in problems.values())
+    runs = max(entry["methods"]["bohb"]["runs"] for entry in problems.values())
+    counts = {
+        method: sum(final(entry, "bohb") < final(entry, method) for entry in problems.values())
         for method in ("hyperband", "random", "tpe")
         if all(method in entry["methods"] for entry in problems.values())
     }
     names = {"hyperband": "Hyperband", "random": "random search", "tpe": "TPE"}
-    told = "; ".join(f"than {names[method]} on {count}" for method, count in below.items())
-    return f"{what} ({max(runs)} seeds): mean final regret", f"lower on so many of {len(problems)}:", told, script
+    against = ", ".join(f"{count} of {len(problems)} against {names[method]}" for method, count in counts.items())
+    return f"{what}, {runs} seeds: mean regret at the end", f"BOHB wins {against}", script
 
 
-def preset() -> tuple[str, str, str, str]:
-    """How much lower the regret of BEST ends."""
+def preset() -> Line:
+    """Return how much higher than with BEST the regret of other methods is."""
     rows = [row for row in result("better")["continue"]["versus"] if row["point"] == 60]
-    told = {
+    names = {
         "bohb": "BOHB as published", "hyperband": "Hyperband", "random": "random search", "optuna-tpe": "Optuna's TPE",
-        "optuna-tpe-hyperband": "with its Hyperband", "dehb": "DEHB",
+        "optuna-tpe-hyperband": "Optuna's TPE with Hyperband", "dehb": "DEHB",
     }  # fmt: skip
     others = [
-        f"{told[row['method']]} {row['ratio']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+        f"{names[row['method']]} {row['ratio']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
         for row in rows
-        if row["method"] in told
+        if row["method"] in names
     ]
-    seeds = sorted({row["seeds"][1] for row in rows if row["method"] in told})
-    what = f"The preset `BEST`, {rows[0]['problems']} problems it was not chosen on, 60 full evaluations "
-    what += f"({seeds[0]} to {seeds[-1]} seeds): final regret"
-    return what, "1", f"so many times that, with 95 % intervals: {'; '.join(others)}", "better/study.py"
+    seeds = sorted({row["seeds"][1] for row in rows if row["method"] in names})
+    what = f"{rows[0]['problems']} problems that were not used to choose BEST, 60 full evaluations, "
+    what += f"{seeds[0]} to {seeds[-1]} seeds: final regret as a ratio to BEST, with 95 % interval"
+    return what, "; ".join(others), "better/study.py"
 
 
-def overhead(n: int) -> tuple[str, str, str, str]:
-    """What one decision costs."""
+def overhead(n: int) -> Line:
+    """Return the CPU time of one decision."""
     rows = [row for row in result("overhead")["results"] if (row["space"], row["n"]) == ("mixed16", n)]
     seconds = {row["package"]: row["median"]["ask"] + row["median"]["tell"] for row in rows if "median" in row}
-    ours = seconds.pop("bohb")
-    names = {"hpbandster": "HpBandSter", "optuna": "Optuna's TPE"}
-    others = "; ".join(f"{names[key]} {value / ours:.0f} times that" for key, value in seconds.items() if key in names)
-    what = f"One ask and one tell at {n:,} observations, 16 mixed dimensions, CPU time".replace(",", " ", 1)
-    return what, f"{1000 * ours:.1f} ms", others, "speed/overhead.py"
+    ours = seconds["bohb"]
+    others = [
+        f"{name} {seconds[key] / ours:.0f} times as much"
+        for key, name in {"hpbandster": "HpBandSter", "optuna": "Optuna's TPE"}.items()
+        if key in seconds
+    ]
+    what = f"CPU time of one ask and one tell after {n:,} results, 16 mixed dimensions".replace(",", " ", 1)
+    return what, "; ".join([f"bohb {1000 * ours:.1f} ms", *others]), "speed/overhead.py"
 
 
-def throughput() -> tuple[str, str, str, str]:
-    """What one trial costs."""
+def throughput() -> Line:
+    """Return the CPU time of one trial."""
 
     def milliseconds(package: str, workers: int, storage: str) -> float:
         wanted = {"package": package, "workers": workers, "storage": storage}
@@ -100,39 +138,40 @@ def throughput() -> tuple[str, str, str, str]:
         return min(float(1000 * (run["own"] + run["others"]) / run["evaluations"]) for run in row["runs"])
 
     ours = milliseconds("bohb", 2, "memory")
-    others = (
-        f"HpBandSter (1 worker) {milliseconds('hpbandster', 1, 'memory') / ours:.0f} times that; "
-        f"Optuna (SQLite, no isolation) {milliseconds('optuna', 0, 'sqlite') / ours:.0f} times"
-    )
-    what = "A no-op evaluation through the whole study, 2 isolated workers, in memory, CPU time of all processes"
-    return what, f"{ours:.1f} ms", others, "speed/throughput.py"
+    found = [
+        f"bohb {ours:.1f} ms",
+        f"HpBandSter (1 worker) {milliseconds('hpbandster', 1, 'memory') / ours:.0f} times as much",
+        f"Optuna (SQLite, no isolation) {milliseconds('optuna', 0, 'sqlite') / ours:.0f} times as much",
+    ]
+    what = "CPU time of all processes for one trial that does nothing, 2 isolated workers, journal in memory"
+    return what, "; ".join(found), "speed/throughput.py"
 
 
-def resuming() -> tuple[str, str, str, str]:
-    """What opening a long study costs."""
+def resuming() -> Line:
+    """Return the CPU time of opening a long study."""
 
     def opened(size: int) -> str:
         runs = [run for row in result("resume")["results"] if row["size"] == size for run in row["runs"]]
         seconds = sorted(run["open"]["own"] for run in runs)
-        return f"{seconds[0]:.1f}–{seconds[-1]:.1f} s"
+        return f"{seconds[0]:.1f} to {seconds[-1]:.1f} s"
 
-    what = "Open and resume a stored study of 10 000 and of 100 000 trials, CPU time"
-    return what, f"{opened(10_000)}, {opened(100_000)}", "", "speed/resume.py"
+    what = "CPU time of opening a stored study of 10 000 and of 100 000 trials"
+    return what, f"{opened(10_000)}; {opened(100_000)}", "speed/resume.py"
 
 
 def table(prefix: str) -> str:
-    """All rows, with links to the scripts.
+    """Return all rows, with links to the scripts.
 
     prefix: from the page to the benchmarks.
     """
-    networks = lower_on("networks", "Feed-forward networks, 512 full evaluations", "paper/networks/experiment.py")
-    lcbench = lower_on("lcbench", "LCBench surrogates, 100 full evaluations", "paper/lcbench.py")
-    rows = [counting_ones(), networks, lcbench, preset(), overhead(1_000), overhead(10_000), throughput(), resuming()]
-    lines = [
-        f"| {what} | {ours} | {others} | [{Path(script).name}]({prefix}{script}) |\n"
-        for what, ours, others, script in rows
-    ]
-    return HEAD + "".join(lines)
+    networks = wins("networks", "Feed-forward networks, 512 full evaluations", "paper/networks/experiment.py")
+    lcbench = wins("lcbench", "LCBench surrogates, 100 full evaluations", "paper/lcbench.py")
+    found = [counting_ones(), networks, lcbench, preset(), overhead(1_000), overhead(10_000), throughput(), resuming()]
+    if (ROOT / "docs" / "results" / "demo.json").exists():
+        found.insert(0, demo())
+    return HEAD + "".join(
+        f"| {what} | {numbers} | [{script.rpartition('/')[2]}]({prefix}{script}) |\n" for what, numbers, script in found
+    )
 
 
 METHODS = {
@@ -156,7 +195,7 @@ Row = Mapping[str, Any]
 
 
 def pivot(rows: Sequence[Row], key: str, by: str, cell: Callable[[Row], str], head: str = "") -> str:
-    """A table in Markdown: a line per value of `key`, a column per value of `by`."""
+    """Return a table in Markdown with a line for each value of `key` and a column for each value of `by`."""
     columns = list(dict.fromkeys(row[by] for row in rows))
     titles = [f"{c:g} evaluations" if isinstance(c, float) else CASES.get(c, str(c)) for c in columns]
     lines = [f"| {' | '.join([head, *titles])} |", "|---" * (len(columns) + 1) + "|"]
@@ -167,55 +206,57 @@ def pivot(rows: Sequence[Row], key: str, by: str, cell: Callable[[Row], str], he
 
 
 def ratio(row: Row) -> str:
-    """A ratio with its interval, if it has one."""
+    """Return a ratio with its interval, if it has one."""
     return f"{row['ratio']:.2f}" + (f" [{row['low']:.2f}, {row['high']:.2f}]" if "low" in row else "")
 
 
 def facts(body: Row, page: str) -> str:
-    """How much was run, and where all of it is."""
+    """Return how many runs there are, and a link to all tables."""
     runs, seeds = body["source"]["runs"], body["source"]["seeds by method"]
-    told = ", ".join(f"{METHODS.get(method, method)} {number}" for method, number in seeds.items() if method in METHODS)
-    return f"{runs['there']} of {runs['wanted']} runs; seeds per problem: {told}. [All tables]({page})\n"
+    listed = ", ".join(
+        f"{METHODS.get(method, method)} {number}" for method, number in seeds.items() if method in METHODS
+    )
+    return f"{runs['there']} of {runs['wanted']} runs; seeds per problem: {listed}. [All tables]({page})\n"
 
 
 def better() -> str:
-    """The preset beside the published BOHB and others, with one worker."""
+    """Compare BEST with BOHB as published and others, one worker."""
     body = result("better")
     found = body["continue"]
     ranked = [{**row, "ratio": row["rank"]} for row in found["ranked"]]
     families = pivot(found["families"], "family", "point", ratio)
     goals = [" ".join(line.split()) for line in body["criteria"] if line.endswith("(accounting: continue)")]
-    told = "".join(f"- {line.removesuffix(' (accounting: continue)')}\n" for line in goals)
+    criteria = "".join(f"- {line.removesuffix(' (accounting: continue)')}\n" for line in goals)
     return (
         "![Regret over full evaluations, by family of problems](results/better.png)\n\n"
-        "How many times higher the regret of others is, with its 95 % interval:\n\n"
+        "Regret as a ratio to BEST, with 95 % interval:\n\n"
         f"{pivot(found['versus'], 'method', 'point', ratio)}\n"
-        f"The same for BOHB as published, by family of problems:\n\n{families}\n"
+        f"The same ratio for BOHB as published, by family of problems:\n\n{families}\n"
         f"Average rank:\n\n{pivot(ranked, 'method', 'point', ratio)}\n"
-        f"What it was to show:\n\n{told}\n{facts(body, 'results/better.md')}"
+        f"Criteria that were set beforehand:\n\n{criteria}\n{facts(body, 'results/better.md')}"
     )
 
 
 def better_parallel() -> str:
-    """The same with many workers."""
+    """Compare them with many workers."""
     body = result("better_parallel")
     return f"{pivot(body['versus'], 'method', 'point', ratio)}\n{facts(body, 'results/better_parallel.md')}"
 
 
 def better_misspecified() -> str:
-    """Wrong budgets beside right ones."""
+    """Compare wrong budgets with right ones."""
     body = result("better_misspecified")
     return f"{pivot(body['cases'], 'method', 'case', ratio)}\n{facts(body, 'results/better_misspecified.md')}"
 
 
 def better_ablation() -> str:
-    """The preset without one of its ingredients."""
+    """Compare BEST with itself without one of its ingredients."""
     body = result("better_ablation")
     return f"{pivot(body['variants'], 'variant', 'point', ratio)}\n{facts(body, 'results/better_ablation.md')}"
 
 
 def gp_speed() -> str:
-    """What the process costs."""
+    """Return the CPU time of the Gaussian process."""
     body = result("gp_speed")
     names = ["proposal ms", "beside 15 ms", "fit ms"]
     lines = ["| hyperparameters | results | a proposal | … beside 15 running trials | a fit |", "|---" * 5 + "|"]
@@ -231,11 +272,12 @@ TABLES: dict[str, tuple[Callable[[], str], str]] = {
     "better_misspecified": (better_misspecified, "python -m benchmarks.better.study --part misspecified"),
     "better_ablation": (better_ablation, "python -m benchmarks.better.study --part ablation"),
     "gp_speed": (gp_speed, "python -m benchmarks.speed.gp_speed"),
+    "demo": (demo_caption, "python -m benchmarks.demo"),
 }
 
 
 def block(name: str | None, prefix: str) -> str:
-    """One of the tables; a line that says how to make it, as long as its result file is not there."""
+    """Return one of the tables, or a line with the command that measures it if there is no result file."""
     if name is None:
         return table(prefix)
     make, command = TABLES[name]
@@ -245,13 +287,13 @@ def block(name: str | None, prefix: str) -> str:
 
 
 def written(page: str) -> str:
-    """A page with its tables as the results have them now."""
+    """Return a page with tables from the current results."""
     text = (ROOT / page).read_text()
     return BLOCK.sub(lambda found: f"{found[1]}{block(found[2], PAGES[page])}{found[3]}", text)
 
 
 def main(check: bool) -> int:
-    """Write, or compare; the exit code."""
+    """Write the pages, or compare them; return the exit code."""
     stale = [page for page in PAGES if written(page) != (ROOT / page).read_text()]
     for page in stale:
         if check:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.better.analysis import ENOUGH, SEED, WORST, Results, Rows, View, compare
-from benchmarks.better.protocol import CHOOSING, CONFIRMING, PARALLEL, Plan, family
+from benchmarks.better.protocol import CHOOSING, CONFIRMING, Plan, family
 from benchmarks.better.statistics import Regrets, means, ratio
 from benchmarks.report import verdict
 from benchmarks.runs import Run
@@ -137,19 +137,14 @@ class Variant:
         return [problem for problem in among if not self.families or family(problem) in self.families]
 
 
-CONDITIONAL = ("rbv2_ranger", "iaml_super")
 ABLATION = (
     Variant("no Gaussian process: the density alone", "model='density'"),
     Variant("no density: the Gaussian process alone", "model='gp'"),
-    Variant("promotions from the whole rung", "promote='rung'"),
     Variant("one third random everywhere, as published", f"random_fraction={1 / 3!r}:random_fraction_at_top=None"),
     Variant("the process asked as often before the larger budgets were seen", "without='reach'"),
     Variant("copies of known configurations not held back", "without='novelty'"),
     Variant("plateaus not noticed", "without='plateaus'"),
-    Variant("inactive hyperparameters in the middle", "inactive='middle'", families=CONDITIONAL),
     Variant("the adaptive schedule", "schedule='adaptive'"),
-    Variant("running trials penalised instead of imagined", "pending='penalty'", workers=PARALLEL),
-    Variant("running trials ignored", "pending='ignore'", workers=PARALLEL),
 )
 
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bohb.core.gp import targets
-from bohb.core.gp.sampler import GaussianSampler, Surrogate
+from bohb.core.gp import mixture, targets
+from bohb.core.gp.sampler import Surrogate
 
 
 class Part(NamedTuple):
@@ -21,9 +21,9 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "novelty": Part(Surrogate, "_deviation_of_a_neighbour", lambda _, alike: np.full(len(alike), np.inf)),
-    "plateaus": Part(targets, "plateaus", lambda alike, _: np.ones(len(alike))),
-    "reach": Part(GaussianSampler, "reach", lambda *_: 1.0),
+    "novelty": Part(Surrogate, "_deviation_given_neighbour", lambda _, similarity: np.full(len(similarity), np.inf)),
+    "plateaus": Part(targets, "plateaus", lambda similarity, _: np.ones(len(similarity))),
+    "reach": Part(mixture, "reach", lambda _: 1.0),
 }
 
 

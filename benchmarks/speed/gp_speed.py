@@ -62,7 +62,7 @@ def fit(made: BOHB) -> object:
     history = made.history
     results, embedding = targets.Results(history.space.d), gp.Embedding(history.space)
     results.catch_up(history)
-    every = targets.targets(*results.table(len(results), history.budgets[-1], 3.0))
+    every = targets.targets(*results.table(len(results), targets.rungs(history)))
     found = targets.best_first(every, FIT_POINTS)
     points, start = embedding(results.vectors(found.rows)), gp.prior(history.space.d)[0]
     return gp.fit(start, embedding.owner, points, found.below, found.y, STEPS)
@@ -73,12 +73,14 @@ def measure(d: int, n: int, repeats: int, seed: int) -> dict[str, Any]:
     import numpy as np
 
     from bohb.core.gp.sampler import GaussianSampler
+    from bohb.core.proposal import Situation
 
     made = study(d, n, seed)
-    sampler = GaussianSampler(made.history.space, made.history.settings)
+    sampler = GaussianSampler(made.history.space)
+    situation = Situation(made.history, made.history.budgets[0], lambda _: True, None)
 
     def propose() -> object:
-        return sampler.propose(np.random.default_rng(seed), made.history, lambda _: True, None)
+        return sampler.propose(np.random.default_rng(seed), situation)
 
     taken: dict[str, list[float]] = {"proposal ms": [], f"beside {RUNNING} ms": [], "fit ms": []}
     for _ in range(repeats):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from bohb._version import __version__
 
 if TYPE_CHECKING:
-    from bohb.core.custom_sampler import Sampler, Situation
+    from bohb.core.custom_sampler import Sampler
     from bohb.core.history import History, Result
+    from bohb.core.proposal import Situation
     from bohb.core.schedule.plan import Plan
     from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
     from bohb.core.space import Space
@@ -53,7 +54,8 @@ _HOMES = {
     "core.history": ("History", "Result"),
     "core.schedule.plan": ("Plan",),
     "core.settings": ("BEST", "HPBANDSTER", "PAPER", "Settings"),
-    "core.custom_sampler": ("Sampler", "Situation"),
+    "core.custom_sampler": ("Sampler",),
+    "core.proposal": ("Situation",),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),

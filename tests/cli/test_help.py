@@ -46,12 +46,11 @@ def test_wrong_usage_is_one_line_and_code_2() -> None:
 
 
 def test_errors_are_one_line_without_a_traceback_unless_asked_for(tmp_path: Path) -> None:
-    told = process("run", "none.toml", cwd=tmp_path, code=1)
-    assert told.stdout == ""
-    assert told.stderr == "bohb: none.toml: no such file or directory; 'bohb init' writes a study file\n"
-    told = process("run", "none.toml", "--debug", cwd=tmp_path, code=1)
-    assert "Traceback" in told.stderr
-    assert told.stderr.splitlines()[-1].startswith("bohb: none.toml")
+    line = complaint("run", "none.toml")
+    assert line == "bohb: none.toml: no such file or directory; 'bohb init' writes a study file"
+    result = process("run", "none.toml", "--debug", cwd=tmp_path, code=1)
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("bohb: none.toml")
 
 
 def test_a_study_that_does_not_match_its_journal_is_a_table_of_differences(tmp_path: Path) -> None:
@@ -59,8 +58,8 @@ def test_a_study_that_does_not_match_its_journal_is_a_table_of_differences(tmp_p
     call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
     text = file.read_text().replace("[0, 1]", "[0, 2]").replace("max = 9", "max = 8")
     file.write_text(text)
-    told = call("run", file, "--max-trials", "1", "--quiet", "--workers", "0", code=1).stderr
-    first, head, *rows, last = told.splitlines()
+    result = call("run", file, "--max-trials", "1", "--quiet", "--workers", "0", code=1).stderr
+    first, head, *rows, last = result.splitlines()
     assert first.startswith("bohb: the stored study cannot be continued")
     assert head.split() == ["what", "stored", "given"]
     cells = {row.split()[0]: row.split()[1:] for row in rows}
@@ -86,14 +85,14 @@ def test_help_and_looking_import_nothing_heavy(finished: Path) -> None:
     heavy = {"numpy", "scipy", "ConfigSpace", "sqlalchemy", "plotly", "starlette", "sklearn", "rich", "pandas", "dask"}
     script = (
         "import sys\nfrom bohb.cli import app\n"
-        "for args in (['--help'], ['status', sys.argv[1]], ['best', sys.argv[1]]):\n"
+        "for args in (['--help'], ['status', sys.argv[1]], ['best', sys.argv[1]], ['trials', sys.argv[1]]):\n"
         "    app.main(args, standalone_mode=False)\n"
         f"print(sorted({heavy!r} & set(sys.modules)))"
     )
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script, str(finished)], capture_output=True, text=True, timeout=60, check=True
     )
-    assert told.stdout.splitlines()[-1] == "[]"
+    assert result.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_package_gives_its_names_when_they_are_asked_for() -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 import bohb
 from bohb import BOHB, History, Origin, Outcome, Settings, Status, Trial
-from bohb.analysis.trials import columns
+from bohb.core.columns import columns
 from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.halving import Halving
@@ -24,6 +25,7 @@ from bohb.journal.quick import quick_read
 from tests.cli.running import CONTROL, answer, call, complaint, process, written
 
 
+@cache
 def busy_study() -> list[Event]:
     """Everything that can happen: failures, lost workers, reuse, cuts, raised budgets, earlier observations."""
     space: dict[str, Any] = {"a": (1, 25)}
@@ -154,9 +156,9 @@ def test_a_table_of_csv_is_harmless_to_spreadsheets(finished: Path, tmp_path: Pa
     assert len(rows) == 40
     assert {row["config.act"] for row in rows} == {"'=relu", "tanh"}
     assert float(rows[0]["config.x"]) == answer("trials", finished)[0]["config"]["x"]
-    told = call("trials", finished, "--format", "csv", "--out", tmp_path / "a.csv")
-    assert told.stdout == ""
-    assert "40 trials written" in told.stderr
+    written_out = call("trials", finished, "--format", "csv", "--out", tmp_path / "a.csv")
+    assert written_out.stdout == ""
+    assert "40 trials written" in written_out.stderr
     assert len((tmp_path / "a.csv").read_text().splitlines()) == 41
 
 

@@ -1,6 +1,6 @@
 """The session recorded in docs/cli.md is what happens.
 
-`python -m tests.cli.test_session` records it anew.
+`python -m tests.cli.test_session` records it again.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def play(lines: list[str], directory: Path) -> list[str]:
     before = Path.cwd()
     os.chdir(directory)
     try:
-        told = [CliRunner().invoke(app, shlex.split(line)[1:], prog_name="bohb").output for line in lines]
+        outputs_now = [CliRunner().invoke(app, shlex.split(line)[1:], prog_name="bohb").output for line in lines]
     finally:
         os.chdir(before)
-    return [text.replace(f"{directory}/", "").strip("\n") for text in told]
+    return [text.replace(f"{directory}/", "").strip("\n") for text in outputs_now]
 
 
 def normal(text: str) -> str:
@@ -57,7 +57,7 @@ def test_the_recorded_session_is_what_happens(tmp_path: Path) -> None:
     assert len(lines) > 10
     for line, then, now in zip(lines, expected, play(lines, tmp_path), strict=True):
         assert not CONTROL.search(now)
-        assert normal(now) == normal(then), f"$ {line}\n(python -m tests.cli.test_session records the session anew)"
+        assert normal(now) == normal(then), f"$ {line}\n(python -m tests.cli.test_session records the session again)"
 
 
 @pytest.mark.parametrize("text", ["took 0.4 s", "took 12 s", "took 3 min 20 s", "took 5 h"])
@@ -68,11 +68,13 @@ def test_times_are_all_alike(text: str) -> None:
 def record() -> None:
     page = PAGE.read_text()
     with tempfile.TemporaryDirectory() as directory:
-        told = iter(play(commands(page), Path(directory)))
+        outputs_now = iter(play(commands(page), Path(directory)))
     blocks = _BLOCK.sub(
         lambda block: (
             "```console\n"
-            + "".join(f"$ {line}\n{text}\n" for line in _COMMAND.findall(block[1]) if (text := next(told)) is not None)
+            + "".join(
+                f"$ {line}\n{text}\n" for line in _COMMAND.findall(block[1]) if (text := next(outputs_now)) is not None
+            )
             + "```"
         ),
         page,

@@ -151,6 +151,16 @@ def test_bad_settings_are_refused_by_name_and_value(name: str, value: Any) -> No
         Settings(**{name: value})
 
 
+def test_removed_settings_of_stored_studies_are_read_if_they_had_the_value_that_is_left() -> None:
+    stored = PAPER.to_json() | {"pending": "fantasy", "inactive": "arc", "promote": "bracket"}
+    assert Settings.from_json(stored) == PAPER
+    for name, value in {"pending": "penalty", "inactive": "middle", "promote": "rung"}.items():
+        with pytest.raises(
+            InvalidArgument, match=f"stored with {name}={value!r}, which bohb 0.1.0 removed; .*warm_start"
+        ):
+            Settings.from_json(stored | {name: value})
+
+
 def test_unknown_settings_are_refused_by_name() -> None:
     with pytest.raises(InvalidArgument, match="unknown settings \\['rho'\\]"):
         Settings.from_json({"rho": 0.5})

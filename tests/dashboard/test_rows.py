@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bohb.analysis.trials import COLUMNS, columns, seconds, state
+from bohb.core.columns import COLUMNS, columns, seconds, state
 from bohb.core.trial import Origin, Status
 from bohb.dashboard.rows import Query, parse, select
 from bohb.dashboard.studies import Library, View

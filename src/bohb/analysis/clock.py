@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bohb.core.columns import finished, started
 from bohb.core.history import History
 
 
@@ -51,24 +52,6 @@ def work_clock(history: History) -> WorkClock:
         if end < session:
             pauses.append((end, session))
     return WorkClock(origin, tuple(pauses))
-
-
-def started(history: History, number: int) -> float | None:
-    """Return when the last attempt of a trial began, by its worker's clock or else when it was started."""
-    outcome = history.outcomes.get(number)
-    if outcome is not None and outcome.started is not None and history.trials[number].reuses is None:
-        return outcome.started
-    return history.started.get(number)
-
-
-def finished(history: History, number: int) -> float | None:
-    """Return when a trial ended, or when it was started if its end is unknown; None while it runs."""
-    outcome = history.outcomes.get(number)
-    if outcome is None:
-        return None
-    if outcome.finished is None or history.trials[number].reuses is not None:
-        return history.started.get(number)
-    return outcome.finished
 
 
 def _span(history: History, number: int) -> tuple[float, float] | None:

@@ -8,9 +8,10 @@ import numpy as np
 
 from bohb.analysis.axes import Array, Axis, axes
 from bohb.core.density import kde
-from bohb.core.density.kde import Density, Kernels
+from bohb.core.density.kde import Density
 from bohb.core.history import History
 from bohb.core.policy import Starter
+from bohb.core.space.coordinates import Coordinates
 
 _POINTS, _MANY = 201, 1001  # along a numeric axis; the second where kernels may be as narrow as `min_bandwidth`
 
@@ -88,7 +89,7 @@ def _marginal(axis: Axis, j: int, good: Density, bad: Density, boundary: bool) -
 
 def _integrated(density: Density, j: int, coordinates: Array, boundary: bool) -> Array:
     """Integrate all coordinates but j out of a mixture of product kernels, which leaves the mixture of j's kernels."""
-    kernels = Kernels(density.kernels.choices[[j]], density.kernels.optional[[j]])
-    alone = kde.fit(density.points[:, [j]], kernels, density.bandwidths[[j]], boundary)
+    kind = Coordinates(density.coordinates.choices[[j]], density.coordinates.optional[[j]])
+    alone = kde.fit(density.points[:, [j]], kind, density.bandwidths[[j]], boundary)
     values: Array = np.exp(alone.log_density(coordinates[:, None]))
     return values

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bohb.analysis.clock import finished, started, work_clock
+from bohb.analysis.clock import work_clock
+from bohb.core.columns import finished, started
 from bohb.core.history import History
 from bohb.core.trial import Origin, Status
 

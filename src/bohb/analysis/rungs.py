@@ -14,8 +14,7 @@ class Entry:
 
     loss: None if it failed or is still running; `status` is None while it runs.
     rank: its rank among the finished trials of the rung, from 1; None if it failed or is running.
-    promoted: None while the rung is incomplete, and on the last rung, from which nothing is promoted. With
-        promote="rung" it may have been promoted by another bracket, and one that was not can still be.
+    promoted: None while the rung is incomplete, and on the last rung, from which nothing is promoted.
     """
 
     number: int
@@ -35,7 +34,6 @@ class RungTable:
     next_budget: the budget of the next rung; None on the last rung.
     complete: whether all its trials have finished and the promotions are decided.
     cutoff: the worst loss that was promoted, except at random; None while there is none.
-    shared: whether the next rung took the best of all on this budget, other brackets' included.
     at_random: the trial that was promoted at random, or None.
     """
 
@@ -47,7 +45,6 @@ class RungTable:
     next_budget: float | None
     complete: bool
     cutoff: float | None
-    shared: bool
     at_random: int | None
     entries: tuple[Entry, ...]
 
@@ -92,7 +89,7 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
             status=history.outcomes[n].status if n in history.outcomes else None,
             loss=history.outcomes[n].loss if n in history.outcomes else None,
             rank=rank.get(n),
-            promoted=None if last or not complete else n in survivors or _went_on_elsewhere(history, n),
+            promoted=None if last or not complete else n in survivors,
         )
         for n in members
     )
@@ -105,13 +102,6 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
         next_budget=None if last else rungs[rung + 1].budget,
         complete=complete,
         cutoff=max(by_merit, default=None),
-        shared=history.settings.promote == "rung",
         at_random=lucky,
         entries=entries,
     )
-
-
-def _went_on_elsewhere(history: History, number: int) -> bool:
-    """Whether another bracket has promoted this configuration, or the trial whose result it is."""
-    reused = history.trials[number].reuses
-    return (number if reused is None else reused) in history.promotions.taken

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bohb.analysis.clock import finished, started, work_clock
+from bohb.analysis.clock import work_clock
+from bohb.core.columns import finished, started
 from bohb.core.history import History
 from bohb.core.trial import Status
 

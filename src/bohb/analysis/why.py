@@ -9,7 +9,7 @@ from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.rungs import RungTable, rung_of
-from bohb.core.density.sampler import min_points
+from bohb.core.density.sampler import points_needed
 from bohb.core.history import History
 from bohb.core.policy import random_share
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
@@ -188,8 +188,7 @@ def _random_why(history: History, trial: Trial) -> str:
         case "random fraction":
             return f", like a share of {settings.random_fraction:.3g} of all new configurations"
         case "no model yet":
-            needed = min_points(history.space, settings)
-            needed = needed + 2 if settings.overlap else 2 * needed
+            needed = points_needed(history.space, settings)
             missing = "there was no model" if settings.model == "density" else "the density had no model"
             return f", because {missing} yet: it needs {needed} results on one budget"
         case "no candidate allowed":
@@ -210,11 +209,6 @@ def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> 
     source = f"trial {number} (loss {_loss(entry.loss)} on budget {rung.budget:g}{rank})"
     if trial.reason.get("picked") == "at random":
         yield f"It was promoted at random from {source}, to measure how well rungs agree."
-    elif trial.bracket != rung.bracket:
-        yield (
-            f"It was promoted from {source} of bracket {rung.bracket}: it was among the best configurations that no "
-            "bracket had promoted yet."
-        )
     else:
         yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(rung)}."
     if trial.reuses is not None:
@@ -259,9 +253,9 @@ def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | No
                 f"finished, {_best(rung, 'is', 'are')} promoted to budget {rung.next_budget:g}."
             )
         case "stopped":
-            promoted = f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{_cutoff(rung)}"
-            end = ". A later bracket may still promote it." if rung.shared else ", so it was stopped."
-            yield promoted + end
+            yield (
+                f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{_cutoff(rung)}, so it was stopped."
+            )
         case "promoted":
             next_trial = "." if promoted_to is None else f", where its configuration is trial {promoted_to}."
             yield f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{next_trial}"
@@ -296,8 +290,6 @@ def _best(rung: RungTable, one: str = "was", several: str = "were") -> str:
     """The subject and verb of a sentence about promotions."""
     keep = rung.keep - (rung.at_random is not None)
     best = "only the best" if keep == 1 else f"the best {keep}"
-    if rung.shared:
-        best += " of all configurations waiting on this budget"
     if rung.at_random is not None:
         return f"{best} and one at random {several}"
     return f"{best} {one if keep == 1 else several}"

@@ -63,7 +63,7 @@ def trials(
       bohb trials study.db --format csv > trials.csv
       bohb trials study.db --format parquet --out trials.parquet
     """
-    from bohb.analysis.trials import sorted_trials, state
+    from bohb.core.columns import sorted_trials, state
 
     found = history(find(target, study))
     wanted = [
@@ -79,7 +79,7 @@ def trials(
 
 def _column(history: History, sort: str) -> str:
     """Return the column that `--sort` names: by its full name, as the table calls it, or a hyperparameter."""
-    from bohb.analysis.trials import CONFIG, columns
+    from bohb.core.columns import CONFIG, columns
 
     known, name = columns(history), sort.removeprefix("-")
     for full in (name, _ALIASES.get(name, name), CONFIG + name):
@@ -103,7 +103,7 @@ def _write(history: History, rows: list[int], form: str, out: Path | None) -> No
 
 
 def _table(history: History, rows: list[int]) -> str:
-    from bohb.analysis.trials import seconds, state
+    from bohb.core.columns import seconds, state
 
     names = list(dict.fromkeys(name for trial in history.trials.values() for name in trial.config))
     head = ["trial", "status", "loss", "budget", "bracket", "rung", "origin", "time", *names]
@@ -127,7 +127,7 @@ def _table(history: History, rows: list[int]) -> str:
 
 
 def _json(history: History, rows: list[int]) -> str:
-    from bohb.analysis.trials import COLUMNS
+    from bohb.core.columns import COLUMNS
 
     records = []
     for n in rows:
@@ -140,7 +140,7 @@ def _json(history: History, rows: list[int]) -> str:
 
 def _wide(history: History, rows: list[int]) -> dict[str, list[Any]]:
     """Return the values of every column. The whole study determines the columns, not the selected rows."""
-    from bohb.analysis.trials import columns
+    from bohb.core.columns import columns
 
     return {name: [value(history, n) for n in rows] for name, value in columns(history).items()}
 

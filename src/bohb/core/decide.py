@@ -1,4 +1,4 @@
-"""What a free worker does next (§4.2): one pool, one rule."""
+"""What a free worker does next (§4.2)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StartPromotion:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start a trial again whose worker was lost."""
+    """Restart a trial whose worker was lost."""
 
     trial: Trial
 
@@ -46,10 +46,10 @@ Decision = StartSample | StartPromotion | PlanBracket | Restart | Wait | Done
 
 
 def decide(history: History, max_brackets: int | None = None) -> Decision:
-    """The waiting run with the smallest budget; a new bracket only if none of the open ones has a run ready.
+    """Return the waiting run with the smallest budget; a new bracket opens only if no open one has a run ready.
 
     Runs of equal budget start in the order of their brackets. With `start_order="oldest_bracket"` the brackets'
-    order counts alone, as in HpBandSter.
+    order decides alone, as in HpBandSter.
     """
     by_age = history.settings.start_order == "oldest_bracket"
     ready: list[tuple[float, int, int, Decision]] = []
@@ -71,7 +71,7 @@ def decide(history: History, max_brackets: int | None = None) -> Decision:
 
 
 def _ready(history: History, index: int) -> StartSample | StartPromotion | None:
-    """What one open bracket has ready to run."""
+    """Return what an open bracket has ready to run."""
     bracket = history.brackets[index]
     match bracket.next_action():
         case Sample(rung):
@@ -83,7 +83,7 @@ def _ready(history: History, index: int) -> StartSample | StartPromotion | None:
 
 
 def twin(history: History, number: int, budget: float) -> int | None:
-    """The trial that already evaluates a trial's configuration on this budget, in a space where that can happen."""
+    """Return the trial that already evaluates this configuration on this budget, which only finite spaces can have."""
     if history.settings.duplicates or not history.space.finite:
         return None
     return history.evaluated.get((history.key(history.trials[number].config), budget))

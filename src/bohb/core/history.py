@@ -7,7 +7,6 @@ and compare (`bohb status`) import neither numpy nor ConfigSpace.
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -84,7 +83,7 @@ class History:
     brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
         `ready_brackets` of those that have a trial to start.
     planned: the brackets that an adaptive study chose, by index, opened or not.
-    promotions: who was promoted, where brackets do not decide on it alone.
+    promotions: who was promoted at random, in an adaptive study.
     trajectory: every incumbent in turn; the last one is current.
     best: the best result per budget.
     """
@@ -212,18 +211,8 @@ class History:
 
     def alive(self) -> set[int]:
         """The config_ids that can still be promoted, and the incumbent's."""
-        numbers = self.promotions.waiting(self._next_sizes())
-        numbers.update(n for index in self.open_brackets for n in self.brackets[index].alive())
-        alive = {self.trials[n].config_id for n in numbers}
+        alive = {self.trials[n].config_id for index in self.open_brackets for n in self.brackets[index].alive()}
         return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
-
-    def _next_sizes(self) -> dict[float, int]:
-        """How many a bracket can at most take from each budget at once."""
-        sizes: dict[float, int] = {}
-        for bracket in (*self._round, *(self.brackets[index].bracket for index in self.open_brackets)):
-            for lower, upper in itertools.pairwise(bracket.rungs):
-                sizes[lower.budget] = max(sizes.get(lower.budget, 0), upper.size)
-        return sizes
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """What tells two configurations apart."""
@@ -346,7 +335,6 @@ class History:
         loss = outcome.ranking_loss
         if trial.reuses is None:
             self._evidence.add(trial.budget, trial.config, loss)
-            self.promotions.finished(trial.budget, number, loss)
         self.brackets[trial.bracket].finish(number, loss)
         self._refresh(trial.bracket)
         if outcome.ok:
@@ -385,6 +373,6 @@ def _copy(thing: T) -> T:
 
 def _draw(seed: int, bracket: int, rung: int, n: int) -> int:
     """Return a number below n from a generator that depends on the study's seed and the place alone."""
-    import numpy as np  # only adaptive studies need it here
+    from bohb.core.streams import random_promotion  # imports numpy, which only adaptive studies need here
 
-    return int(np.random.default_rng([seed, bracket, rung, 7]).integers(n))
+    return random_promotion(seed, bracket, rung, n)

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bohb.core import streams
 from bohb.core.adaptive.adaptation import choose_bracket
-from bohb.core.custom_sampler import Sampler, Situation, propose_with
+from bohb.core.custom_sampler import CustomSampler, Sampler
 from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide, twin
-from bohb.core.density.sampler import (
-    Allowed,
-    Model,
-    Proposal,
-    fit_model,
-    min_points,
-    model_budget,
-    propose,
-    propose_by_density,
-    propose_random,
-)
+from bohb.core.density.sampler import DensitySampler, Model, min_points
 from bohb.core.events import BracketPlanned, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
+from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.settings import TPE
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
 
-if TYPE_CHECKING:
-    from bohb.core.gp.sampler import GaussianSampler
-
 
 class Now(NamedTuple):
-    """The time of day, how long the study has been at work (both in seconds), and the session that acts."""
+    """The time of day, how long the study has been running (both in seconds), and the session that acts."""
 
     time: float | None = None
     elapsed: float | None = None
@@ -43,25 +32,25 @@ class Now(NamedTuple):
 
 
 class Starter:
-    """What starts next, given a history. It changes nothing; it only remembers the densities it has fitted.
+    """Decides what starts next, given a history. It changes nothing and only caches fitted models.
 
-    sampler: the function in the place of Algorithm 2's model, for a study that was created with one.
+    sampler: the user's function that replaces Algorithm 2's model, if the study was created with one.
     """
 
     def __init__(self, history: History, sampler: Sampler | None = None) -> None:
         self._history = history
-        self._sampler = sampler
-        self._model: Model | None = None
+        self._function = sampler
+        self._density = DensitySampler()
+        self._proposer: Proposer | None = None
         self._failures: Failures | None = None
-        self._gaussian: GaussianSampler | None = None
 
     @property
     def history(self) -> History:
-        """The history that it decides from."""
+        """The history that decisions are made from."""
         return self._history
 
     def next_events(self, now: Now, max_brackets: int | None = None) -> list[Event]:
-        """The events that start the next trial, or that make room for it; none if nothing can start."""
+        """Return the events that start the next trial or prepare it; none if nothing can start."""
         match decide(self._history, max_brackets):
             case Restart(trial):
                 return start_again(trial, now)
@@ -75,22 +64,11 @@ class Starter:
                 return []
 
     def model(self) -> Model | None:
-        """The densities that the next proposal would use; None while there are too few results, or if it uses none."""
-        history = self._history
-        if history.settings.sampler != TPE:
-            return None
-        # Results of an earlier study on larger budgets than this one's would stand in the way for ever.
-        observations = {b: d_b for b, d_b in history.observations.items() if b <= history.budgets[-1]}
-        budget = model_budget(observations, min_points(history.space, history.settings), history.settings)
-        if budget is None:
-            return None
-        d_b = history.observations[budget]
-        if self._model is None or (self._model.budget, self._model.n) != (budget, len(d_b)):
-            self._model = fit_model(history.space, budget, d_b, history.settings)
-        return self._model
+        """Return the densities of the next proposal; None while there are too few results, or if it uses none."""
+        return self._density.model(self._history) if self._history.settings.sampler == TPE else None
 
     def failures(self) -> Failures | None:
-        """Where evaluations fail, as far as is known; None while none did."""
+        """Return where evaluations fail, as far as is known; None while none did."""
         history = self._history
         if not history.settings.avoid_failures or not history.n_failures_known:
             return None
@@ -98,7 +76,7 @@ class Starter:
         if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
             n_min = min_points(history.space, history.settings)
             self._failures = fit_failures(
-                history.space.kernels,
+                history.space.coordinates,
                 history.evidence.recent_ok,
                 history.evidence.recent_failed,
                 n - n_failed,
@@ -108,20 +86,20 @@ class Starter:
         return self._failures
 
     def _plan(self, index: int) -> Event:
-        """The rungs of a bracket that is chosen. Its generator depends on the seed and the bracket's number alone."""
+        """Choose the rungs of a bracket of an adaptive study."""
         history = self._history
         assert history.created is not None
-        rng = np.random.default_rng([history.created.seed, index, 8])
+        rng = streams.bracket_stream(history.created.seed, index)
         sizes = history.settings.bracket_sizes
         choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
 
     def _sample(self, start: StartSample, now: Now) -> list[Event]:
-        """A new configuration. Its generator depends on the seed and the trial's number alone."""
+        """Start a new configuration."""
         number = len(self._history.trials)
         assert self._history.created is not None
         seed = self._history.created.seed
-        proposal = self._propose(np.random.default_rng([seed, number]), start)
+        proposal = self._propose(streams.proposal_stream(seed, number), start)
         if proposal is None:
             return self._cut(start)
         trial = Trial(
@@ -131,57 +109,48 @@ class Starter:
             config_id=number,
             bracket=start.bracket,
             rung=start.rung,
-            seed=int(np.random.default_rng([seed, number, 1]).integers(2**31)),
+            seed=streams.trial_seed(seed, number),
             origin=proposal.origin,
             reason=proposal.reason,
         )
         return [TrialStarted(trial, *now)]
 
     def _propose(self, rng: np.random.Generator, start: StartSample) -> Proposal | None:
-        """The user's next configuration, or Algorithm 2's; in a finite space one that is new on this budget."""
+        """Propose the user's next configuration, or follow Algorithm 2; None if nothing new is left on this budget."""
         history = self._history
-        space, settings = history.space, history.settings
         if history.given:
-            return Proposal(space.restore(history.given[0]), Origin.GIVEN)
-        may_repeat, budget = not space.finite or settings.duplicates, start.budget
+            return Proposal(history.space.restore(history.given[0]), Origin.GIVEN)
+        proposer = self._proposer or self._make_proposer()
+        may_repeat = not history.space.finite or history.settings.duplicates
 
-        def new(config: Mapping[str, Any]) -> bool:
-            return may_repeat or (history.key(config), budget) not in history.evaluated
+        def is_new(config: Mapping[str, Any]) -> bool:
+            return may_repeat or (history.key(config), start.budget) not in history.evaluated
 
+        situation = Situation(history, start.budget, is_new, self.failures())
+        if rng.random() < random_share(history, start.bracket):
+            return propose_random(rng, situation, "random fraction")
+        proposal = proposer.propose(rng, situation)
+        return propose_random(rng, situation, proposal.why) if isinstance(proposal, Declined) else proposal
+
+    def _make_proposer(self) -> Proposer:
+        """Return the sampler that the settings name."""
+        settings = self._history.settings
         if settings.sampler == TPE and settings.model == "density":
-            return propose(rng, space, settings, self.model, new, self.failures)
-        if settings.sampler == TPE:
-            return self._propose_beyond(rng, random_share(history, start.bracket), new)
-        if self._sampler is None:
+            self._proposer = self._density
+        elif settings.sampler == TPE:
+            from bohb.core.gp.mixture import MixtureSampler  # slow to import, and most studies do without
+
+            self._proposer = MixtureSampler(self._history.space, settings, self._density)
+        elif self._function is not None:
+            self._proposer = CustomSampler(self._function)
+        else:
             raise InvalidArgument(
                 f"the sampler of this study is {settings.sampler!r}; to go on, open it with that function, sampler=…"
             )
-        return propose_with(rng, self._sampler, Situation(history, budget, new, self.failures()))
-
-    def _propose_beyond(self, rng: np.random.Generator, share: float, new: Allowed) -> Proposal | None:
-        """The share ρ at random; of the rest the process has its part, and the density the others.
-
-        The process's part grows with the rungs that were seen: what the lowest alone says may mislead. Where it has
-        nothing to say the density answers, and where that has not, the prior.
-        """
-        history = self._history
-        space, settings = history.space, history.settings
-        if rng.random() < share:
-            return propose_random(rng, space, new, self.failures(), "random fraction")
-        if self._gaussian is None:
-            from bohb.core.gp.sampler import GaussianSampler  # slow to import, and most studies do without
-
-            self._gaussian = GaussianSampler(space, settings)
-        gp_share = 1.0 if settings.model == "gp" else settings.gp_share
-        its_own = rng.spawn(1)[0]  # so that the density and the prior draw as they would without a process
-        if its_own.random() < gp_share * self._gaussian.reach(history):
-            proposal = self._gaussian.propose(its_own, history, new, self.failures())
-            if proposal is not None:
-                return proposal
-        return propose_by_density(rng, space, settings, self.model, new, self.failures)
+        return self._proposer
 
     def _cut(self, start: StartSample) -> list[Event]:
-        """Nothing new is left on this budget: end the rung, unless a whole round of brackets has come to nothing."""
+        """End the rung, as nothing new is left on this budget, unless a whole round of brackets stayed empty."""
         empty = 0
         for bracket in reversed(self._history.brackets):
             if not bracket.empty:
@@ -190,7 +159,7 @@ class Starter:
         return [] if empty >= len(self._history.round) else [RungCut(start.bracket, start.rung)]
 
     def _promote(self, start: StartPromotion, now: Now) -> list[Event]:
-        """A survivor on the next rung; if its result there is known from another bracket, it is not run again."""
+        """Start a survivor on the next rung; if another bracket has its result there, take that one over."""
         history = self._history
         before = history.trials[start.number]
         reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss}
@@ -215,10 +184,14 @@ class Starter:
 
 
 def random_share(history: History, bracket: int) -> float:
-    """ρ in a bracket: from `random_fraction_at_top`, if it starts on the largest budget, up to `random_fraction`."""
+    """Return ρ in a bracket (Alg. 2, line 1).
+
+    With the Gaussian process it grows from `random_fraction_at_top`, in brackets that start on the largest budget, to
+    `random_fraction`, in those that start on the smallest.
+    """
     settings, steps = history.settings, len(history.budgets) - 1
     at_top = settings.random_fraction_at_top
-    if at_top is None:
+    if at_top is None or settings.model == "density" or settings.sampler != TPE:
         return settings.random_fraction
     opened = bracket < len(history.brackets)  # perhaps before the budgets were raised
     plan = history.brackets[bracket].bracket if opened else history.bracket_plan(bracket)
@@ -227,11 +200,11 @@ def random_share(history: History, bracket: int) -> float:
 
 
 def restart_lost(history: History, now: Now) -> list[Event]:
-    """Start the cheapest of the trials again that lost their worker; nothing if none did."""
+    """Return the restart of the cheapest trial that lost its worker; nothing if none did."""
     lost = [history.pending[number] for number in history.lost]
     return start_again(min(lost, key=lambda trial: (trial.budget, trial.number)), now) if lost else []
 
 
 def start_again(trial: Trial, now: Now) -> list[Event]:
-    """The same trial, once more."""
+    """Return the start of the next attempt of a trial."""
     return [TrialStarted(replace(trial, attempt=trial.attempt + 1), *now)]

@@ -10,54 +10,51 @@ from typing import Any, Literal
 
 from bohb.errors import InvalidArgument
 
-TPE = "tpe"  # Algorithm 2's own sampler
+TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
+
+# Settings that earlier versions stored, and the only value that is left of each.
+_REMOVED = {"pending": "fantasy", "inactive": "arc", "promote": "bracket"}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be turned in BOHB, with the paper's defaults.
+    """The settings of BOHB; the defaults are the paper's.
 
     The paper's numbers (Algorithm 2, Eq. 3, Appendix D):
 
     random_fraction: ρ, the share of configurations drawn from the prior; 1 is Hyperband.
     good_fraction: q, the share of observations that count as good.
     num_samples: N_s, candidates drawn from l′ per proposal.
-    min_points: N_min, observations each density needs at least; None means d + 1.
+    min_points: N_min, observations that each density needs; None means d + 1.
     bandwidth_factor: b_w, how much wider l′ is than l.
-    min_bandwidth: no kernel is narrower.
+    min_bandwidth: the smallest bandwidth of a kernel.
 
-    Where HpBandSter does something else than the paper says (see `HPBANDSTER`):
+    Where HpBandSter differs from the paper (see `HPBANDSTER`):
 
     bracket_sizes: "paper" for n = ⌈(s_max+1)/(s+1)·η^s⌉, "hpbandster" for ⌊(s_max+1)/(s+1)⌋·η^s.
-    overlap: whether good and bad may overlap while observations are few (Eq. 3); if not, the first model
-        waits for 2·N_min observations and the bad set is the 1 − q of the observations after the good ones.
+    overlap: whether good and bad may overlap while observations are few (Eq. 3). If not, the first model needs 2·N_min
+        observations, and the bad set is the 1 − q of the observations after the good ones.
     boundary: whether kernels are normalised on [0, 1].
     start_order: "smallest_budget" (§4.2) or "oldest_bracket".
-    refill: whether the place of a crashed configuration in the next rung is given to a fresh one.
+    refill: whether a new configuration takes the place of a failed one in the next rung.
 
-    Where the paper's text and the authors' experiments differ; the default is what was run for its figures:
+    Where the paper's text differs from its experiments; the default is what its figures used:
 
     widen_categorical: whether b_w applies to categorical kernels, too ("all bandwidths", §4.1).
 
-    And what neither of them has:
+    What neither of them has:
 
     duplicates: whether a configuration of a finite space may be evaluated twice on one budget.
     avoid_failures: whether random configurations are drawn less often where evaluations fail.
-    sampler: who proposes what is not random: "tpe" (Algorithm 2), or the name of the function given as `sampler`.
+    sampler: "tpe" (Algorithm 2), or the name of the function given as `sampler`.
 
     Beyond the paper (see `BEST`); the defaults are the published BOHB:
 
-    model: what the built-in sampler proposes by: "density" (Algorithm 2), "gp", a Gaussian process over configurations
-        and rungs, or "mixture", which asks either.
+    model: the model of the built-in sampler: "density" (Algorithm 2), "gp", a Gaussian process over configurations and
+        rungs, or "mixture" of both.
     gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
-    random_fraction_at_top: ρ in a bracket that starts on the largest budget; in between it grows evenly to
-        `random_fraction` in the bracket that starts on the smallest. None means `random_fraction` everywhere, and so
-        does model="density".
-    pending: how the Gaussian process knows of running trials: "fantasy" (as if they had ended as it expects),
-        "penalty" (less is expected near them) or "ignore".
-    inactive: where its kernel sees an inactive hyperparameter: "arc" (as far from every value), "middle" of its range.
-    promote: from where a bracket fills its next rung: the best of its own "bracket" (Algorithm 3), or of all of the
-        "rung" that were not promoted yet.
+    random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in
+        the bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
     schedule: "hyperband" (Algorithm 1), or "adaptive": some brackets are chosen by how well rungs agree.
     """
 
@@ -79,13 +76,10 @@ class Settings:
     model: Literal["density", "gp", "mixture"] = "density"
     gp_share: float = 0.8
     random_fraction_at_top: float | None = None
-    pending: Literal["fantasy", "penalty", "ignore"] = "fantasy"
-    inactive: Literal["arc", "middle"] = "arc"
-    promote: Literal["bracket", "rung"] = "bracket"
     schedule: Literal["hyperband", "adaptive"] = "hyperband"
 
     def __post_init__(self) -> None:
-        """Refuse what breaks a rule, with the rule."""
+        """Check every value; raise InvalidArgument with the rule it breaks."""
         _in_range("random_fraction", self.random_fraction, 0, 1)
         _in_range("good_fraction", self.good_fraction, 0, 1, open_ends=True)
         _in_range("bandwidth_factor", self.bandwidth_factor, 0, math.inf, open_ends=True)
@@ -96,9 +90,6 @@ class Settings:
         _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
         _one_of("model", self.model, "density", "gp", "mixture")
-        _one_of("pending", self.pending, "fantasy", "penalty", "ignore")
-        _one_of("inactive", self.inactive, "arc", "middle")
-        _one_of("promote", self.promote, "bracket", "rung")
         _one_of("schedule", self.schedule, "hyperband", "adaptive")
         _in_range("gp_share", self.gp_share, 0, 1)
         if self.random_fraction_at_top is not None:
@@ -110,13 +101,20 @@ class Settings:
             raise InvalidArgument(f"sampler={self.sampler!r} must be the name of a sampler")
 
     def to_json(self) -> dict[str, Any]:
-        """All settings by name."""
+        """Return all settings by name."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Settings:
-        """The settings that `to_json` wrote; one added since then gets its default."""
+        """Return the settings that `to_json` wrote; settings added since then get their defaults."""
         known = {f.name for f in fields(cls)}
+        for name, left in _REMOVED.items():
+            if stored.get(name, left) != left:
+                raise InvalidArgument(
+                    f"the study was stored with {name}={stored[name]!r}, which bohb 0.1.0 removed; {left!r} is left. "
+                    "Continue it with the version that stored it, or start a new study with warm_start=…"
+                )
+        stored = {name: value for name, value in stored.items() if name not in _REMOVED}
         unknown = sorted(set(stored) - known)
         if unknown:
             raise InvalidArgument(f"unknown settings {unknown}; this version knows {sorted(known)}")
@@ -153,7 +151,7 @@ HPBANDSTER = Settings(
     duplicates=True,
     avoid_failures=False,
 )
-# What the study in docs/results/better.md supports: see docs/better.md.
+# Chosen by the study in docs/results/better.md; see docs/better.md.
 BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1)
 
 Preset = Literal["best", "paper", "hpbandster"]

@@ -9,7 +9,7 @@ import numpy as np
 from bohb.analysis.densities import Marginal, densities
 from bohb.analysis.importance import ENOUGH, importance
 from bohb.analysis.picks import Picks, picks
-from bohb.core.density.sampler import min_points
+from bohb.core.density.sampler import points_needed
 from bohb.core.history import History
 from bohb.core.trial import Origin
 from bohb.plots.drawing import Figure, go
@@ -111,8 +111,7 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
 
 
 def _no_model(history: History) -> str:
-    needed = min_points(history.space, history.settings)
-    needed = needed + 2 if history.settings.overlap else 2 * needed
+    needed = points_needed(history.space, history.settings)
     return f"No model yet: it needs {needed} results on one budget, at least one of them with a loss"
 
 

@@ -23,11 +23,12 @@ from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.optimizer.blas import one_thread
 
 TOLERANCE = 1e-6
-"""How far two numbers of one decision may be apart, relatively or absolutely.
+"""How far two values of one hyperparameter may be apart in the encoded unit cube.
 
-It applies to hyperparameter values in the encoded unit cube and to the numbers of `reason`. Another machine's linear
-algebra changes the last of about 16 digits; another candidate differs by far more.
+Another machine's linear algebra changes the last of about 16 digits; another candidate differs by far more.
 """
+REASON_TOLERANCE = 1e-3
+"""How far two numbers of `reason` may be apart, relatively or absolutely: one in the last of their four digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _compare_values(decided: Any, stored: Any) -> _Match:
     if isinstance(decided, list | tuple) and isinstance(stored, list | tuple) and len(decided) == len(stored):
         return max((_compare_values(*pair) for pair in zip(decided, stored, strict=True)), default=_Match.EXACT)
     both_floats = isinstance(decided, float) and isinstance(stored, float)
-    close = both_floats and math.isclose(decided, stored, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    close = both_floats and math.isclose(decided, stored, rel_tol=REASON_TOLERANCE, abs_tol=REASON_TOLERANCE)
     return _Match.WITHIN_TOLERANCE if close else _Match.DIFFERENT
 
 

@@ -243,7 +243,7 @@ def test_some_are_promoted_at_random_and_it_is_told() -> None:
 
 
 def test_the_same_events_give_the_same_decisions() -> None:
-    study = play(BOHB(SPACE, min_budget=4.5, max_budget=40.5, seed=2, budgets="adaptive", promote="rung"), honest, 300)
+    study = play(BOHB(SPACE, min_budget=4.5, max_budget=40.5, seed=2, budgets="adaptive"), honest, 300)
     report = bohb.replay(study.events)
     assert report.differences == ()
     assert report.decisions == 300 + len(study.history.planned)
@@ -251,13 +251,12 @@ def test_the_same_events_give_the_same_decisions() -> None:
         assert from_json(event.kind, to_json(event)) == event
 
 
-@pytest.mark.parametrize("promote", ["bracket", "rung"])
-def test_a_resumed_study_is_the_uninterrupted_one(promote: str) -> None:
+def test_a_resumed_study_is_the_uninterrupted_one() -> None:
     arguments: dict[str, Any] = {"min_budget": 4.5, "max_budget": 40.5, "seed": 2, "budgets": "adaptive"}
-    whole = play(BOHB(SPACE, **arguments, promote=promote), honest, 200)
+    whole = play(BOHB(SPACE, **arguments), honest, 200)
     journal = MemoryJournal()
     for _ in range(20):
-        study = play(BOHB(SPACE, **arguments, promote=promote, journal=journal), honest, 10)
+        study = play(BOHB(SPACE, **arguments, journal=journal), honest, 10)
     assert list(study.history.trials.values()) == list(whole.history.trials.values())
     assert study.history.planned == whole.history.planned
 
@@ -269,11 +268,10 @@ def test_another_schedule_is_another_study() -> None:
         BOHB(SPACE, min_budget=1, max_budget=9, seed=0, budgets="adaptive", journal=journal)
 
 
-@pytest.mark.parametrize("promote", ["bracket", "rung"])
-def test_a_larger_maximum_is_taken_up_after_rungs_were_lowered(promote: str) -> None:
+def test_a_larger_maximum_is_taken_up_after_rungs_were_lowered() -> None:
     journal = MemoryJournal()
     arguments: dict[str, Any] = {"min_budget": 9, "seed": 0, "budgets": "adaptive", "journal": journal}
-    arguments |= {"promote": promote, "random_fraction": 1}
+    arguments |= {"random_fraction": 1}
     before = play(BOHB(SPACE, max_budget=27, **arguments), honest, 400)
     assert any(row.verdict == "lowered" for row in bracket_choices(before.history))
     opened = len(before.history.brackets)
@@ -349,7 +347,7 @@ def test_minimize_takes_it() -> None:
 
 
 def test_a_finite_space_comes_to_an_end() -> None:
-    study = BOHB({"a": (1, 9)}, min_budget=1, max_budget=9, seed=0, budgets="adaptive", promote="rung")
+    study = BOHB({"a": (1, 9)}, min_budget=1, max_budget=9, seed=0, budgets="adaptive")
     while trials := study.ask_many(1):
         study.tell(trials[0], float(trials[0].config["a"]))
     assert study.done

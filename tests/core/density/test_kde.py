@@ -16,6 +16,7 @@ from statsmodels.nonparametric.kernel_density import KDEMultivariate
 
 from bohb.core.density import kde
 from bohb.core.density.normal import upper_tail
+from bohb.core.space.coordinates import Coordinates
 
 # statsmodels 0.15 announces another random generator, which a density without random parts does not need.
 pytestmark = pytest.mark.filterwarnings("ignore:After 0.17 or January 2028:FutureWarning")
@@ -29,12 +30,12 @@ def points_of(rng: np.random.Generator, n: int, choices: list[int], missing: flo
     return points
 
 
-def kernels(choices: list[int], optional: list[bool] | None = None) -> kde.Kernels:
-    return kde.Kernels(np.array(choices), np.array(optional or [False] * len(choices)))
+def coordinates(choices: list[int], optional: list[bool] | None = None) -> Coordinates:
+    return Coordinates(np.array(choices), np.array(optional or [False] * len(choices)))
 
 
 def fitted(points: Array, choices: list[int], boundary: bool = True) -> kde.Density:
-    k = kernels(choices, [bool(np.isnan(column).any()) for column in points.T])
+    k = coordinates(choices, [bool(np.isnan(column).any()) for column in points.T])
     return kde.fit(points, k, kde.scott(points, k), boundary)
 
 
@@ -46,7 +47,7 @@ def test_without_boundary_normalisation_it_is_statsmodels_density(choices: list[
     x = points_of(rng, 20, choices)
     theirs = KDEMultivariate(points, "".join("u" if c else "c" for c in choices), bw="normal_reference")
     ours = fitted(points, choices, boundary=False)
-    np.testing.assert_allclose(ours.bandwidths, theirs.bw, rtol=1e-12)
+    np.testing.assert_allclose(ours.bandwidths, theirs.bw, rtol=1e-9)
     np.testing.assert_allclose(ours.log_density(x), np.log(theirs.pdf(x)), atol=1e-10)
 
 
@@ -57,13 +58,13 @@ def test_with_more_choices_and_given_bandwidths_it_is_statsmodels_density(choice
     x = points_of(rng, 20, choices)
     bandwidths = rng.uniform(0.05, 0.4, len(choices))
     theirs = KDEMultivariate(points, "".join("u" if c else "c" for c in choices), bw=bandwidths)
-    ours = kde.fit(points, kernels(choices), bandwidths, boundary=False)
+    ours = kde.fit(points, coordinates(choices), bandwidths, boundary=False)
     np.testing.assert_allclose(ours.log_density(x), np.log(theirs.pdf(x)), atol=1e-10)
 
 
 def total_mass(density: kde.Density) -> float:
     """∫ p over the numeric coordinate (the first), Σ over the categorical ones."""
-    grids = [range(int(c)) for c in density.kernels.choices[1:]]
+    grids = [range(int(c)) for c in density.coordinates.choices[1:]]
     return sum(
         quad(
             lambda u, rest=rest: float(np.exp(density.log_density(np.array([[u, *rest]]))[0])),
@@ -98,7 +99,7 @@ def test_log_densities_are_finite_everywhere(seed: int, n: int, missing: float) 
     points[:, 3] = 4  # one choice seen out of ten
     corners = np.array([[0, 0, 0, 0], [1, 1, 1, 9], [0.25, 0, 1, 4]])
     x = np.vstack([corners, points_of(rng, 10, choices, missing)])
-    k = kernels(choices, [True] * 4)
+    k = coordinates(choices, [True] * 4)
     density = kde.fit(points, k, kde.scott(points, k))
     assert np.isfinite(density.log_density(x)).all()
 
@@ -112,7 +113,7 @@ def test_an_unseen_choice_is_unlikely_not_infinitely_likely() -> None:
 def test_categorical_bandwidths_never_exceed_the_uniform_kernel() -> None:
     rng = np.random.default_rng(0)
     choices = [2, 3, 10, 50]
-    bandwidths = kde.scott(points_of(rng, 6, choices), kernels(choices))
+    bandwidths = kde.scott(points_of(rng, 6, choices), coordinates(choices))
     assert (bandwidths <= [(c - 1) / c for c in choices]).all()
 
 
@@ -136,9 +137,9 @@ def test_the_order_of_the_points_is_irrelevant_and_blocks_do_not_show() -> None:
 
 def test_an_inactive_coordinate_of_a_point_has_the_uniform_density() -> None:
     missing = kde.fit(
-        np.array([[0.4, np.nan, np.nan]]), kernels([0, 0, 3], [False, True, True]), np.array([0.2, 0.1, 0.3])
+        np.array([[0.4, np.nan, np.nan]]), coordinates([0, 0, 3], [False, True, True]), np.array([0.2, 0.1, 0.3])
     )
-    alone = kde.fit(np.array([[0.4]]), kernels([0]), np.array([0.2]))
+    alone = kde.fit(np.array([[0.4]]), coordinates([0]), np.array([0.2]))
     x = np.array([[0.1, 0.5, 0.0], [0.9, 0.3, 2.0]])
     np.testing.assert_allclose(missing.log_density(x), alone.log_density(x[:, :1]) - np.log(3), atol=1e-12)
 
@@ -147,8 +148,8 @@ def test_a_coordinate_that_is_inactive_in_x_is_integrated_out() -> None:
     rng = np.random.default_rng(0)
     points = points_of(rng, 20, [0, 0, 4])
     h = np.array([0.1, 0.2, 0.3])
-    full = kde.fit(points, kernels([0, 0, 4], [False, True, True]), h)
-    marginal = kde.fit(points[:, :1], kernels([0]), h[:1])
+    full = kde.fit(points, coordinates([0, 0, 4], [False, True, True]), h)
+    marginal = kde.fit(points[:, :1], coordinates([0]), h[:1])
     x = np.array([[0.3, np.nan, np.nan]])
     np.testing.assert_allclose(full.log_density(x), marginal.log_density(x[:, :1]), atol=1e-12)
 
@@ -156,12 +157,12 @@ def test_a_coordinate_that_is_inactive_in_x_is_integrated_out() -> None:
 def test_samples_follow_the_density() -> None:
     rng = np.random.default_rng(0)
     points = np.array([[0.02, 0.0], [0.5, 2.0], [0.98, 2.0]])
-    density = kde.fit(points, kernels([0, 3]), np.array([0.1, 0.4]))
+    density = kde.fit(points, coordinates([0, 3]), np.array([0.1, 0.4]))
     drawn = density.sample(rng, 20_000)
     assert ((drawn[:, 0] >= 0) & (drawn[:, 0] <= 1)).all()
 
     grid = np.linspace(0, 1, 2001)
-    marginal = kde.fit(points[:, :1], kernels([0]), np.array([0.1]))
+    marginal = kde.fit(points[:, :1], coordinates([0]), np.array([0.1]))
     cdf = np.cumsum(np.exp(marginal.log_density(grid[:, None])))
     assert kstest(drawn[:, 0], lambda u: np.interp(u, grid, cdf / cdf[-1])).pvalue > 1e-3
 
@@ -171,7 +172,7 @@ def test_samples_follow_the_density() -> None:
 
 def test_widening_multiplies_every_bandwidth_and_stops_at_uniform() -> None:
     points = np.array([[0.5, 1.0]])
-    density = kde.fit(points, kernels([0, 4]), np.array([0.01, 0.3]))
+    density = kde.fit(points, coordinates([0, 4]), np.array([0.01, 0.3]))
     drawn = density.sample(np.random.default_rng(0), 20_000, widen=3)
     assert drawn[:, 0].std() == pytest.approx(0.03, rel=0.05)
     assert np.mean(drawn[:, 1] == 1) == pytest.approx(1 / 4, abs=0.02)
@@ -180,7 +181,7 @@ def test_widening_multiplies_every_bandwidth_and_stops_at_uniform() -> None:
 
 
 def test_samples_of_an_inactive_coordinate_are_uniform() -> None:
-    density = kde.fit(np.array([[np.nan, np.nan]]), kernels([0, 3], [True, True]), np.array([0.01, 0.01]))
+    density = kde.fit(np.array([[np.nan, np.nan]]), coordinates([0, 3], [True, True]), np.array([0.01, 0.01]))
     drawn = density.sample(np.random.default_rng(0), 5000)
     assert kstest(drawn[:, 0], "uniform").pvalue > 1e-3
     assert chisquare(np.bincount(drawn[:, 1].astype(int))).pvalue > 1e-3
@@ -188,8 +189,8 @@ def test_samples_of_an_inactive_coordinate_are_uniform() -> None:
 
 def test_points_that_are_not_there_yet_widen_the_kernels() -> None:
     one_point = np.array([[0.5, 0.0]])
-    np.testing.assert_allclose(kde.scott(one_point, kernels([0, 2])), 1e-3)
-    wide = kde.scott(one_point, kernels([0, 2]), unknown=9)
+    np.testing.assert_allclose(kde.scott(one_point, coordinates([0, 2])), 1e-3)
+    wide = kde.scott(one_point, coordinates([0, 2]), unknown=9)
     expected = 1.06 * np.sqrt([0.9 / 12, 0.55 * 0.45]) * 10 ** (-1 / 6)
     np.testing.assert_allclose(wide, expected)
 
@@ -199,14 +200,12 @@ def test_the_tabulated_normal_tail_is_scipys() -> None:
     assert np.abs(upper_tail(t) - ndtr(-t)).max() < 1e-13
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 2000), st.floats(1e-3, 0.5), st.sampled_from([0, 0.3]))
-def test_the_rough_density_errs_within_its_bound(seed: int, n: int, h: float, missing: float) -> None:
-    rng = np.random.default_rng(seed)
-    choices = [0, 0, 3, 2]
-    points = points_of(rng, n, choices, missing)
-    k = kernels(choices, [missing > 0] * 4)
-    density = kde.fit(points, k, np.array([h, h / 2, 0.3, min(h, 0.5)]))
-    x = np.vstack([points[:20], points_of(rng, 20, choices, missing)])
-    rough, bound = density.roughly(density.weigh(x))
-    assert np.abs(rough - density.log_density(x)).max() <= bound
+def test_the_last_bits_of_points_do_not_reach_the_bandwidths() -> None:
+    """Other machines compute other last bits; proposals must be equal all the same."""
+    rng = np.random.default_rng(0)
+    points = points_of(rng, 200, [0, 0, 0, 4])
+    noisy = np.where(rng.random(points.shape) < 0.5, np.nextafter(points, 2), points)
+    noisy[:, 3] = points[:, 3]
+    kinds = coordinates([0, 0, 0, 4])
+    assert (noisy != points).any()
+    assert kde.scott(noisy, kinds).tolist() == kde.scott(points, kinds).tolist()

@@ -28,8 +28,8 @@ def conditional_space() -> Space:
     return Space(space)
 
 
-def distances(space: Space, *configs: dict[str, object], inactive: str = "arc") -> Array:
-    points = Embedding(space, inactive)(np.array([space.encode(config) for config in configs]))
+def distances(space: Space, *configs: dict[str, object]) -> Array:
+    points = Embedding(space)(np.array([space.encode(config) for config in configs]))
     return np.asarray(np.sqrt(((points[:, None] - points) ** 2).sum(2)))
 
 
@@ -49,12 +49,6 @@ def test_an_inactive_number_is_as_far_from_every_value_as_the_ends_of_its_range(
     # from the inactive one: the choice of `kind` 1, `y` 1, and `sub` 1
     assert d[:3, 3] == pytest.approx(math.sqrt(3))
     assert distances(space, {"kind": "b", "x": 0.5}, {"kind": "c", "x": 0.5})[0, 1] == pytest.approx(1)
-
-
-def test_an_inactive_number_can_count_as_the_middle() -> None:
-    space = conditional_space()
-    d = distances(space, {"kind": "a", "x": 0.5, "y": 0.5, "sub": "u"}, {"kind": "b", "x": 0.5}, inactive="middle")
-    assert d[0, 1] == pytest.approx(math.sqrt(2))  # `kind` and `sub`
 
 
 def test_matern_is_the_textbook_formula() -> None:
@@ -105,11 +99,11 @@ def test_the_posterior_is_the_textbook_formula() -> None:
     K = s2 * matern(points * scale, points * scale) * np.exp(-decay * np.abs(below[:, None] - below))
     K += np.diag(np.exp(kernel.noises)[below])
     cross = s2 * matern(at * scale, points * scale) * np.exp(-decay * below)
-    mean, deviation = process.predict(process.alike(at))
+    mean, deviation = process.predict(process.similarity(at))
     assert mean == pytest.approx(cross @ np.linalg.solve(K, y), rel=1e-5)
     assert deviation**2 == pytest.approx(s2 - np.diag(cross @ np.linalg.solve(K, cross.T)), rel=1e-4)
     assert process.mean(at, np.zeros(4, dtype=np.intp)) == pytest.approx(mean)
-    assert process.observed_on_top() == pytest.approx(process.predict(process.alike(points))[0])
+    assert process.observed_on_top() == pytest.approx(process.predict(process.similarity(points))[0])
 
 
 def test_a_fit_finds_which_hyperparameter_matters() -> None:

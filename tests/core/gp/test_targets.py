@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import bohb
+from bohb.core.events import BracketPlanned
 from bohb.core.gp.targets import (
     Results,
     best_first,
     line,
     plateaus,
     prefixes,
+    rungs,
     rungs_below,
     same_losses,
     standardised,
@@ -101,8 +103,37 @@ def test_the_highest_rungs_and_lowest_losses_are_kept() -> None:
     assert best_first(targets(np.arange(4), losses), 3).rows.tolist() == [3, 2, 1]
 
 
-def test_budgets_that_are_no_power_of_eta_belong_to_the_nearest_rung() -> None:
-    assert rungs_below(np.array([81.0, 80, 27, 30, 1, 1e-9]), 81, 3).tolist() == [0, 0, 1, 1, 4, 15]
+@pytest.mark.parametrize(
+    ("budgets", "of", "expected"),
+    [
+        ([100, 200, 300], [300, 200, 100], [0, 1, 2]),  # rounded logarithms put 200 on the top rung
+        ([1, 2, 3, 4], [4, 3, 2, 1], [0, 1, 2, 3]),
+        ([1, 81], [81, 1], [0, 1]),
+        ([3, 9, 27], [27, 26.9, 10, 2, 0.001], [0, 0, 1, 2, 2]),  # an earlier study's go to the nearest
+        ([2.0**k for k in range(20)], [2.0**19, 1], [0, 15]),  # rungs further down share the noise of the last
+    ],
+)
+def test_rungs_are_indices_into_the_budgets(budgets: list[float], of: list[float], expected: list[int]) -> None:
+    assert rungs_below(np.array(of, dtype=float), budgets).tolist() == expected
+
+
+def test_a_result_on_a_middle_budget_is_none_of_the_top() -> None:
+    study = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[100, 200, 300], seed=0)
+    while len(study.history.outcomes) < 30:
+        trial = study.ask()
+        study.tell(trial, trial.config["x"] + 100 / trial.budget)
+    results = Results(1)
+    results.catch_up(study.history)
+    _, losses = results.table(len(results), rungs(study.history))
+    on = [trial.budget for trial in study.history.trials.values()]
+    assert np.isfinite(losses).sum(axis=0).tolist() == [on.count(budget) for budget in (300, 200, 100)]
+
+
+def test_an_adaptive_study_has_the_rungs_that_it_added() -> None:
+    study = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=9, max_budget=27, seed=0, budgets="adaptive")
+    assert rungs(study.history) == (9, 27)
+    study.history.planned[1] = BracketPlanned(1, ((1.0, 9), (3.0, 3), (9.0, 1)), {})
+    assert rungs(study.history) == (1, 3, 9, 27)
 
 
 def test_fits_are_due_whenever_there_are_15_percent_more_results() -> None:
@@ -125,7 +156,7 @@ def test_results_of_one_configuration_share_a_row_whichever_study_they_are_from(
     results.catch_up(study.history)
     results.catch_up(study.history)  # nothing new, nothing twice
     assert len(results) == 8
-    rows, losses = results.table(8, 3.0, 3)
+    rows, losses = results.table(8, [1.0, 3.0])
     by_row = dict(zip(rows.tolist(), losses.tolist(), strict=True))
     on_27 = sum(event.budget == 27 for event in study.history.observed)
     assert np.isfinite(losses[:, 0]).sum() + np.isinf(losses[:, 0]).sum() <= 8 - on_27
@@ -149,11 +180,11 @@ def test_losses_are_the_same_if_they_are_on_every_shared_rung() -> None:
 
 def test_a_plateau_reaches_half_way_to_the_first_other_loss() -> None:
     losses = np.array([1.0, 1.0, 1.0, 2.0])[:, None]
-    alike = np.array([[1, 0.9, 0.8, 0.4], [0.9, 1, 0.9, 0.5], [0.8, 0.9, 1, 0.6], [0.4, 0.5, 0.6, 1]])
-    assert plateaus(alike, losses) == pytest.approx([0.6, 0.7, 0.7, 1])
+    similarity = np.array([[1, 0.9, 0.8, 0.4], [0.9, 1, 0.9, 0.5], [0.8, 0.9, 1, 0.6], [0.4, 0.5, 0.6, 1]])
+    assert plateaus(similarity, losses) == pytest.approx([0.6, 0.7, 0.7, 1])
 
 
 def test_an_equal_loss_beyond_another_one_makes_no_plateau() -> None:
     losses = np.array([1.0, 2.0, 1.0])[:, None]
-    alike = np.array([[1, 0.9, 0.5], [0.9, 1, 0.9], [0.5, 0.9, 1]])
-    assert plateaus(alike, losses).tolist() == [1, 1, 1]
+    similarity = np.array([[1, 0.9, 0.5], [0.9, 1, 0.9], [0.5, 0.9, 1]])
+    assert plateaus(similarity, losses).tolist() == [1, 1, 1]

@@ -2,8 +2,8 @@
 
     k((x, r), (x′, r′)) = s² · Matérn-5/2(|φ(x) − φ(x′)|) · exp(−λ |r − r′|)  +  σ_r² if both are the same
 
-φ lays a configuration out in Euclidean space, every hyperparameter with a length of its own. All of s², the lengths, λ
-and the noises σ_r² have log-normal priors; they are fitted to the maximum of the posterior.
+φ maps a configuration to Euclidean space, where every hyperparameter has its own length. s², the lengths, λ and the
+noises σ_r² have log-normal priors and are fitted to the maximum of the posterior.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from bohb.core.gp.targets import MOST_BELOW
 from bohb.core.space import Array, Space
 
+MOST_BELOW = 15  # rungs below the largest budget that have a noise of their own
 _ARC = math.pi / 3  # the angle of a range, so that its ends are as far apart as a value and none
-_ROWS = 32  # that are worked on at a time, so that they stay in the cache
+_ROWS = 32  # rows that are computed at a time, so that they stay in the processor's cache
 _JITTERS = (1e-8, 1e-6, 1e-4, 1e-2)  # added to the diagonal, one after the other, until it can be factorised
+_THETA_DECIMALS = 6  # of fitted hyperparameters; a fit on another machine differs by about 1e-10
 
 
 class Embedding:
     """φ: numbers as they are, choices at the corners of a simplex; two different choices are 1 apart.
 
-    A hyperparameter that can be inactive is drawn on an arc of radius 1 around the place where it is inactive, so that
-    having a value or not is as different as the two ends of the range; or inactive ones count as the middle.
+    A number that can be inactive lies on an arc of radius 1 around the place where it is inactive. Having a value or
+    not is then as different as the two ends of the range. A choice that can be inactive has one more corner.
     """
 
-    def __init__(self, space: Space, inactive: str = "arc") -> None:
+    def __init__(self, space: Space) -> None:
         self._choices = space.choices.tolist()
-        conditional = space.kernels.optional.tolist()
-        self._arc = [inactive == "arc" and c and not k for c, k in zip(conditional, self._choices, strict=True)]
-        widths = [k + c if k else 1 + arc for k, c, arc in zip(self._choices, conditional, self._arc, strict=True)]
-        self._conditional = conditional
+        self._optional = space.coordinates.optional.tolist()
+        self._arc = [optional and not c for c, optional in zip(self._choices, self._optional, strict=True)]
+        widths = [(c or 1) + optional for c, optional in zip(self._choices, self._optional, strict=True)]
         self.owner: NDArray[np.intp] = np.repeat(np.arange(space.d), widths)  # column -> hyperparameter
         self._plain = [j for j in range(space.d) if not self._choices[j] and not self._arc[j]]
         starts = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(int)
@@ -44,14 +44,13 @@ class Embedding:
         self._plain_columns = starts[self._plain]
 
     def __call__(self, X: Array) -> Array:
-        """The points of vectors, (n, columns)."""
+        """Return the points of vectors, (n, columns)."""
         points = np.zeros((len(X), len(self.owner)))
-        points[:, self._plain_columns] = np.nan_to_num(X[:, self._plain], nan=0.5)
+        points[:, self._plain_columns] = X[:, self._plain]
         for j, start in enumerate(self._starts):
             column = X[:, j]
             if self._choices[j]:
-                k = self._choices[j] + self._conditional[j]
-                code = np.nan_to_num(column, nan=k - 1).astype(np.intp)  # inactive is one more choice
+                code = np.nan_to_num(column, nan=self._choices[j]).astype(np.intp)  # inactive is one more choice
                 points[np.arange(len(X)), start + code] = math.sqrt(0.5)
             elif self._arc[j]:
                 active = np.flatnonzero(~np.isnan(column))
@@ -62,7 +61,7 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The hyperparameters, in logarithms.
+    """The hyperparameters of the kernel, as logarithms.
 
     lengths: one per hyperparameter of the space.
     variance: s².
@@ -76,18 +75,18 @@ class Kernel:
     noises: Array
 
     def vector(self) -> Array:
-        """All of them in one vector."""
+        """Return all of them in one vector."""
         return np.concatenate([self.lengths, [self.variance, self.decay], self.noises])
 
     @classmethod
     def of(cls, theta: Array) -> Kernel:
-        """The kernel of such a vector."""
+        """Return the kernel of such a vector."""
         d = len(theta) - 2 - (MOST_BELOW + 1)
         return cls(theta[:d], float(theta[d]), float(theta[d + 1]), theta[d + 2 :])
 
 
 def prior(d: int) -> tuple[Kernel, Array]:
-    """The centre of the priors and their widths: log-normal, wider where less is known.
+    """Return the centre of the log-normal priors and their widths.
 
     Lengths grow with the dimension, since distances do. Noise doubles with every rung below the top.
     """
@@ -98,7 +97,7 @@ def prior(d: int) -> tuple[Kernel, Array]:
 
 
 def matern(A: Array, B: Array) -> Array:
-    """Matérn-5/2 of the distance of every pair, (1 + √5 r + 5/3 r²) e^(−√5 r), a few rows at a time."""
+    """Return Matérn-5/2 of the distance of every pair, (1 + √5 r + 5/3 r²) e^(−√5 r)."""
     out = np.empty((len(A), len(B)))
     buffer = np.empty((_ROWS, len(B)))
     A_squared, B_squared, transposed = (A**2).sum(1)[:, None], (B**2).sum(1), -2 * B.T
@@ -118,14 +117,14 @@ def matern(A: Array, B: Array) -> Array:
 
 
 def matern_slope(A: Array) -> Array:
-    """−2 dk/d(r²) of Matérn-5/2 between all rows: 5/3 (1 + √5 r) e^(−√5 r)."""
+    """Return −2 dk/d(r²) of Matérn-5/2 between all rows: 5/3 (1 + √5 r) e^(−√5 r)."""
     squared = (A**2).sum(1)
     r = np.sqrt(5 * np.maximum(squared[:, None] + squared - 2 * (A @ A.T), 0))
     return np.asarray((5 / 3) * (1 + r) * np.exp(-r))
 
 
 class Process:
-    """The process given observations.
+    """The posterior process given observations.
 
     kernel: its hyperparameters.
     points: φ(x) of the observations, (n, columns), and `owner` of their columns.
@@ -140,42 +139,42 @@ class Process:
         self._scale = np.exp(-kernel.lengths)[owner]
         self._variance, self._decay = math.exp(kernel.variance), math.exp(kernel.decay)
         self._points, self._below = points * self._scale, below
-        self.observed_alike = matern(self._points, self._points)
+        self.observed_similarity = matern(self._points, self._points)
         rungs = np.arange(MOST_BELOW + 1)
         self._rungs = self._variance * np.exp(-self._decay * np.abs(rungs[:, None] - rungs))
-        covariance = self.observed_alike * self._by_rung(below)
+        covariance = self.observed_similarity * self._by_rung(below)
         covariance[np.diag_indices_from(covariance)] += np.exp(kernel.noises)[below]
         factor = cholesky(covariance)
         self._weights = cho_solve((factor, True), y, check_finite=False)
-        # Nearly all questions are about the largest budget: its share of the kernel goes into both, once and for all.
+        # Predictions are for the largest budget: its factor of the kernel is applied once, here.
         self._on_top = self._rungs[0, below]
         self._factor = factor / self._on_top[:, None]
 
     def _by_rung(self, below: NDArray[np.intp]) -> Array:
-        """s² e^(−λ |r − r′|) between rungs and those of the observations, (n, observations)."""
+        """Return s² e^(−λ |r − r′|) between rungs and those of the observations, (n, observations)."""
         return np.asarray(self._rungs[below].take(self._below, axis=1))
 
     def observed_on_top(self) -> Array:
-        """The expected loss of the observed configurations on the largest budget."""
-        return np.asarray(self.observed_alike @ (self._on_top * self._weights))
+        """Return the expected loss of the observed configurations on the largest budget."""
+        return np.asarray(self.observed_similarity @ (self._on_top * self._weights))
 
     def mean(self, points: Array, below: NDArray[np.intp]) -> Array:
-        """The expected loss of points on rungs."""
-        return np.asarray((self.alike(points) * self._by_rung(below)) @ self._weights)
+        """Return the expected loss of points on rungs."""
+        return np.asarray((self.similarity(points) * self._by_rung(below)) @ self._weights)
 
-    def alike(self, points: Array) -> Array:
-        """How alike points and the observed ones are, between 0 and 1: the kernel without s² and rungs."""
+    def similarity(self, points: Array) -> Array:
+        """Return the similarity of points and observed ones, between 0 and 1: the kernel without s² and rungs."""
         return matern(points * self._scale, self._points)
 
-    def predict(self, alike: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of the loss on the largest budget, without noise, of points that are so alike."""
-        explained = solve_triangular(self._factor, alike.T, lower=True, check_finite=False)
+    def predict(self, similarity: Array) -> tuple[Array, Array]:
+        """Return mean and deviation of the noiseless loss on the largest budget, from the points' similarities."""
+        explained = solve_triangular(self._factor, similarity.T, lower=True, check_finite=False)
         variance = self._variance - np.einsum("ij,ij->j", explained, explained)
-        return alike @ (self._on_top * self._weights), np.sqrt(np.maximum(variance, 1e-10))
+        return similarity @ (self._on_top * self._weights), np.sqrt(np.maximum(variance, 1e-10))
 
 
 def cholesky(K: Array) -> Array:
-    """The lower factor of a covariance matrix, with as little added to its diagonal, in place, as makes it one."""
+    """Return the lower factor of a covariance matrix, whose diagonal is raised in place as little as necessary."""
     diagonal = np.diag(K).copy()
     for jitter in _JITTERS:
         np.fill_diagonal(K, diagonal + jitter * diagonal.mean())
@@ -186,7 +185,7 @@ def cholesky(K: Array) -> Array:
 
 
 def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array, steps: int) -> Kernel:
-    """The hyperparameters of highest posterior probability, searched from `start` by a few steps of L-BFGS."""
+    """Return the hyperparameters of highest posterior probability that `steps` of L-BFGS find from `start`."""
     from scipy.optimize import minimize  # slow to import, and not every study needs it
 
     centre, widths = prior(len(start.lengths))
@@ -206,13 +205,13 @@ def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np
         bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
         options={"maxiter": steps, "maxcor": 10},
     )
-    return Kernel.of(np.round(found.x, 6))
+    return Kernel.of(np.round(found.x, _THETA_DECIMALS))
 
 
 def negative_log_likelihood(
     kernel: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array
 ) -> tuple[float, Array]:
-    """−log p(y | x, r) but for a constant, and its gradient with respect to `kernel.vector()`."""
+    """Return −log p(y | x, r) without its constant, and its gradient with respect to `kernel.vector()`."""
     scaled = points * np.exp(-kernel.lengths)[owner]
     apart = np.abs(below[:, None] - below).astype(float)
     noises = np.exp(kernel.noises)

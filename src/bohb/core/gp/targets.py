@@ -1,7 +1,7 @@
-"""What the Gaussian process learns from: every configuration once, with its loss as it would be on the largest budget.
+"""What the Gaussian process learns from: every configuration once, with its loss mapped to the largest budget.
 
-Losses of different budgets do not compare: training for longer lowers them all. So each rung is mapped to the next one
-by the line through the configurations that were evaluated on both, and on to the largest budget.
+Losses on different budgets cannot be compared, since longer training lowers them all. Each rung is therefore mapped to
+the next one by the line through the configurations that were evaluated on both, and so on up to the largest budget.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bohb.core.gp.process import MOST_BELOW
 from bohb.core.history import History
 from bohb.core.space import Array
 
-MOST_BELOW = 15  # rungs below the largest budget that are told apart
 SLOPES = (0.3, 1.5)  # of the line from one rung to the next
-FEWEST_SHARED = 3  # configurations that a slope needs; with fewer the rungs are only shifted
+FEWEST_SHARED = 3  # configurations that a slope needs; with fewer the losses are only shifted
 
 
 class Results:
-    """The vectors of all configurations, and every result in the order in which it came.
+    """The vectors of all configurations, and every result in the order of arrival.
 
     Two evaluations of one configuration share a row, whichever study they come from.
     """
@@ -43,18 +43,18 @@ class Results:
         return vector.tobytes() in self._row_of
 
     def vectors(self, rows: NDArray[np.intp]) -> Array:
-        """The vectors of configurations."""
+        """Return the vectors of configurations."""
         return self._vectors[rows]
 
     def catch_up(self, history: History) -> None:
-        """Take in what has ended since the last time."""
+        """Add the results that are new in the history."""
         encode, restore = history.space.encode, history.space.restore
         for event in history.observed[self._n_observed :]:
             self._add(encode(restore(event.config)), event.budget, math.inf if event.loss is None else event.loss)
         self._n_observed = len(history.observed)
         for number, outcome in itertools.islice(history.outcomes.items(), self._n_outcomes, None):
             trial = history.trials[number]
-            if trial.reuses is None:  # that one is the result of another trial
+            if trial.reuses is None:  # otherwise its result is that of another trial
                 self._add(encode(trial.config), trial.budget, outcome.ranking_loss)
         self._n_outcomes = len(history.outcomes)
 
@@ -68,33 +68,43 @@ class Results:
         self._entries[self._n] = row, budget, loss
         self._n += 1
 
-    def table(self, n: int, top: float, eta: float) -> tuple[NDArray[np.intp], Array]:
-        """The configurations among the first n results, and their losses by rung, (m, rungs).
+    def table(self, n: int, budgets: Sequence[float]) -> tuple[NDArray[np.intp], Array]:
+        """Return the configurations among the first n results, and their losses by rung, (m, rungs).
 
-        The first column is the rung of the largest budget, each next one a factor `eta` below; NaN where nothing is
+        The first column is the largest of `budgets`, the next one the second largest, and so on; NaN where nothing is
         known, +inf where an evaluation failed. Of several results on one rung the latest counts. Results of an earlier
-        study on larger budgets than `top` are left out.
+        study on larger budgets are left out.
         """
         entries = self._entries[:n]
-        entries = entries[entries[:, 1] <= top * (1 + 1e-9)]
+        entries = entries[entries[:, 1] <= budgets[-1] * (1 + 1e-9)]
         rows = entries[:, 0].astype(np.intp)
-        below = rungs_below(entries[:, 1], top, eta)
+        below = rungs_below(entries[:, 1], budgets)
         losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
         losses[rows, below] = entries[:, 2]
         known = np.flatnonzero(~np.isnan(losses).all(axis=1))
         return known, losses[known]
 
 
-def rungs_below(budgets: Array, top: float, eta: float) -> NDArray[np.intp]:
-    """How many rungs each budget lies below the largest one."""
-    below = np.rint(np.log(top / budgets) / math.log(eta)).astype(np.intp)
-    return np.clip(below, 0, MOST_BELOW)
+def rungs(history: History) -> tuple[float, ...]:
+    """Return the budgets of the study's rungs, ascending; an adaptive study may have added some below the others."""
+    planned = (budget for plan in history.planned.values() for budget, _ in plan.rungs)
+    return tuple(sorted({*history.budgets, *(budget for budget in planned if budget <= history.budgets[-1])}))
+
+
+def rungs_below(of: Array, budgets: Sequence[float]) -> NDArray[np.intp]:
+    """Return how many rungs each budget lies below the largest one.
+
+    A budget of an earlier study that is none of this study's belongs to the nearest, by their ratio.
+    """
+    apart = np.abs(np.log(of)[:, None] - np.log(np.array(budgets[::-1], dtype=float)))
+    nearest: NDArray[np.intp] = np.minimum(np.argmin(np.round(apart, 9), axis=1), MOST_BELOW)
+    return nearest
 
 
 def winsorised(losses: Array) -> Array:
-    """Losses with those cut that lie further above the median than twice as far as the best lies below it.
+    """Return losses cut at the median plus twice the distance from the best to the median.
 
-    What is bad is bad: a diverged network must not decide the scale of all others. NaN and +inf stay.
+    A diverged network must not decide the scale of all others. NaN and +inf stay.
     """
     finite = losses[np.isfinite(losses)]
     if not len(finite):
@@ -105,7 +115,7 @@ def winsorised(losses: Array) -> Array:
 
 
 def line(x: Array, y: Array) -> tuple[float, float]:
-    """Slope and intercept from one rung's losses to the next one's, of all configurations; NaN or inf where unknown."""
+    """Return slope and intercept of the line from one rung's losses x to the next one's y; NaN or inf is unknown."""
     shared = np.isfinite(x) & np.isfinite(y)
     n = int(shared.sum())
     if n == 0:
@@ -120,12 +130,12 @@ def line(x: Array, y: Array) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What the process is fitted to: one row per configuration.
+    """What the process is fitted to, one row per configuration.
 
     rows: which configurations, as `Results` numbers them.
-    below: how many rungs below the largest budget each was seen last.
+    below: how many rungs below the largest budget each was last evaluated.
     y: its loss there, mapped to the largest budget and standardised: less `centre`, divided by `spread`.
-    finite: how many of them have a loss at all.
+    finite: how many of them have a loss.
     """
 
     rows: NDArray[np.intp]
@@ -137,11 +147,11 @@ class Targets:
 
 
 def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
-    """The targets of a table of losses by rung, as `Results.table` gives it.
+    """Return the targets of a table of losses by rung, as `Results.table` gives it.
 
-    Lines are fitted to winsorised losses, but map all of them: only when they are on one scale are they cut, all at the
-    same value. Cut rung by rung, a bad configuration that was seen among the good ones of a high rung would look good.
-    A failed evaluation counts as the worst that did not fail.
+    Lines are fitted to winsorised losses but map the original ones, which are cut once they are on one scale. If they
+    were cut rung by rung, a bad configuration among the good ones of a high rung would look good. A failed evaluation
+    counts as the worst that did not fail.
     """
     unit = float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0)) or 1.0
     losses = losses / unit  # so that no square overflows
@@ -162,7 +172,7 @@ def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
 
 
 def standardised(y: Array) -> tuple[Array, float, float]:
-    """Losses with mean 0 and deviation 1, their mean and deviation; all 0 if nothing tells them apart."""
+    """Return losses with mean 0 and deviation 1, their mean and their deviation; all 0 if they are equal."""
     if not len(y) or not np.isfinite(y).all():
         return np.zeros(len(y)), 0.0, 1.0
     centre, spread = float(y.mean()), float(y.std())
@@ -172,41 +182,41 @@ def standardised(y: Array) -> tuple[Array, float, float]:
 
 
 def same_losses(losses: Array) -> Array:
-    """1 for two configurations with equal losses on every rung that both were seen on, −1 if some differ, else 0."""
+    """Return 1 for pairs with equal losses on every rung that both have, −1 if some differ, 0 if they share none."""
     equal, different = (np.zeros((len(losses), len(losses)), dtype=bool) for _ in range(2))
     for column in losses.T:
         finite = np.isfinite(column)
         both = finite[:, None] & finite
-        alike = column[:, None] == column
-        equal |= both & alike
-        different |= both & ~alike
+        same = column[:, None] == column
+        equal |= both & same
+        different |= both & ~same
     return np.where(different, -1.0, equal)
 
 
-def plateaus(alike: Array, losses: Array) -> Array:
-    """How alike an observed configuration a point must be to lie on the same plateau; 1 where there is none.
+def plateaus(similarity: Array, losses: Array) -> Array:
+    """Return, per configuration, the similarity above which a point counts as the same plateau; 1 where there is none.
 
-    An objective that rounds, or ignores a hyperparameter, has the same loss all around a configuration: as far as every
-    comparable neighbour has exactly the same loss, nothing new is to be learnt. The plateau is taken to end half way
-    between the last such neighbour and the first with another loss. Noise knows no plateaus.
+    An objective that rounds, or ignores a hyperparameter, has exactly the same loss all around a configuration, where
+    nothing new can be learnt. A plateau ends half way between the last neighbour with the same loss and the first one
+    with another loss. With noise there are no plateaus.
     """
-    if all(len(set(column)) == len(column) for column in losses.T.tolist()):  # quick, and nearly always so
+    if all(len(set(column)) == len(column) for column in losses.T.tolist()):  # quick, and nearly always true
         return np.ones(len(losses))
     same = same_losses(losses)
-    other = np.max(np.where(same < 0, alike, 0.0), axis=1)  # the nearest neighbour with another loss
-    within = (same > 0) & (alike > other[:, None]) & ~np.eye(len(same), dtype=bool)
-    last = np.min(np.where(within, alike, 1.0), axis=1)  # the farthest neighbour before it with the same loss
+    other = np.max(np.where(same < 0, similarity, 0.0), axis=1)  # the nearest neighbour with another loss
+    within = (same > 0) & (similarity > other[:, None]) & ~np.eye(len(same), dtype=bool)
+    last = np.min(np.where(within, similarity, 1.0), axis=1)  # the farthest neighbour before it with the same loss
     return np.where(last < 1, (last + other) / 2, 1.0)
 
 
 def best_first(found: Targets, most: int) -> Targets:
-    """At most so many configurations: the highest rungs first, then the lowest losses."""
+    """Return at most `most` configurations, the highest rungs first and then the lowest losses."""
     order = np.lexsort((found.y, found.below))[:most]
     return replace(found, rows=found.rows[order], below=found.below[order], y=found.y[order])
 
 
 def prefixes(n: int, growth: float = 1.15, first: int = 8) -> Sequence[int]:
-    """The numbers of results up to n at which hyperparameters are fitted: each `growth` times the one before."""
+    """Return the numbers of results up to n at which hyperparameters are fitted, each `growth` times the last."""
     sizes: list[int] = []
     size = float(first)
     while size <= n:

@@ -15,9 +15,9 @@ from fractions import Fraction
 
 from bohb.errors import InvalidArgument
 
-# A float such as 1/243 is already rounded when it reaches us; so much slack keeps its rung.
+# A float such as 1/243 is already rounded when it reaches us; this slack keeps its rung.
 _SLACK = Fraction(1, 10**9)
-PUBLISHED_EVERY = 3  # of the brackets of an adaptive study, one in so many is as published
+PUBLISHED_EVERY = 3  # every third bracket of an adaptive study is Hyperband's
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Bracket:
 
     @property
     def cost(self) -> float:
-        """The sum of all budgets if every evaluation starts afresh."""
+        """The sum of all budgets if every evaluation starts from scratch."""
         return sum(rung.size * rung.budget for rung in self.rungs)
 
     @property
@@ -52,7 +52,7 @@ class Bracket:
 
 
 def geometric_budgets(min_budget: float, max_budget: float, eta: float = 3, integer: bool = False) -> tuple[float, ...]:
-    """The budgets b_max·η^−s for s = s_max … 0 (Alg. 1, line 1), smallest first.
+    """Return the budgets b_max·η^−s for s = s_max … 0 (Alg. 1, line 1), smallest first.
 
     min_budget: no budget is smaller; the smallest is this or up to η times larger.
     max_budget: the largest budget.
@@ -92,7 +92,7 @@ def check_budgets(budgets: Iterable[float]) -> tuple[float, ...]:
 
 
 def hyperband(budgets: Sequence[float], eta: float = 3, sizes: str = "paper") -> tuple[Bracket, ...]:
-    """One round of Hyperband (Alg. 1): the brackets s = s_max … 0, the most aggressive first.
+    """Return one round of Hyperband (Alg. 1): the brackets s = s_max … 0, the most aggressive first.
 
     budgets: smallest first, as `geometric_budgets` or the user gives them.
     sizes: "paper" for n = ⌈(s_max+1)/(s+1)·η^s⌉; "hpbandster" for ⌊(s_max+1)/(s+1)⌋·η^s, rounded down.
@@ -112,7 +112,7 @@ def hyperband(budgets: Sequence[float], eta: float = 3, sizes: str = "paper") ->
 
 
 def halving(n: int, budgets: Sequence[float], eta: float = 3) -> Bracket:
-    """One run of successive halving (Alg. 3): n configurations, then the best ⌊n·η^−i⌋ on each next budget.
+    """Return one run of successive halving (Alg. 3): n configurations, then the best ⌊n·η^−i⌋ on each next budget.
 
     For whole η this is the repeated ⌊|C|/η⌋ of Alg. 3, line 4. For others the repetition can reach zero before b_max
     (η=2.5: 7, 2, 0); the form used here, of Li et al. (2017), cannot, since n ≥ η^s.
@@ -122,12 +122,12 @@ def halving(n: int, budgets: Sequence[float], eta: float = 3) -> Bracket:
 
 
 def is_published(index: int) -> bool:
-    """Whether the bracket of this number is as published in an adaptive study, too."""
+    """Whether the bracket `index` of an adaptive study is Hyperband's."""
     return index % PUBLISHED_EVERY == 0
 
 
 def published_before(index: int) -> int:
-    """How many brackets of smaller number are."""
+    """Return the number of unmodified Hyperband brackets before `index`."""
     return -(-index // PUBLISHED_EVERY)
 
 
@@ -141,7 +141,7 @@ def _eta(eta: float) -> Fraction:
 
 
 def _positive(name: str, value: object) -> Fraction:
-    """A positive finite number as the fraction its decimal form says: 0.1 is 1/10."""
+    """Return a positive finite number as the fraction of its decimal form: 0.1 is 1/10."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise InvalidArgument(f"{name}={value!r} must be a number, not {type(value).__name__}")
     if not math.isfinite(value) or value <= 0:

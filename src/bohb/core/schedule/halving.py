@@ -1,4 +1,4 @@
-"""One bracket at work (Algorithm 3): what it can start next, given what has finished."""
+"""The state of one bracket (Algorithm 3): what it can start next, given what has finished."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Nothing will ever start again."""
+    """Nothing will start again."""
 
 
 Action = Sample | Promote | Wait | Done
 Loss = tuple[float, int]  # a loss, +inf if the trial failed, and the trial's number
-Choose = Callable[[int, float, list[Loss], int], list[int]]  # (rung, its budget, its losses, k) -> who goes on
+Choose = Callable[[int, list[Loss], int], list[int]]  # (rung, its losses, k) -> the numbers that go on
 
 
 class Halving:
-    """The state of one bracket: a fold over the starts and ends of its trials.
+    """The state of one bracket, computed from the starts and ends of its trials.
 
     bracket: its rungs.
-    refill: give the place of a failed configuration in the next rung to a new one, as HpBandSter does.
-    choose: who goes on from a complete rung; its best, unless told otherwise.
+    refill: whether a new configuration takes the place of a failed one in the next rung, as in HpBandSter.
+    choose: returns the numbers that go on from a complete rung; by default the best.
 
-    survivors: the numbers of the trials that went on, by rung.
+    survivors: the numbers that went on, by rung.
     """
 
     def __init__(self, bracket: Bracket, refill: bool = False, choose: Choose | None = None) -> None:
@@ -67,7 +67,7 @@ class Halving:
 
     @property
     def done(self) -> bool:
-        """Whether nothing will ever start again."""
+        """Whether nothing will start again."""
         return self.rung == len(self.bracket.rungs)
 
     @property
@@ -82,11 +82,11 @@ class Halving:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing ever started here."""
+        """Whether nothing was ever started here."""
         return self.done and not self._losses
 
     def next_action(self) -> Action:
-        """What to start next: the rung below must be complete before anything is promoted."""
+        """Return what to start next; nothing is promoted before its rung is complete."""
         if self.done:
             return Done()
         if not self._queue:
@@ -95,37 +95,37 @@ class Halving:
         return Sample(self.rung) if number is None else Promote(self.rung, number)
 
     def start(self, number: int) -> None:
-        """The next action was taken: trial `number` runs."""
+        """Record that trial `number` takes the next action."""
         self._queue.popleft()
         self._running.add(number)
 
     def finish(self, number: int, loss: float) -> None:
-        """Trial `number` ended; +inf if it failed."""
+        """Record the loss of trial `number`; +inf if it failed."""
         self._running.remove(number)
         self._losses.append((loss, number))
         if not self._queue and not self._running:
             self._advance()
 
     def cut(self) -> None:
-        """No new configuration can be had for this rung: go on with those it has."""
+        """Continue with the configurations that this rung has; there are no new ones."""
         self._queue = deque(number for number in self._queue if number is not None)
         if not self._queue and not self._running:
             self._advance()
 
     def alive(self) -> set[int]:
-        """The numbers of the trials whose configuration runs, waits for its rung or is about to be promoted."""
+        """Return the trials whose configuration is running, waiting for its rung or may be promoted."""
         waiting = {number for number in self._queue if number is not None}
         judged = set() if self.done else {number for _, number in self._losses}
         return self._running | waiting | judged
 
     def _advance(self) -> None:
-        """The rung is complete: line up the best for the next one (Alg. 3, lines 4 and 5)."""
+        """Queue the best of a complete rung for the next one (Alg. 3, lines 4 and 5)."""
         self.rung += 1
         if self.done:
             return
-        below, size = self.bracket.rungs[self.rung - 1].budget, self.bracket.rungs[self.rung].size
+        size = self.bracket.rungs[self.rung].size
         choose = self._choose
-        chosen = top_k(self._losses, size) if choose is None else choose(self.rung - 1, below, self._losses, size)
+        chosen = top_k(self._losses, size) if choose is None else choose(self.rung - 1, self._losses, size)
         self.survivors.append(chosen)
         self._queue.extend(chosen)
         if self._refill:
@@ -137,5 +137,5 @@ class Halving:
 
 
 def top_k(losses: list[Loss], k: int) -> list[int]:
-    """The numbers of the k lowest losses, best first (Alg. 3, line 4); a failed trial is never among them."""
+    """Return the numbers of the k lowest losses, best first (Alg. 3, line 4), without failed trials."""
     return [number for loss, number in sorted(losses)[:k] if math.isfinite(loss)]

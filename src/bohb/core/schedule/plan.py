@@ -23,7 +23,7 @@ class PlanRow:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A number of brackets in the order in which they open, with what they cost.
+    """Some brackets in the order in which they open, with their costs.
 
     Costs are in full evaluations, that is, in units of the largest budget. `continued_cost` counts only what a
     promoted configuration adds to its previous budget.
@@ -43,21 +43,21 @@ class Plan:
 
     @property
     def trials(self) -> int:
-        """How many evaluations that makes."""
+        """How many evaluations there are."""
         return sum(bracket.trials for bracket in self.brackets)
 
     @property
     def cost(self) -> float:
-        """What they cost in full evaluations, if each starts afresh."""
+        """Their cost in full evaluations, if each starts from scratch."""
         return sum(bracket.cost for bracket in self.brackets) / self.max_budget
 
     @property
     def continued_cost(self) -> float:
-        """What they cost in full evaluations, if training is continued from checkpoints."""
+        """Their cost in full evaluations, if training continues from checkpoints."""
         return sum(bracket.continued_cost for bracket in self.brackets) / self.max_budget
 
     def rows(self) -> Iterator[PlanRow]:
-        """The table, one row per rung."""
+        """Yield the table, one row per rung."""
         for index, bracket in enumerate(self.brackets):
             reached = 0.0
             for rung_index, rung in enumerate(bracket.rungs):
@@ -72,7 +72,7 @@ class Plan:
                 reached = rung.budget
 
     def __str__(self) -> str:
-        """The brackets as columns and the budgets as rows, the way Hyperband's table is usually printed."""
+        """Return the table as usually printed for Hyperband: brackets as columns, budgets as rows."""
         budgets = sorted({rung.budget for bracket in self.brackets for rung in bracket.rungs})
         sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in self.brackets]
         head = ["budget", *(f"bracket {i}" for i in range(len(sizes)))]
@@ -90,7 +90,7 @@ class Plan:
 
 
 def plan(round_of_brackets: tuple[Bracket, ...], brackets: int | None = None) -> Plan:
-    """The plan of the first `brackets` brackets; one round of Hyperband unless told otherwise."""
+    """Return the plan of the first `brackets` brackets; by default one round of Hyperband."""
     n = len(round_of_brackets) if brackets is None else brackets
     if n < 1:
         raise InvalidArgument(f"brackets={n!r} must be at least 1")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.density.kde import Kernels
 from bohb.core.space import conditions
+from bohb.core.space.coordinates import Coordinates
 from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale, bins, index_of
 from bohb.errors import ForbiddenConfiguration, InvalidConfiguration, InvalidSpace
 
@@ -32,7 +32,7 @@ class Space:
     dimensions: the ones that vary, in the order of the vector's coordinates.
     choices: per dimension the number of choices, 0 if it is not categorical.
     finite: whether no dimension is a float, so that configurations can recur.
-    kernels: what the density needs to know of the dimensions.
+    coordinates: the kinds of the dimensions, for models over vectors.
     """
 
     def __init__(self, space: ConfigurationSpace | Mapping[str, Any]) -> None:
@@ -66,7 +66,7 @@ class Space:
         dims = self.dimensions
         self.finite = not any(isinstance(s, Numeric) and not s.integer for s in dims)
         self.choices = np.array([len(s.values) if isinstance(s, Categorical) else 0 for s in dims], dtype=np.int64)
-        self.kernels = Kernels(self.choices, np.array([s.name in self._conditions for s in dims], dtype=bool))
+        self.coordinates = Coordinates(self.choices, np.array([s.name in self._conditions for s in dims], dtype=bool))
         grid = [j for j, s in enumerate(dims) if isinstance(s, Ordinal) or (isinstance(s, Numeric) and s.integer)]
         self._linear_grid = [j for j in grid if not (isinstance(s := dims[j], Numeric) and s.log)]
         self._bins = np.array([bins(dims[j]) for j in self._linear_grid], dtype=float)

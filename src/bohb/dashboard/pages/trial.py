@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 
-from bohb.analysis.clock import finished, started
-from bohb.analysis.trials import seconds, state
 from bohb.analysis.why import why
+from bohb.core.columns import finished, seconds, started, state
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import Log, StoredFile
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bohb.analysis.clock import started
-from bohb.analysis.trials import CONFIG, seconds, state
+from bohb.core.columns import CONFIG, seconds, started, state
 from bohb.core.trial import Origin, Trial
 from bohb.dashboard.layout import Page, link_to, moment, since, study_page
 from bohb.dashboard.pages.parts import badge, config_line, origin_word, trial_link, value_text

@@ -5,10 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bohb.analysis.clock import finished, started
 from bohb.core.history import History
 
 CONFIG, INFO = "config.", "info."  # prefixes of the columns of a hyperparameter and of an entry of `info`
+
+
+def started(history: History, number: int) -> float | None:
+    """Return when the last attempt of a trial started on its worker, or when it was handed out if that is unknown."""
+    outcome = history.outcomes.get(number)
+    if outcome is not None and outcome.started is not None and history.trials[number].reuses is None:
+        return outcome.started
+    return history.started.get(number)
+
+
+def finished(history: History, number: int) -> float | None:
+    """Return when a trial ended, or when it was handed out if that is unknown; None while it runs."""
+    outcome = history.outcomes.get(number)
+    if outcome is None:
+        return None
+    if outcome.finished is None or history.trials[number].reuses is not None:
+        return history.started.get(number)
+    return outcome.finished
 
 
 def state(history: History, number: int) -> str:

@@ -1,0 +1,31 @@
+"""The random streams of a study: each random decision has a generator of its own, made from the seed and its place.
+
+A decision is therefore the same whether or not the study was interrupted before it. The tags keep the streams apart;
+changing one changes what stored studies decide.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_TRIAL_SEED, _PROMOTION, _BRACKET = 1, 7, 8
+
+
+def proposal_stream(seed: int, number: int) -> np.random.Generator:
+    """Return the generator that the configuration of trial `number` is proposed with."""
+    return np.random.default_rng([seed, number])
+
+
+def trial_seed(seed: int, number: int) -> int:
+    """Return the seed that the objective gets as `trial.seed`."""
+    return int(np.random.default_rng([seed, number, _TRIAL_SEED]).integers(2**31))
+
+
+def random_promotion(seed: int, bracket: int, rung: int, n: int) -> int:
+    """Return which of n configurations is promoted at random."""
+    return int(np.random.default_rng([seed, bracket, rung, _PROMOTION]).integers(n))
+
+
+def bracket_stream(seed: int, index: int) -> np.random.Generator:
+    """Return the generator that an adaptive study plans bracket `index` with."""
+    return np.random.default_rng([seed, index, _BRACKET])
