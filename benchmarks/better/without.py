@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bohb.core.gp import mixture, targets
+from bohb.core.gp import mixture
 from bohb.core.gp.sampler import Surrogate
 
 
@@ -22,7 +22,6 @@ class Part(NamedTuple):
 
 PARTS = {
     "novelty": Part(Surrogate, "_deviation_given_neighbour", lambda _, similarity: np.full(len(similarity), np.inf)),
-    "plateaus": Part(targets, "plateaus", lambda similarity, _: np.ones(len(similarity))),
     "reach": Part(mixture, "reach", lambda _: 1.0),
 }
 

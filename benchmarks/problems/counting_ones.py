@@ -43,7 +43,7 @@ class CountingOnes:
     @property
     def space(self) -> dict[str, Any]:
         """The search space, as `bohb.Space` takes it."""
-        binary = {f"cat_{i}": [0, 1] for i in range(self.cat)}
+        binary = {f"cat_{i}": {"choice": [0, 1]} for i in range(self.cat)}
         return {**binary, **{f"float_{i}": (0.0, 1.0) for i in range(self.cont)}}
 
     def evaluate(self, config: Mapping[str, Any], budget: float, seed: int) -> Evaluation:

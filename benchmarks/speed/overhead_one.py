@@ -73,8 +73,8 @@ def measure_hpbandster(problem: CountingOnes, n: int, repeats: int, seed: int) -
     for name, domain in problem.space.items():
         hyperparameters: Any = ConfigSpace.hyperparameters
         space.add_hyperparameter(
-            hyperparameters.CategoricalHyperparameter(name, domain)
-            if isinstance(domain, list)
+            hyperparameters.CategoricalHyperparameter(name, domain["choice"])
+            if isinstance(domain, dict)
             else hyperparameters.UniformFloatHyperparameter(name, *domain)
         )
     generator = BOHB(space, random_fraction=0, logger=logging.getLogger("hpbandster"))
@@ -105,8 +105,8 @@ def measure_optuna(problem: CountingOnes, n: int, repeats: int, seed: int, multi
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     distributions: dict[str, optuna.distributions.BaseDistribution] = {
-        name: optuna.distributions.CategoricalDistribution(domain)
-        if isinstance(domain, list)
+        name: optuna.distributions.CategoricalDistribution(domain["choice"])
+        if isinstance(domain, dict)
         else optuna.distributions.FloatDistribution(*domain)
         for name, domain in problem.space.items()
     }

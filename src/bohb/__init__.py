@@ -1,6 +1,6 @@
 """BOHB: robust and efficient hyperparameter optimisation at scale, as published (Falkner, Klein, Hutter; ICML 2018).
 
-Names are imported when they are first used: a command such as `bohb status` need not wait for what it does not need.
+Names are imported on first use, so that a command such as `bohb status` starts quickly.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _HOME = {name: f"bohb.{home}" for home, names in _HOMES.items() for name in name
 
 
 def __getattr__(name: str) -> Any:
-    """A public name from its home, or a submodule; called once for each."""
+    """Import a public name or a submodule; called once for each."""
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
     elif name.startswith("_"):

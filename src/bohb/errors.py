@@ -1,4 +1,4 @@
-"""The exception tree. Every message names the value, the rule and the way out."""
+"""The exceptions of this package. Every message names the value, the rule and what to do."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 class BohbError(Exception):
-    """The root of everything this package raises on purpose."""
+    """The base class of all exceptions that this package raises on purpose."""
 
 
 class InvalidArgument(BohbError, ValueError):
-    """An argument breaks a rule; the message names both."""
+    """An argument has an invalid value."""
 
 
 class InvalidSpace(InvalidArgument):
@@ -30,42 +30,42 @@ class InvalidResult(BohbError, TypeError):
 
 
 class UnknownTrial(BohbError, KeyError):
-    """A trial was told that this study never started."""
+    """A result was given for a trial that this study never started."""
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0]) if self.args else ""
 
 
 class AlreadyTold(BohbError):
-    """A finished trial was told another outcome; the first one stands."""
+    """Another outcome was given for a finished trial; the first one stays."""
 
 
 class NoTrialReady(BohbError):
-    """Nothing can start until one of the running trials is told."""
+    """No trial can start before the result of a running one is known."""
 
 
 class StudyDone(BohbError):
-    """The study has reached its end; there is nothing left to ask for."""
+    """The study is complete; no trial is left to start."""
 
 
 class Conflict(BohbError):
-    """Somebody else appended to the journal first; read again and decide anew."""
+    """Another writer appended to the journal first; read it again and repeat the decision."""
 
 
 class JournalError(BohbError):
-    """The journal cannot be used: damaged, full, locked or of another format."""
+    """The journal cannot be used: it is damaged, full, locked or of another format."""
 
 
 class JournalUnavailable(JournalError):
-    """The journal cannot be written just now (disk full, locked, server gone); nothing is lost, trying again helps."""
+    """The journal cannot be written at the moment (disk full, locked, server down); retry later, nothing is lost."""
 
 
 class JournalDamaged(JournalError):
-    """A stored event fails its checksum or breaks the sequence; the position is named."""
+    """A stored event has a wrong checksum or position; the message names the first one."""
 
 
 class JournalBusy(JournalError):
-    """Another runner holds this journal; the message says which one and since when."""
+    """Another runner has locked this journal; the message names it and the time."""
 
 
 class StudyMismatch(JournalError):

@@ -1,4 +1,4 @@
-"""Durations, sizes, times and numbers: read from what people write, written as people read them."""
+"""Parse and format durations, sizes, times and counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 
-DASH = "–"  # stands for a value that is not known
+DASH = "–"  # an unknown value
 _SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -118,16 +117,6 @@ def test_a_random_trial_of_the_preset_shows_the_share_of_its_bracket() -> None:
             assert f"{expected} that start on budget {trial.budget:g}." in why(history, number).sentences[0]
             told.add(trial.budget)
     assert told == {1, 3, 9}
-
-
-def test_a_proposal_on_a_plateau_shows_no_number() -> None:
-    optimizer = BOHB(XY, budgets=[1.0], seed=0, settings=BEST)
-    trial = optimizer.ask()
-    reason = {"model": "gp", "log_improvement": -1e6 - 3, "expected_loss": 0.5, "deviation": 0.1,
-              "best_expected_loss": 0.4, "model_points": 9}  # fmt: skip
-    optimizer.history.trials[trial.number] = replace(trial, origin=Origin.MODEL, reason=reason)
-    told = why(optimizer.history, trial.number).sentences[0]
-    assert told.endswith("(all losses around it are equal).")
 
 
 def test_given_running_lost_and_restarted_trials() -> None:

@@ -147,4 +147,4 @@ def test_nothing_kept_is_told_in_one_line(
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         run("main", tmp_path, monkeypatch, "--kept")
-    assert "none of the runs is kept" in capsys.readouterr().err
+    assert "none of the runs is stored" in capsys.readouterr().err

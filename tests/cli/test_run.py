@@ -47,7 +47,7 @@ def test_a_training_loop_in_awk_is_tuned_resumed_and_explained(awk: Path) -> Non
     data = json.loads(first.stdout)
     assert data["stopped"] == "max_trials=10 reached"
     assert first.stderr.startswith("new study 'awk' in ")
-    assert re.search(r"\[ +[\d.]+ s\] trial \d+: loss \S+ on budget 1 \(random\)", first.stderr)
+    assert re.search(r"\[ +[\d.]+ s\] 10 done of 10, 0 running; best loss \S+ on budget \d", first.stderr)
     again = process("run", cwd=awk)
     assert "goes on: 10 trials finished" in again.stderr
     assert "all 3 brackets are complete" in again.stdout
@@ -122,6 +122,18 @@ def alive(pid: str) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
+
+
+def test_failures_of_a_broken_objective_can_be_forgotten_and_their_number_limited(tmp_path: Path) -> None:
+    (tmp_path / "objective.py").write_text(OBJECTIVE)
+    broken = written(tmp_path, STUDY.replace('command = "echo {x}"', 'objective = "objective:failing"'), "broken.toml")
+    options = ("--workers", "0", "--quiet", "--journal", tmp_path / "a.db")
+    first = call("run", broken, "--max-initial-failures", "3", *options, code=1)
+    assert "the first 3 trials all failed, 3 of them with: RuntimeError: always" in first.stdout
+    fixed = written(tmp_path, STUDY)
+    call("run", fixed, "--max-trials", "2", *options)
+    call("run", fixed, "--max-trials", "3", "--forget-failures", *options)
+    assert history(tmp_path / "a.db").forgotten == {0, 1, 2}
 
 
 def test_a_study_in_which_nothing_succeeds_exits_with_1(tmp_path: Path) -> None:

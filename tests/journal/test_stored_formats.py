@@ -36,7 +36,7 @@ def stored(tmp_path: Path) -> Path:
 
 def first_events() -> list[Event]:
     """The example events of format 1, which had no late results, no chosen brackets and no reused results."""
-    new = {"started/2/1", "finished/2"}
+    new = {"started/2/1", "finished/2", "forgotten/1"}
     return [e for e in example_events() if not isinstance(e, ResultLate | BracketPlanned) and e.key not in new]
 
 

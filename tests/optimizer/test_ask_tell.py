@@ -291,7 +291,7 @@ def test_a_limited_study_says_when_to_wait_and_when_it_is_done() -> None:
         ({"budgets": [1], "seed": -1}, "seed=-1"),
         ({"budgets": [1], "seed": 1.5}, "seed=1.5"),
         ({"budgets": [1], "max_brackets": 0}, "max_brackets=0"),
-        ({"budgets": [1], "rho": 1}, "unknown settings"),
+        ({"budgets": [1], "rho": 1}, "did you mean 'random_fraction'"),
         ({"budgets": [1], "random_fraction": 2}, "random_fraction=2"),
         ({"budgets": [1], "settings": "papers"}, "settings='papers'"),
     ],

@@ -14,8 +14,7 @@ from rich.console import Console
 
 import bohb
 from bohb import BOHB, Limits
-from bohb.core.history import Result
-from bohb.running.progress import Progress, sparkline, wanted
+from bohb.running.progress import Progress, sparkline
 from tests import objectives
 from tests.objectives import SPACE
 
@@ -31,11 +30,11 @@ def shown(limits: Limits, history: bohb.History, seconds: float, final: bool = F
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
 
 
-def plain(limits: Limits, *states: tuple[bohb.History, float]) -> list[str]:
+def plain(limits: Limits, *states: tuple[bohb.History, float, bool]) -> list[str]:
     stream = io.StringIO()
     with Progress(limits, Console(file=stream)) as progress:
-        for history, seconds in states:
-            progress.update(history, seconds)
+        for history, seconds, final in states:
+            progress.update(history, seconds, final)
     assert "\x1b" not in stream.getvalue()
     return stream.getvalue().splitlines()
 
@@ -54,12 +53,12 @@ def test_the_panel_shows_trials_rungs_incumbent_cost_and_time() -> None:
     history = running_study().history
     text = shown(Limits(max_trials=100, max_seconds=7200, max_cost=50), history, 60.0)
     assert "14 done of 100, 6 running" in text
-    assert re.search(r"trial 1\d on budget 3 for \d+ s: act=", text)
+    assert re.search(r"trial 1\d on budget 3 for [\d.]+ s: act=", text)
     assert "and 2 more" in text
     assert re.search(r"#1 +3 ━+ 1/5 +9 ━ 0/1", text)
     assert re.search(r"best +\S+ on budget \d \(trial \d+, \w+\)", text)
     assert re.search(r"spent +[\d.]+ of 50 full evaluations", text)
-    assert "60 s of 2 h, about" in text
+    assert "1 min of 2 h, about" in text
 
 
 def test_names_and_values_of_the_user_are_no_markup() -> None:
@@ -73,9 +72,9 @@ def test_names_and_values_of_the_user_are_no_markup() -> None:
     ("limits", "seconds", "left"),
     [
         (Limits(max_trials=60), 30.0, "30 s"),
-        (Limits(max_seconds=100), 30.0, "70 s"),
+        (Limits(max_seconds=100), 30.0, "1 min 10 s"),
         (Limits(max_trials=60, max_seconds=40), 30.0, "10 s"),
-        (Limits(max_trials=10), 30.0, "0 s"),
+        (Limits(max_trials=10), 30.0, "0.0 s"),
     ],
 )
 def test_the_time_left_is_that_to_the_first_limit(limits: Limits, seconds: float, left: str) -> None:
@@ -100,46 +99,82 @@ def test_a_narrow_terminal_cuts_lines_instead_of_wrapping_them() -> None:
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 40
 
 
-def test_in_a_pipe_there_is_a_line_per_incumbent_and_per_finished_bracket() -> None:
+def new() -> bohb.History:
+    return BOHB(SPACE, min_budget=1, max_budget=9, seed=0).history
+
+
+def test_in_a_log_file_there_is_a_line_at_the_end() -> None:
     history = study().history
-    lines = plain(Limits(max_trials=30), (history, 1.5))
-    finished = [line for line in lines if "bracket" in line]
-    assert len(finished) == len(history.brackets) - len(history.open_brackets) > 1
+    (line,) = plain(Limits(max_trials=30), (new(), 0.0, False), (history, 1.5, True))
+    last = len(history.brackets) - len(history.open_brackets) - 1
     assert re.fullmatch(
-        r"\[ +1\.5 s\] bracket 0 finished; 30 done of 30, 0 running, \d+ failed, about 0 s left", finished[0]
+        rf"\[ +1\.5 s\] brackets 0 to {last} finished; 30 done of 30, 0 running, \d+ failed; "
+        r"best loss \S+ on budget 9 \(trial \d+\)",
+        line,
     )
-    assert len(lines) == len(finished) + len(history.trajectory)
 
 
-def test_nothing_is_said_twice_and_a_quiet_study_gives_a_sign_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = study().history
+def test_in_a_log_file_there_is_a_line_per_bracket_or_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     stream = io.StringIO()
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
     with Progress(Limits(), Console(file=stream)) as progress:
-        progress.update(history, 1.0)
-        first = len(stream.getvalue().splitlines())
-        for _ in range(100):
+        for _ in range(22):  # the three brackets of a round
+            progress.update(optimizer.history, now[0] - 1000)
+            optimizer.tell(optimizer.ask(), 0.5)
+            now[0] += 2.0
+        for _ in range(200):
+            progress.update(optimizer.history, now[0] - 1000)
             now[0] += 1.0
-            progress.update(history, now[0] - 1000)
-    lines = stream.getvalue().splitlines()[first:]
-    assert len(lines) == 3
-    assert all("30 done, 0 running" in line for line in lines)
+    lines = stream.getvalue().splitlines()
+    assert [re.search(r"bracket \d finished", line) is not None for line in lines] == [True] * 3 + [False] * 3
+    assert all("22 done, 0 running; best loss 0.5 on budget 9" in line for line in lines[3:])
 
 
-def test_what_an_earlier_session_told_is_not_told_again(tmp_path: Any) -> None:
-    arguments: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0, "journal": tmp_path / "a.db"}
-    bohb.minimize(objectives.quadratic, SPACE, **arguments, max_trials=20, progress=False)
-    resumed = bohb.minimize(objectives.quadratic, SPACE, **arguments, max_trials=60, progress=False)
-    began = resumed.history.sessions[-1].time
-    new = [best for best in resumed.trajectory if (best.outcome.finished or 0) >= began]
-    lines = plain(Limits(), (resumed.history, 1.0))
-    assert len([line for line in lines if " trial " in line]) == len(new) < len(resumed.trajectory)
+def test_many_brackets_in_a_second_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
+    stream = io.StringIO()
+    with Progress(Limits(), Console(file=stream)) as progress:
+        for _ in range(44):
+            progress.update(optimizer.history, 0.0)
+            optimizer.tell(optimizer.ask(), 0.5)
+        progress.update(optimizer.history, 0.0, final=True)
+    assert "brackets 0 to 5 finished" in stream.getvalue()
+    assert len(stream.getvalue().splitlines()) == 1
 
 
-def results(*pairs: tuple[float, float]) -> list[Result]:
+def test_brackets_of_an_earlier_session_are_not_shown_again() -> None:
+    history = study().history
+    (line,) = plain(Limits(), (history, 1.0, False), (history, 2.0, True))
+    assert "bracket" not in line
+
+
+def test_progress_is_shown_in_a_log_file_unless_it_is_switched_off(capfd: pytest.CaptureFixture[str]) -> None:
+    for progress in (None, False):
+        bohb.minimize(objectives.quadratic, SPACE, min_budget=1, max_budget=9, max_trials=5, progress=progress)
+        shown = capfd.readouterr()
+        assert shown.out == ""
+        assert shown.err.count("5 done of 5") == (progress is None)
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_labels_are_whole_and_the_last_line_leaves_room_for_ctrl_c(width: int) -> None:
+    space = {f"hyperparameter_{i}": (0.0, 1.0) for i in range(9)}
+    optimizer = BOHB(space, min_budget=1, max_budget=9, seed=0)
+    optimizer.tell(optimizer.ask(), 0.5)
+    optimizer.ask_many(3)
+    lines = shown(Limits(), optimizer.history, 5.0, width=width).splitlines()[:8]
+    assert [line[:10].strip() for line in lines] == ["trials", "running", "", "", "brackets", "best", "spent", "time"]
+    assert len(lines[1]) == width
+    assert lines[1].endswith("…")
+    assert len(lines[7]) < width - 2
+
+
+def results(*pairs: tuple[float, float]) -> list[bohb.Result]:
     trial = study(1, objectives.quadratic).history.trials[0]
-    return [Result(trial, bohb.Outcome(bohb.Status.OK, loss, started=t, finished=t)) for t, loss in pairs]
+    return [bohb.Result(trial, bohb.Outcome(bohb.Status.OK, loss, started=t, finished=t)) for t, loss in pairs]
 
 
 def test_the_sparkline_falls_with_the_loss_and_holds_until_now() -> None:
@@ -174,18 +209,3 @@ def test_a_notebook_is_updated_in_place(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(pages) == 2
     assert all("14 done" in page and page.startswith("<pre") and "\x1b" not in page for page in pages)
     assert "<script" not in pages[0]
-
-
-def test_progress_is_shown_in_a_terminal_or_a_notebook_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert wanted(True)
-    assert not wanted(False)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    assert not wanted(None)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert wanted(None)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    fake: Any = types.ModuleType("IPython")
-    fake.get_ipython = type("ZMQInteractiveShell", (), {})
-    monkeypatch.setitem(sys.modules, "IPython", fake)
-    assert wanted(None)

@@ -16,8 +16,6 @@ from bohb.core.schedule.brackets import PUBLISHED_EVERY
 from bohb.core.trial import Origin, Status, Trial
 from bohb.errors import UnknownTrial
 
-_ON_PLATEAU = -1e5  # no other candidate scores so low, see bohb.core.gp.sampler
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -157,12 +155,9 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
 
 def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
     """What the Gaussian process expected of a configuration that it proposed."""
-    score = reason["log_improvement"]
-    plateau = "all losses around it are equal"
-    detail = plateau if score < _ON_PLATEAU else f"log EI = {score:.3g}, in standard deviations of the losses"
     yield (
         f"{subject} was proposed by the Gaussian process, as the candidate with the largest expected improvement on "
-        f"the largest budget ({detail})."
+        f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
     yield (
         f"The process was fitted to {reason['model_points']} configurations. It expected a loss of "

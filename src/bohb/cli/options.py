@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bohb.running.limits import Limits
 from bohb.units import memory, seconds
 
 if TYPE_CHECKING:
@@ -50,3 +52,13 @@ class Resource(_PairType):
 RESOURCE = Resource()
 SECONDS = Quantity("seconds", seconds)
 MEMORY = Quantity("bytes", memory)
+_KINDS: dict[str, Any] = {"whole": click.IntRange(1), "number": float, "seconds": SECONDS}
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def limit_options(command: Command) -> Command:
+    """Give a command one option per limit of a study."""
+    for limit in reversed(fields(Limits)):
+        name = f"--{limit.name.replace('_', '-')}"
+        command = click.option(name, type=_KINDS[limit.metadata["kind"]], help=limit.metadata["help"])(command)
+    return command

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.options import MEMORY, RESOURCE, SECONDS
+from bohb.cli.options import MEMORY, RESOURCE, SECONDS, limit_options
 from bohb.cli.target import Target
 from bohb.cli.text import clean, emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
@@ -38,13 +38,8 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
-@click.option("--max-brackets", type=click.IntRange(1), help="Limit: brackets opened.")
-@click.option("--max-trials", type=click.IntRange(1), help="Limit: trials started.")
-@click.option("--max-seconds", type=SECONDS, help="Limit: time at work, such as 90, 30m or 8h.")
-@click.option("--max-cost", type=float, help="Limit: budget spent, in full evaluations.")
-@click.option("--max-reported-cost", type=float, help="Limit: costs that the objective reports.")
-@click.option("--target-loss", type=float, help="Limit: a loss on the largest budget.")
-@click.option("--patience", type=float, help="Limit: full evaluations without a new incumbent.")
+@limit_options
+@click.option("--forget-failures", is_flag=True, help="Failures of earlier sessions no longer count as evidence.")
 @click.option("--trial-seconds", type=SECONDS, help="Limit of a single trial.")
 @click.option("--trial-memory", type=MEMORY, help="Limit of a single trial, such as 4GB.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -73,7 +68,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     objective = file.objective(space.names)
     if not quiet:
         _announce(arguments)
-    arguments |= {"warm_start": _earlier(file), "progress": not quiet}
+    arguments["progress"] = False if quiet else None
     with _warnings_shown():
         study: Study = file.naming(lambda: minimize(objective, space, **arguments))
     target = Target(str(arguments["journal"]), str(arguments["study"]))
@@ -96,13 +91,6 @@ def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
             arguments["workers"] = file.values.get("workers")
     arguments["workers"] = arguments["workers"] or None
     return arguments
-
-
-def _earlier(file: StudyFile) -> list[Any]:
-    """The histories of the journals that `warm_start` names."""
-    from bohb.cli.target import find, history
-
-    return [history(find(file.placed(name), None)) for name in file.values.get("warm_start", ())]
 
 
 def _announce(arguments: dict[str, Any]) -> None:

@@ -180,6 +180,19 @@ class SessionStarted:
         return f"session/{self.index}"
 
 
+@dataclass(frozen=True, slots=True)
+class FailuresForgotten:
+    """The objective was broken: failures from the `since`-th finished trial on, up to here, are no evidence."""
+
+    kind: ClassVar[str] = "forgotten"
+    session: int  # the one that begins
+    since: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"forgotten/{self.session}"
+
+
 Event = (
     StudyCreated
     | ConfigGiven
@@ -192,6 +205,7 @@ Event = (
     | ResultLate
     | RungCut
     | SessionStarted
+    | FailuresForgotten
 )
 _KINDS: dict[str, type[Event]] = {
     cls.kind: cls
@@ -207,6 +221,7 @@ _KINDS: dict[str, type[Event]] = {
         ResultLate,
         RungCut,
         SessionStarted,
+        FailuresForgotten,
     )
 }
 

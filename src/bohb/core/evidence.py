@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bohb.core.density.observations import Observations
+    from bohb.core.events import ObservationAdded
     from bohb.core.space import Array, Space
+    from bohb.core.trial import Outcome, Trial
 
 _RECENT = 1000  # vectors kept to tell where evaluations fail
 
@@ -31,8 +33,9 @@ class Evidence:
         self.n_failures = 0
         self._waiting: deque[tuple[float, Mapping[str, Any], float]] = deque()  # (budget, configuration, loss)
 
-    def add(self, budget: float, config: Mapping[str, Any], loss: float) -> None:
-        """Add a result; a failed evaluation has the loss +inf."""
+    def add(self, budget: float, config: Mapping[str, Any], loss: float | None) -> None:
+        """Add a result; a failed evaluation has no loss, or +inf."""
+        loss = math.inf if loss is None else loss
         self.n_failures += math.isinf(loss)
         self._waiting.append((budget, config, loss))
 
@@ -52,3 +55,19 @@ class Evidence:
                 self.seen.setdefault(budget, {})[vector.tobytes()] = loss
             (self.recent_failed if math.isinf(loss) else self.recent_ok).append(vector)
             self._waiting.popleft()
+
+
+def collected(
+    observed: Iterable[ObservationAdded],
+    trials: Mapping[int, Trial],
+    outcomes: Mapping[int, Outcome],
+    forgotten: Container[int],
+) -> Evidence:
+    """Return the evidence of earlier studies and finished trials, without the forgotten ones."""
+    evidence = Evidence()
+    for event in observed:
+        evidence.add(event.budget, event.config, event.loss)
+    for number, outcome in outcomes.items():
+        if trials[number].reuses is None and number not in forgotten:
+            evidence.add(trials[number].budget, trials[number].config, outcome.ranking_loss)
+    return evidence

@@ -7,7 +7,7 @@ and compare (`bohb status`) import neither numpy nor ConfigSpace.
 from __future__ import annotations
 
 import copy
-import math
+import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +19,7 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
+    FailuresForgotten,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -28,7 +29,7 @@ from bohb.core.events import (
     TrialLost,
     TrialStarted,
 )
-from bohb.core.evidence import Evidence
+from bohb.core.evidence import Evidence, collected
 from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.promotion import Promotions
@@ -77,6 +78,7 @@ class History:
     given_up: the (number, attempt) pairs that were declared lost; what still comes of them is late.
     late: such results, in the order in which they came; nothing is decided from them.
     sessions: who took the study up and when, each time.
+    forgotten: the failed trials that are no evidence because the objective was broken; their places in brackets stay.
     owners: the session that a trial was last started by, if several runners share the study.
     seconds: how long runners have been at work, all sessions together.
     given: the user's configurations that have not been started yet.
@@ -112,6 +114,8 @@ class History:
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
         self.sessions: list[SessionStarted] = []
+        self.n_before_session = 0  # trials that had finished when the last session began
+        self.forgotten: set[int] = set()
         self.seconds = 0.0
         self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
         self.spent_at_improvement = 0.0
@@ -154,10 +158,10 @@ class History:
     def evaluated(self) -> dict[tuple[bytes, float], int]:
         """In a finite space, the trial that evaluates a configuration on a budget; empty in other spaces."""
         if self.space.finite:
-            for number in range(self._n_indexed, len(self.trials)):
-                trial = self.trials[number]
-                self._evaluated.setdefault((self.key(trial.config), trial.budget), number)
-                self._n_indexed = number + 1
+            for number, trial in itertools.islice(self.trials.items(), self._n_indexed, None):
+                if number not in self.forgotten:
+                    self._evaluated.setdefault((self.key(trial.config), trial.budget), number)
+            self._n_indexed = len(self.trials)
         return self._evaluated
 
     @property
@@ -235,7 +239,7 @@ class History:
                 self.given.append(event.config)
                 self.n_given += 1
             case ObservationAdded():
-                self._evidence.add(event.budget, event.config, math.inf if event.loss is None else event.loss)
+                self._evidence.add(event.budget, event.config, event.loss)
                 self.observed.append(event)
             case BudgetsRaised():
                 self._apply_budgets(event.budgets, event.first_bracket)
@@ -254,6 +258,9 @@ class History:
                 self._apply_cut(event.bracket)
             case SessionStarted():
                 self.sessions.append(event)
+                self.n_before_session = len(self.outcomes)
+            case FailuresForgotten():
+                self._apply_forgotten(event.since)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -341,16 +348,19 @@ class History:
             self._update_incumbent(trial, outcome, loss)
 
     def snapshot(self) -> History:
-        """Return a copy that later events do not change; trials, outcomes and finished brackets are shared.
-
-        Everything is encoded first, so that several threads may read the copy.
-        """
+        """Return a fully encoded copy that later events do not change, so that several threads may read it."""
         still = _copy(self)
         still._evidence = copy.deepcopy(self.evidence)
         still._evaluated = self.evaluated.copy()
         still.brackets = [bracket if bracket.done else _copy(bracket) for bracket in self.brackets]
         still.promotions = copy.deepcopy(self.promotions)
         return still
+
+    def _apply_forgotten(self, since: int) -> None:
+        """Collect the evidence again without the failures from the `since`-th finished trial on."""
+        self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
+        self._evidence = collected(self.observed, self.trials, self.outcomes, self.forgotten)
+        self._evaluated, self._n_indexed = {}, 0
 
     def _update_incumbent(self, trial: Trial, outcome: Outcome, loss: float) -> None:
         best = self.best.get(trial.budget)

@@ -43,6 +43,7 @@ class Starter:
         self._density = DensitySampler()
         self._proposer: Proposer | None = None
         self._failures: Failures | None = None
+        self._n_forgotten = len(history.forgotten)
 
     @property
     def history(self) -> History:
@@ -51,6 +52,9 @@ class Starter:
 
     def next_events(self, now: Now, max_brackets: int | None = None) -> list[Event]:
         """Return the events that start the next trial or prepare it; none if nothing can start."""
+        if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
+            self._n_forgotten = len(self._history.forgotten)
+            self._density, self._proposer, self._failures = DensitySampler(), None, None
         match decide(self._history, max_brackets):
             case Restart(trial):
                 return start_again(trial, now)

@@ -39,8 +39,11 @@ from bohb.journal import Journal, MemoryJournal, SqlJournal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     Budgets,
+    as_histories,
     changed_settings,
     continue_events,
+    forgotten_brackets,
+    forgotten_events,
     given_events,
     observed_events,
     scheduled,
@@ -50,6 +53,7 @@ from bohb.optimizer.creation import (
 )
 from bohb.optimizer.leases import Heartbeat, any_gone, orphans, turn_at
 from bohb.optimizer.ledger import Ledger
+from bohb.optimizer.unknown import check_changes
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -72,8 +76,9 @@ class BOHB:
         single settings can be changed by name: random_fraction=1 is Hyperband.
     sampler: a function that proposes configurations in the place of the paper's model (see `Situation`).
     max_brackets: open no more brackets than this.
-    initial_configs: configurations to evaluate before the sampler is asked.
-    warm_start: histories (or optimizers) whose results the model should know.
+    initial_configs: a list of configurations to evaluate before the sampler is asked; when a study is continued, new
+        ones are added.
+    warm_start: a study, history, optimizer, journal or path of a journal (or several) whose results the model uses.
     journal: where events go; a list in memory unless told otherwise.
     clock, stopwatch: the time of day for people, and one that only runs forward for limits; a simulation has its own.
     """
@@ -92,12 +97,13 @@ class BOHB:
         sampler: Sampler | None = None,
         max_brackets: int | None = None,
         initial_configs: Iterable[Mapping[str, Any]] = (),
-        warm_start: Iterable[History | BOHB] | History | BOHB = (),
+        warm_start: object = (),
         journal: Journal | None = None,
         clock: Callable[[], float] = time.time,
         stopwatch: Callable[[], float] = time.monotonic,
         **changes: Any,
     ) -> None:
+        check_changes(BOHB, changes)
         compiled = space if isinstance(space, Space) else Space(space)
         created = StudyCreated(
             space=compiled.to_json(),
@@ -115,14 +121,13 @@ class BOHB:
             stored = journal.read(0)
             self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock, stopwatch)
             if self.history.created is None:
-                sources = [warm_start] if isinstance(warm_start, History | BOHB) else warm_start
-                histories = [source.history if isinstance(source, BOHB) else source for source in sources]
-                self._ledger.append(
-                    [created, *given_events(compiled, initial_configs), *observed_events(compiled, histories)]
-                )
+                given = given_events(compiled, initial_configs, self.history)
+                self._ledger.append([created, *given, *observed_events(compiled, as_histories(warm_start))])
                 return
-            self._ledger.append(continue_events(self.history, created, seed is not None))
-            log.info("continuing a study of %d trials; initial_configs and warm_start stay", len(self.history.trials))
+            more = continue_events(self.history, created, seed is not None)
+            more += given_events(compiled, initial_configs, self.history)
+            self._ledger.append(more)
+            log.info("continuing a study of %d trials; warm_start stays as it was", len(self.history.trials))
 
     @classmethod
     def from_journal(
@@ -259,17 +264,24 @@ class BOHB:
         if running is not None and (not isinstance(trial, Trial) or trial.attempt == running.attempt):
             self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
 
-    def begin_session(self, runner: str) -> None:
+    def begin_session(self, runner: str, forget_failures: bool = False) -> None:
         """Note that a runner takes the study up; trials that an earlier one left running will be asked for again.
 
-        runner: its name, of which there is one: where several share a study, its lease goes by it.
+        runner: its unique name, which identifies its lease where several share a study.
+        forget_failures: whether earlier failures no longer count as evidence. Those of a session in which every trial
+            failed never do: the objective was broken.
         """
-        self._ledger.in_turn(lambda: self._begin_session(runner))
+        self._ledger.in_turn(lambda: self._begin_session(runner, forget_failures))
 
-    def _begin_session(self, runner: str) -> None:
+    def _begin_session(self, runner: str, forget_failures: bool) -> None:
         index = len(self.history.sessions)
+        forgotten = forgotten_events(self.history, forget_failures, self.shared)
+        if forgotten:
+            log.warning("failures of earlier sessions no longer count: the sampler does not learn from them")
         self._began, self._earlier = self._stopwatch(), self.history.seconds
-        self._ledger.append([SessionStarted(index, runner, self._clock()), *self._orphans()])
+        self._ledger.append([SessionStarted(index, runner, self._clock()), *forgotten, *self._orphans()])
+        if self.max_brackets is not None:
+            self.max_brackets += forgotten_brackets(self.history)
         self._session = index if self.shared else None
 
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from bohb.core.custom_sampler import Sampler, sampler_name
-from bohb.core.events import BudgetsRaised, ConfigGiven, Event, ObservationAdded, StudyCreated
+from bohb.core.events import (
+    BudgetsRaised,
+    ConfigGiven,
+    Event,
+    FailuresForgotten,
+    ObservationAdded,
+    StudyCreated,
+)
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
-from bohb.core.trial import jsonable
+from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
+from bohb.journal import SqlJournal, study_names
 
 Budgets = Sequence[float] | Literal["adaptive"] | None  # themselves, or between min_budget and max_budget
 
@@ -81,13 +91,70 @@ def changed_settings(
     return replace(changed, sampler=name)
 
 
-def given_events(space: Space, configs: Iterable[Mapping[str, Any]]) -> list[Event]:
-    """The user's first configurations, checked against the space."""
+def given_events(space: Space, configs: Iterable[Mapping[str, Any]], history: History) -> list[Event]:
+    """Return the user's configurations that the study was not given yet, checked against the space."""
+    if isinstance(configs, Mapping):
+        raise InvalidArgument("initial_configs must be a list of configurations: write initial_configs=[{…}]")
+    given = [trial.config for trial in history.trials.values() if trial.origin is Origin.GIVEN]
+    known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given))}
     checked: list[Event] = []
-    for index, config in enumerate(configs):
-        space.encode(config)
-        checked.append(ConfigGiven(index, dict(config)))
+    for config in configs:
+        if space.encode(config).tobytes() not in known:
+            checked.append(ConfigGiven(history.n_given + len(checked), dict(config)))
     return checked
+
+
+def as_histories(source: Any) -> list[History]:
+    """Return the histories that `warm_start` names: of studies, optimizers, journals and their paths, or a list."""
+    match source:
+        case History():
+            return [source]
+        case str() | Path():
+            return [_stored_history(source)]
+        case _ if isinstance(getattr(source, "history", None), History):
+            return [source.history]
+        case _ if hasattr(source, "read"):
+            return [History().extend(source.read(0))]
+        case Iterable() if not isinstance(source, Mapping):
+            return [history for item in source for history in as_histories(item)]
+    raise InvalidArgument(
+        f"warm_start={source!r} must be a Study, a History, a BOHB, a journal or its path, or a list of these"
+    )
+
+
+def _stored_history(journal: str | Path) -> History:
+    """Return the history of the only study of a journal."""
+    if "://" not in str(journal) and not Path(journal).exists():
+        raise InvalidArgument(f"warm_start={str(journal)!r} must be the path of a journal; there is no such file")
+    names = study_names(journal)
+    if len(names) != 1:
+        raise InvalidArgument(
+            f"warm_start={str(journal)!r} must hold one study; it has {', '.join(names) or 'none'}: "
+            "choose one with SqlJournal(path, name, read_only=True)"
+        )
+    with SqlJournal(journal, names[0], read_only=True) as opened:
+        return History().extend(opened.read())
+
+
+def forgotten_events(history: History, forget: bool, shared: bool) -> list[Event]:
+    """Return what makes a new session forget earlier failures: all of them, or those of a session that only failed.
+
+    forget: whether the user asked for it. Otherwise failures count unless every trial of the last session failed: then
+        the objective was broken. Where another runner is at work, that session is not over.
+    """
+    last = list(history.outcomes.values())[history.n_before_session :]
+    broken = bool(last) and not any(outcome.ok for outcome in last) and not (shared and history.running)
+    since = 0 if forget else history.n_before_session
+    failed = {n for n, outcome in itertools.islice(history.outcomes.items(), since, None) if not outcome.ok}
+    if not (forget or broken) or failed <= history.forgotten:
+        return []
+    return [FailuresForgotten(len(history.sessions), since)]
+
+
+def forgotten_brackets(history: History) -> int:
+    """Return the number of finished brackets that consist of forgotten failures only."""
+    counting = {trial.bracket for number, trial in history.trials.items() if number not in history.forgotten}
+    return len(set(range(len(history.brackets))) - counting - set(history.open_brackets))
 
 
 def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
@@ -97,7 +164,7 @@ def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
         known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
         for number, outcome in history.outcomes.items():
             trial = history.trials[number]
-            if trial.reuses is None:  # that one is the result of another trial
+            if trial.reuses is None and number not in history.forgotten:  # reused: the result of another trial
                 known.append((trial.config, trial.budget, outcome.loss, f"trial {number}"))
         for config, budget, loss, source in known:
             space.encode(space.restore(config))

@@ -1,11 +1,11 @@
-"""One directory per configuration: filled by the objective, handed on from budget to budget.
+"""Checkpoints: one directory per configuration, which the objective fills and finds again on the next budget.
 
-A trial works in a directory below `working`, which starts as a copy of what its configuration had when it finished the
-budget before. When the trial ends well, that becomes `<config_id>/trial-<number>`; once the result is durable, the
-older one goes. When the trial fails or is killed, it is thrown away. So what a trial finds is always complete and
-always belongs to `trial.previous_budget`, whenever and however its predecessor or the runner died.
+A trial works in a directory below `working`, which starts as a copy of the configuration's checkpoint of its previous
+budget. If the trial succeeds, the directory becomes `<config_id>/trial-<number>`, and the older one is removed once the
+result is stored. If it fails or is killed, its directory is removed. So a checkpoint is always complete and always
+belongs to `trial.previous_budget`, even after a crash.
 
-Most objectives leave nothing, and then the directory is used again: making one takes longer than deciding a trial.
+Most objectives write nothing; then the directory is reused, because creating one takes longer than choosing a trial.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ log = logging.getLogger("bohb")
 class Checkpoints:
     """The checkpoint directories of one study.
 
-    root: where they are.
-    quota: bytes that finished checkpoints may take together; the incumbent's is always kept. Beyond it those that are
-        cheapest to lose go first: of the smallest budgets, the worst losses. Their configurations start afresh.
+    root: the directory that contains them.
+    quota: total size of finished checkpoints in bytes. Beyond it the cheapest to lose are removed first: those of the
+        smallest budgets, the worst losses first. Their configurations start afresh. The incumbent's is always kept.
     """
 
     def __init__(self, root: Path, quota: int | None = None) -> None:
@@ -46,15 +46,15 @@ class Checkpoints:
         self._homes = set(self._sizes)  # configurations that have a directory
         self._own = _workplace(root / "working")
         self._working: dict[int, Path] = {}  # by the number of the running trial
-        self._clean: list[Path] = []  # empty, to be used again
+        self._clean: list[Path] = []  # empty directories that can be reused
         self._made = 0
-        self._empty_file = root / "empty"  # numbers of trials that ended well and left nothing
+        self._empty_file = root / "empty"  # numbers of successful trials that wrote nothing
         self._empty = _numbers(self._empty_file)
 
     def prepare(self, trial: Trial) -> Trial:
-        """The trial with its directory, as the budget before left it; `previous_budget` is None if that is gone."""
+        """Return the trial with its directory; `previous_budget` becomes None if its checkpoint no longer exists."""
         lost = self._working.pop(trial.number, None)
-        if lost is not None:  # not to be used again: whoever lost the trial may still write to it
+        if lost is not None:  # not reused: the lost worker may still write to it
             _remove(lost)
         current = self._working[trial.number] = self._clean.pop() if self._clean else self._make()
         if trial.previous_budget is not None:
@@ -67,7 +67,7 @@ class Checkpoints:
         return replace(trial, checkpoint_dir=current)
 
     def keep(self, trial: Trial) -> None:
-        """The trial ended well: put its directory by. Doing so twice is fine."""
+        """Keep the directory of a successful trial; calling this twice is harmless."""
         current = self._working.get(trial.number)
         if current is None:
             return
@@ -85,7 +85,7 @@ class Checkpoints:
         del self._working[trial.number]
 
     def settle(self, trial: Trial) -> None:
-        """The result of a successful trial is durable: its directory replaces those of smaller budgets."""
+        """Remove the checkpoints of smaller budgets, now that the result is stored."""
         home = self._home(trial)
         kept = home / f"trial-{trial.number}"
         if trial.config_id in self._homes or trial.from_trial is not None:
@@ -96,19 +96,19 @@ class Checkpoints:
         self._vacate(trial)
 
     def discard(self, trial: Trial) -> None:
-        """The trial failed: forget what it wrote."""
+        """Remove what a failed trial wrote."""
         self._vacate(trial)
         self._sizes.setdefault(trial.config_id, 0)
 
     def close(self) -> None:
-        """No trial runs any more: leave no directory to work in."""
+        """Remove the working directories; no trial may be running."""
         shutil.rmtree(self._own, ignore_errors=True)
         self._working.clear()
         self._clean.clear()
         try:
             self._own.parent.rmdir()
         except OSError:
-            pass  # other runners work there, or nobody ever did
+            pass  # other runners use it, or it was never created
 
     def _vacate(self, trial: Trial) -> None:
         current = self._working.pop(trial.number, None)
@@ -134,7 +134,7 @@ class Checkpoints:
         return self.root / str(trial.config_id)
 
     def sweep(self, history: History) -> None:
-        """Remove what can no longer be promoted, and what exceeds the quota; the incumbent's stays."""
+        """Remove checkpoints that cannot be promoted any more or exceed the quota, except the incumbent's."""
         alive = history.alive()
         for config_id in [c for c in self._sizes if c not in alive]:
             self._drop(config_id)
@@ -155,7 +155,7 @@ class Checkpoints:
 
 
 def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
-    """Configurations in the order in which their checkpoints may go; running ones and the incumbent never."""
+    """Return configurations in the order of removing their checkpoints, without running ones and the incumbent."""
     busy = {trial.config_id for trial in history.pending.values()}
     if history.incumbent is not None:
         busy.add(history.incumbent.trial.config_id)
@@ -170,7 +170,7 @@ def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a directory; most are empty, or hold one that is."""
+    """Remove a directory, quickly if it is empty or contains empty directories only."""
     try:
         for inside in path.iterdir():
             inside.rmdir()
@@ -189,7 +189,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def _workplace(root: Path) -> Path:
-    """A directory of this runner's own; those of dead runners of this machine are removed."""
+    """Return the working directory of this runner, and remove those of dead runners on this machine."""
     machine = platform.node()
     for path in root.iterdir() if root.exists() else ():
         name, _, process = path.name.rpartition("-")[0].rpartition("-")

@@ -2,46 +2,59 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass, fields
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
 
-from bohb.core.history import History
 from bohb.errors import InvalidArgument
+
+if TYPE_CHECKING:  # the command line needs the list of limits, and should start quickly
+    from bohb.core.history import History
+    from bohb.core.trial import Outcome
+
+
+def _limit(kind: Literal["whole", "number", "seconds"], summary: str, default: float | None = None) -> Any:
+    """Declare a limit; the study file and the command line take what they need to know about it from here."""
+    return field(default=default, metadata={"kind": kind, "help": summary})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The study stops at the first of these; all count from its beginning, over all sessions.
+    """The study stops at the first of these; all but the last count from its beginning, over all sessions.
 
     max_brackets: brackets opened.
-    max_trials: trials started.
-    max_seconds: time at work; trials that run then are finished.
+    max_trials: trials started, without forgotten failures.
+    max_seconds: working time; trials that are running then are finished.
     max_cost: budget spent, in full evaluations; a promoted configuration counts for what it adds to its last budget.
     max_reported_cost: the sum of the costs that the objective reports.
     target_loss: a loss on the largest budget.
     patience: full evaluations spent since the incumbent last changed.
-    max_initial_failures: failed trials before the first success; a broken objective need not burn the budget.
+    max_initial_failures: failed trials of this session while no trial ever succeeded; a broken objective need not use
+        up the budget.
     """
 
-    max_brackets: int | None = None
-    max_trials: int | None = None
-    max_seconds: float | None = None
-    max_cost: float | None = None
-    max_reported_cost: float | None = None
-    target_loss: float | None = None
-    patience: float | None = None
-    max_initial_failures: int | None = 10
+    max_brackets: int | None = _limit("whole", "Limit: brackets opened.")
+    max_trials: int | None = _limit("whole", "Limit: trials started.")
+    max_seconds: float | None = _limit("seconds", "Limit: working time, such as 90, 30m or 8h.")
+    max_cost: float | None = _limit("number", "Limit: budget spent, in full evaluations.")
+    max_reported_cost: float | None = _limit("number", "Limit: costs that the objective reports.")
+    target_loss: float | None = _limit("number", "Limit: a loss on the largest budget.")
+    patience: float | None = _limit("number", "Limit: full evaluations without a new incumbent.")
+    max_initial_failures: int | None = _limit("whole", "Limit: failed trials before the first success.", 10)
 
     def __post_init__(self) -> None:
-        """Every limit but the target is a positive number."""
-        for field in fields(self):
-            value = getattr(self, field.name)
+        """Refuse values that are not positive numbers; target_loss may have any sign."""
+        for limit in fields(self):
+            value = getattr(self, limit.name)
             if value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-                raise InvalidArgument(f"{field.name}={value!r} must be a number")
-            if field.name != "target_loss" and value <= 0:
-                raise InvalidArgument(f"{field.name}={value!r} must be positive; leave it out for no limit")
+                raise InvalidArgument(f"{limit.name}={value!r} must be a number")
+            if limit.name != "target_loss" and value <= 0:
+                raise InvalidArgument(f"{limit.name}={value!r} must be positive; leave it out for no limit")
 
     @property
     def bounded(self) -> bool:
@@ -50,14 +63,14 @@ class Limits:
 
 
 def reason_to_stop(limits: Limits, history: History, seconds: float) -> str | None:
-    """Why no further trial should start, or None.
+    """Return why no further trial should start, or None.
 
-    seconds: how long the study has been at work.
+    seconds: the working time of the study so far.
     """
     full = history.budgets[-1]
     spent = history.budget_spent / full
     checks = [
-        _reached("max_trials", limits.max_trials, len(history.trials)),
+        _reached("max_trials", limits.max_trials, len(history.trials) - len(history.forgotten)),
         _reached("max_seconds", limits.max_seconds, seconds),
         _reached("max_cost", limits.max_cost, spent * (1 + 1e-12)),
         _reached("max_reported_cost", limits.max_reported_cost, history.cost_reported),
@@ -66,9 +79,7 @@ def reason_to_stop(limits: Limits, history: History, seconds: float) -> str | No
     best = history.best.get(full)
     if limits.target_loss is not None and best is not None and best.loss <= limits.target_loss:
         checks.append(f"target_loss={limits.target_loss:g} reached: {best.loss:g}")
-    n = limits.max_initial_failures
-    if n is not None and n <= history.n_failed == len(history.outcomes):
-        checks.append(_all_failed(history))
+    checks.append(_all_failed(limits.max_initial_failures, history))
     return next((reason for reason in checks if reason), None)
 
 
@@ -76,11 +87,20 @@ def _reached(name: str, limit: float | None, value: float) -> str | None:
     return None if limit is None or value < limit else f"{name}={limit:g} reached"
 
 
-def _all_failed(history: History) -> str:
-    """The first trials all failed: name their most common cause."""
-    causes = [outcome.error or outcome.status.value for outcome in history.outcomes.values()]
-    common = max(sorted(set(causes)), key=causes.count) if causes else "unknown"
+def _all_failed(limit: int | None, history: History) -> str | None:
+    """Return that the first trials of this session failed, with their most common cause; None if they did not."""
+    n = len(history.outcomes) - history.n_before_session
+    if limit is None or n < limit or history.n_failed < len(history.outcomes):
+        return None
+    cause = common_cause(itertools.islice(history.outcomes.values(), history.n_before_session, None))
     return (
-        f"the first {len(causes)} trials all failed, {causes.count(common)} of them with: {common} "
-        "(raise max_initial_failures to go on regardless)"
+        f"the first {n} trials all failed, {cause}; fix the objective and run again (these failures will not count), "
+        "or raise max_initial_failures"
     )
+
+
+def common_cause(outcomes: Iterable[Outcome]) -> str:
+    """Return the most common error of failed trials and how many have it."""
+    causes = Counter(outcome.error or outcome.status.value for outcome in outcomes if not outcome.ok)
+    cause, n = max(sorted(causes.items()), key=lambda item: item[1])
+    return f"{n} of them with: {cause}"

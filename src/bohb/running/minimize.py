@@ -1,4 +1,4 @@
-"""minimize: from what the user says to a study, an executor and a session."""
+"""minimize: build the optimizer, the executor and the limits from the arguments, and run the study."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bohb.core.custom_sampler import Sampler
-from bohb.core.history import History
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
@@ -22,9 +21,10 @@ from bohb.executors.resources import Resources
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.journal.files import files_directory
 from bohb.optimizer.ask_tell import BOHB
+from bohb.optimizer.unknown import check_changes
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits
-from bohb.running.progress import Progress, wanted
+from bohb.running.progress import Progress
 from bohb.running.runner import LEASE_SECONDS, run
 from bohb.running.study import Study
 
@@ -60,6 +60,7 @@ def minimize(
     target_loss: float | None = None,
     patience: float | None = None,
     max_initial_failures: int | None = 10,
+    forget_failures: bool = False,
     trial_seconds: float | None = None,
     trial_memory: int | None = None,
     max_attempts: int = 3,
@@ -69,7 +70,7 @@ def minimize(
     start_method: StartMethod = START_METHOD,
     recycle_after: int | None = None,
     initial_configs: Iterable[Mapping[str, Any]] = (),
-    warm_start: Iterable[History | BOHB] | History | BOHB = (),
+    warm_start: object = (),
     progress: bool | None = None,
     **changes: Any,
 ) -> Study:
@@ -78,29 +79,34 @@ def minimize(
     objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
     space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, initial_configs,
         warm_start, and further settings by name: as for `BOHB`.
-    workers: how many trials run at once, each in a process of its own that may crash, hang or be killed without harm to
-        the others. None runs them one after the other in this process, without that protection; with `executor`, None
-        follows what the engine reports.
+    workers: number of trials that run at once, each in its own process, which may crash, hang or be killed without
+        affecting the others. None runs them one after the other in this process, without that protection; with
+        `executor`, None uses as many as the engine reports.
     executor: where trials run instead: any pool of concurrent.futures, a Dask Client, a submitit executor, an address
         such as "dask://host:8786" or "ray://auto", or an executor of ours (docs/cluster.md).
     resources: what each trial needs, such as {"gpu": 1, "cpu": 2, "memory": "8GB"}.
-    journal: a file such as "study.db" (or a database URL) that makes the study durable; the same call with the same
-        journal continues it, and on PostgreSQL joins it, from as many processes and machines as there are.
+    journal: a file such as "study.db" (or a database URL) that stores the study; the same call with the same journal
+        continues it. On PostgreSQL several processes and machines can work on it together.
     study: the name of the study in the journal.
     directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
         journal is not a file.
     max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
+    forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler; use it after
+        fixing a bug in the objective. Failures of a session in which every trial failed never count.
     trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers or executor.
-    max_attempts: how often a trial is started whose worker disappears.
-    lease_seconds: where several runners share a study on a server, how long they wait before they take over the trials
-        of one that has not been heard of.
+    max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
+    lease_seconds: where several runners share a study on a server, the time without a sign of life after which the
+        others take over a runner's trials.
     checkpoints: False for objectives that keep no state, on machines that share no file system.
     checkpoint_quota: bytes that checkpoints may take together.
-    start_method, recycle_after: see `TrialOptions`.
-    progress: show what happens; None does so in a terminal.
+    start_method, recycle_after: see `LocalExecutor`.
+    progress: False shows nothing. By default a terminal or notebook shows a live panel, and anything else, such as a
+        log file, one line per finished bracket or minute on stderr.
 
-    Ctrl-C once finishes the running trials and returns; twice stops at once, and nothing that finished is lost.
+    Pressing Ctrl-C once finishes the running trials and returns; pressing it twice stops at once. No finished trial is
+    lost either way.
     """
+    check_changes(minimize, changes)
     if isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or max_attempts < 1:
         raise InvalidArgument(f"max_attempts={max_attempts!r} must be a whole number of at least 1")
     limits = Limits(
@@ -136,7 +142,7 @@ def minimize(
             trial_seconds, trial_memory, recycle_after, start_method, files / "logs", Resources.of(resources)
         )
         chosen = choose_executor(objective, executor, workers, options)
-        shown = stack.enter_context(Progress(limits)) if wanted(progress) else None
+        shown = None if progress is False else stack.enter_context(Progress(limits))
         return run(
             optimizer,
             chosen,
@@ -144,13 +150,14 @@ def minimize(
             kept,
             max_attempts=max_attempts,
             lease_seconds=lease_seconds,
+            forget_failures=forget_failures,
             progress=shown,
         )
 
 
 @contextmanager
 def _files(directory: str | Path | None, journal: Journal, study: str) -> Iterator[Path]:
-    """The directory of a study's checkpoints and logs; a temporary one if nothing else is kept either."""
+    """Yield the directory of a study's checkpoints and logs; a temporary one if the journal is not a file either."""
     permanent = files_directory(journal.path if isinstance(journal, SqlJournal) else None, study, directory)
     if permanent is not None:
         yield permanent

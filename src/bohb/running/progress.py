@@ -1,41 +1,40 @@
-"""What a running study shows: a live panel in a terminal or a notebook, plain lines elsewhere."""
+"""Progress of a running study: a live panel in a terminal or a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import importlib
 import io
 import math
-import sys
 import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from bohb.core.history import History, Result
 from bohb.core.schedule.plan import plan
 from bohb.running.limits import Limits
+from bohb.units import duration
 
 if TYPE_CHECKING:
     from bohb.core.schedule.halving import Halving
 
-HEARTBEAT = 30.0  # seconds between two plain lines when nothing else happens
+HEARTBEAT = 60.0  # seconds between two plain lines when no bracket finishes
+_PAUSE = 1.0  # seconds between two plain lines at least
 _REFRESH = 0.1
 _BARS = "▁▂▃▄▅▆▇█"
-_BRACKETS = 5  # open brackets and running trials that are shown one by one
+_BRACKETS = 5  # open brackets and running trials in the panel, at most
 _RUNNING = 4
 
 
 class Progress:
-    """Shows a study while it runs.
+    """Shows the progress of a study.
 
-    limits: what it is measured against.
-    console: where to show it; stderr, so that a script's own output stays clean.
+    limits: the limits that progress is measured against.
+    console: where to show it; stderr by default, so that a script's own output stays clean.
     """
 
     def __init__(self, limits: Limits, console: Console | None = None) -> None:
@@ -47,10 +46,10 @@ class Progress:
             self._notebook = _Notebook()
         elif self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False)
-        self._last = -1e9  # by the monotonic clock: of the last panel or the last line
-        self._shown = 0
-        self._done: set[int] = set()  # brackets whose end was told
-        self._first: tuple[float, int] | None = None  # seconds and finished trials when we began to look
+        plain = self._live is None and self._notebook is None
+        self._last = time.monotonic() if plain else -math.inf  # the time of the last line or panel
+        self._done: set[int] = set()  # brackets whose end was shown
+        self._first: tuple[float, int] | None = None  # seconds and finished trials at the first update
 
     def __enter__(self) -> Progress:
         if self._live is not None:
@@ -64,12 +63,12 @@ class Progress:
             self._live.stop()
 
     def update(self, history: History, seconds: float, final: bool = False) -> None:
-        """Show the state of things, at most ten times a second."""
+        """Show the current state: ten times a second at most, plain lines far less often."""
         if self._first is None:
             self._first = (seconds, len(history.outcomes))
-            self._skip_earlier(history)
+            self._done = _finished(history)  # shown by an earlier session
         if self._live is None and self._notebook is None:
-            self._print(history, seconds)
+            self._print(history, seconds, final)
         elif final or time.monotonic() - self._last > _REFRESH:
             self._last = time.monotonic()
             panel = self._panel(history, seconds, final)
@@ -78,54 +77,44 @@ class Progress:
             elif self._notebook is not None:
                 self._notebook.update(panel)
 
-    def _skip_earlier(self, history: History) -> None:
-        """Tell nothing again that an earlier session has told."""
-        if len(history.sessions) < 2:
+    def _print(self, history: History, seconds: float, final: bool) -> None:
+        """Print a line when brackets have finished or a minute has passed, and one at the end."""
+        since = time.monotonic() - self._last
+        any_finished = len(history.brackets) - len(history.open_brackets) > len(self._done)
+        if not (final or since >= HEARTBEAT or (any_finished and since >= _PAUSE)):
             return
-        began = history.sessions[-1].time
-        late = {n for n, outcome in history.outcomes.items() if (outcome.finished or began) >= began}
-        self._shown = sum(best.trial.number not in late for best in history.trajectory)
-        self._done = _finished(history) - {history.trials[n].bracket for n in late}
-
-    def _print(self, history: History, seconds: float) -> None:
-        """One line per new incumbent and per finished bracket, and one now and then if there is nothing to tell."""
-        lines = [_improvement(best) for best in history.trajectory[self._shown :]]
-        self._shown = len(history.trajectory)
-        for index in sorted(_finished(history) - self._done):
-            lines.append(f"bracket {index} finished; {self._standing(history, seconds)}")
-            self._done.add(index)
-        if not lines and time.monotonic() - self._last > HEARTBEAT and self._last > 0:
-            lines.append(self._standing(history, seconds))
-        for line in lines:
-            self._console.print(f"[{seconds:7.1f} s] {line}", highlight=False, soft_wrap=True, markup=False)
-        if lines or self._last < 0:
-            self._last = time.monotonic()
-
-    def _standing(self, history: History, seconds: float) -> str:
-        left = self._left(history, seconds)
-        until = "" if left is None else f", about {_span(left)} left"
-        return f"{self._counts(history)}{until}"
-
-    def _panel(self, history: History, seconds: float, final: bool) -> RenderableType:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis")
-        failed = f", [red]{history.n_failed} failed[/]" if history.n_failed else ""
-        table.add_row("trials", f"{self._counts(history, failed)}{self._rate(history, seconds)}")
-        for n, running in enumerate(_running(history)):
-            table.add_row("" if n else "running", running)
-        for n, rungs in enumerate(_rungs(history)):
-            table.add_row("" if n else "brackets", rungs)
+        finished = sorted(_finished(history) - self._done)
+        self._last = time.monotonic()
+        self._done.update(finished)
+        parts = [_brackets(finished)] if finished else []
+        parts.append(self._counts(history))
         best = history.incumbent
         if best is not None:
-            where = f"on budget {best.budget:g} (trial {best.trial.number}, {best.trial.origin.value})"
-            table.add_row(
-                "best", f"[bold green]{best.loss:.6g}[/] {where}  {sparkline(history.trajectory, time.time())}"
-            )
+            parts.append(f"best loss {best.loss:.6g} on budget {best.budget:g} (trial {best.trial.number})")
+        left = None if final else self._left(history, seconds)
+        if left is not None:
+            parts.append(f"about {duration(left)} left")
+        line = f"[{seconds:7.1f} s] {'; '.join(parts)}"
+        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+    def _panel(self, history: History, seconds: float, final: bool) -> RenderableType:
+        """Return the panel: lines that are cut at the width of the terminal and never padded.
+
+        A padded last line would make the terminal's own ^C wrap, and one line of the panel would stay on the screen.
+        """
+        failed = f", [red]{history.n_failed} failed[/]" if history.n_failed else ""
+        rows = [("trials", Text.from_markup(f"{self._counts(history, failed)}{self._rate(history, seconds)}"))]
+        rows += [("" if n else "running", Text(running)) for n, running in enumerate(_running(history))]
+        rows += [("" if n else "brackets", rungs) for n, rungs in enumerate(_rungs(history))]
+        best = history.incumbent
+        if best is not None:
+            where = f" on budget {best.budget:g} (trial {best.trial.number}, {best.trial.origin.value})  "
+            bars = sparkline(history.trajectory, time.time())
+            rows.append(("best", Text.assemble((f"{best.loss:.6g}", "bold green"), where, bars)))
         spent = history.budget_spent / history.budgets[-1]
-        table.add_row("spent", f"{spent:.1f}{_of(self._limits.max_cost)} full evaluations")
-        table.add_row("time", self._time(history, seconds, final))
-        return table
+        rows.append(("spent", Text(f"{spent:.1f}{_of(self._limits.max_cost)} full evaluations")))
+        rows.append(("time", Text(self._time(history, seconds, final))))
+        return Group(*(_line(label, content) for label, content in rows))
 
     def _counts(self, history: History, failed: str | None = None) -> str:
         if failed is None:
@@ -134,7 +123,7 @@ class Progress:
         return f"{len(history.outcomes)} done{limit}, {len(history.running)} running{failed}"
 
     def _rate(self, history: History, seconds: float) -> str:
-        """Finished trials per time, since we began to look."""
+        """Return the finished trials per time since the first update."""
         began, before = self._first or (0.0, 0)
         done, span = len(history.outcomes) - before, seconds - began
         if done < 1 or span < 1:
@@ -147,11 +136,11 @@ class Progress:
     def _time(self, history: History, seconds: float, final: bool) -> str:
         limit = self._limits.max_seconds
         left = None if final else self._left(history, seconds)
-        until = "" if left is None else f", about {_span(left)} left"
-        return f"{_span(seconds)}{'' if limit is None else f' of {_span(limit)}'}{until}"
+        until = "" if left is None else f", about {duration(left)} left"
+        return f"{duration(seconds)}{'' if limit is None else f' of {duration(limit)}'}{until}"
 
     def _left(self, history: History, seconds: float) -> float | None:
-        """The time until the first limit, if all goes on as before; None while too little is known."""
+        """Return the time until the first limit, assuming the current pace; None while too little is known."""
         limits, full = self._limits, history.budgets[-1]
         spent = history.budget_spent
         brackets = limits.max_brackets if limits.bounded else len(history.round)
@@ -169,7 +158,7 @@ class Progress:
 
 
 class _Notebook:
-    """One output cell that is replaced in place."""
+    """An output cell that is updated in place."""
 
     def __init__(self) -> None:
         self._handle: Any = None
@@ -187,7 +176,7 @@ class _Notebook:
 
 
 def sparkline(trajectory: list[Result], now: float, width: int = 24) -> str:
-    """The incumbent's loss over time as a row of small bars; empty with fewer than two incumbents."""
+    """Return the incumbent's loss over time as a row of small bars; empty with fewer than two incumbents."""
     known = [(best.outcome.finished, best.loss) for best in trajectory if best.outcome.finished is not None]
     if len(known) < 2:
         return ""
@@ -204,9 +193,16 @@ def sparkline(trajectory: list[Result], now: float, width: int = 24) -> str:
     return "".join(_BARS[round((loss - low) * step)] for loss in cells)
 
 
-def _improvement(best: Result) -> str:
-    number, origin = best.trial.number, best.trial.origin.value
-    return f"trial {number}: loss {best.loss:.6g} on budget {best.budget:g} ({origin})"
+def _line(label: str, content: Text) -> Text:
+    line = Text.assemble((f"{label:10}", "dim"), content)
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def _brackets(finished: list[int]) -> str:
+    """Return which brackets have finished: bracket 3 finished, brackets 3 to 7 finished."""
+    first, last = finished[0], finished[-1]
+    return f"bracket {first} finished" if first == last else f"brackets {first} to {last} finished"
 
 
 def _finished(history: History) -> set[int]:
@@ -214,19 +210,19 @@ def _finished(history: History) -> set[int]:
 
 
 def _running(history: History) -> Iterator[str]:
-    """The running trials, those with the largest budgets first."""
+    """Yield a line per running trial, those with the largest budgets first."""
     running = sorted(history.running.values(), key=lambda trial: (-trial.budget, trial.number))
     for trial in running[:_RUNNING]:
         since = history.started.get(trial.number)
-        age = "" if since is None else f" for {_span(max(0.0, time.time() - since))}"
+        age = "" if since is None else f" for {duration(max(0.0, time.time() - since))}"
         config = ", ".join(f"{name}={_short(value)}" for name, value in trial.config.items())
-        yield escape(f"trial {trial.number} on budget {trial.budget:g}{age}: {config}")
+        yield f"trial {trial.number} on budget {trial.budget:g}{age}: {config}"
     if len(running) > _RUNNING:
         yield f"and {len(running) - _RUNNING} more"
 
 
 def _rungs(history: History) -> Iterator[Text]:
-    """The open brackets: how each rung has filled up."""
+    """Yield a line per open bracket that shows how full each rung is."""
     shown = list(history.open_brackets)[:_BRACKETS]
     for index in shown:
         yield Text(f"#{index}  ") + Text("   ").join(_filled(history.brackets[index]))
@@ -257,23 +253,3 @@ def _of(limit: float | None) -> str:
 
 def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)[:20]
-
-
-def _span(seconds: float) -> str:
-    """A time in two units at most."""
-    whole = round(seconds)
-    for size, unit, small, below in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= 2 * size:
-            rest = whole % size // small
-            return f"{whole // size} {unit} {rest} {below}" if rest else f"{whole // size} {unit}"
-    return f"{whole} s"
-
-
-def wanted(progress: bool | None) -> bool:
-    """Whether to show progress: as told, or in a terminal or a notebook."""
-    return sys.stderr.isatty() or _in_notebook() if progress is None else progress
-
-
-def _in_notebook() -> bool:
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"

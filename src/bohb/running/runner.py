@@ -1,4 +1,4 @@
-"""One session of a study: fill free slots, wait, tell."""
+"""The loop of one session: fill free slots, wait for results, report them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bohb.running.study import Study
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
-_TICK = 1.0  # seconds between two looks at the clock while all slots are busy
+_TICK = 1.0  # seconds between two checks of the limits while all slots are busy
 
 
 def run(
@@ -33,6 +33,7 @@ def run(
     *,
     max_attempts: int = 3,
     lease_seconds: float = LEASE_SECONDS,
+    forget_failures: bool = False,
     progress: Progress | None = None,
 ) -> Study:
     """Drive a study with an executor until a limit is reached, the study is done or Ctrl-C is pressed.
@@ -40,14 +41,19 @@ def run(
     The executor is shut down at the end; trials that were killed with it stay unfinished in the journal and are started
     again when the study is resumed.
 
-    lease_seconds: where several runners share the study, how long the others wait before they take over the trials of
-        one that has not been heard of; a living runner is heard of four times in that span.
+    max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
+    lease_seconds: where several runners share the study, the time without a sign of life after which the others take
+        over a runner's trials; a living runner renews its lease four times in that span.
+    forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler.
     """
-    return _Run(optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, progress).run()
+    name = runner_name(optimizer.shared)
+    with optimizer.lease(name, lease_seconds):
+        optimizer.begin_session(name, forget_failures)
+        return _Run(optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, progress).run()
 
 
 class _Ended(NamedTuple):
-    """A trial that came back; without an outcome it is to be started again."""
+    """A trial that ended; without an outcome it will be started again."""
 
     trial: Trial
     outcome: Outcome | None
@@ -73,28 +79,22 @@ class _Run:
         self._checkpoints = checkpoints
         self._max_attempts = max_attempts
         self._lease_seconds = lease_seconds
-        self._looked = time.monotonic()  # when we last looked for runners that are gone
+        self._looked = time.monotonic()  # when this runner last looked for dead runners
         self._progress = progress
         self._waiting: list[Trial] = []  # trials that are started but not yet submitted
         self._running: dict[tuple[int, int], Trial] = {}  # by number and attempt
-        self._unsaved: list[_Ended] = []  # results that the journal has not taken yet
-        self._in_doubt = False  # whether trials may have been started for us without our knowing
+        self._unsaved: list[_Ended] = []  # results that are not stored yet
+        self._in_doubt = False  # whether the journal may hold trials of this runner that it does not know of
 
     def run(self) -> Study:
-        """Ask, wait, tell."""
-        name = runner_name(self._optimizer.shared)
-        with self._optimizer.lease(name, self._lease_seconds):
-            self._optimizer.begin_session(name)
-            return self._run()
-
-    def _run(self) -> Study:
+        """Ask, wait and tell until the session ends."""
         kill = True
         try:
             with _interrupts() as interrupted:
                 stopped = self._loop(interrupted)
             kill = False
         except KeyboardInterrupt:
-            self._executor.shutdown(kill=True)  # first, so that what is waited for can only be what has ended
+            self._executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
             self._unsaved += [self._ended(done) for done in self._executor.wait(0)]
             self._optimizer.reload()  # the interruption may have come between a decision and its being stored
             self._save()
@@ -102,9 +102,12 @@ class _Run:
         finally:
             self._executor.shutdown(kill)
         log.info("stopped: %s", stopped)
+        study = Study(self._optimizer.history, stopped)
+        if study.cause is not None and study.cause not in stopped:
+            log.warning("no trial succeeded: %s", study.cause)
         if self._progress is not None:
             self._progress.update(self._optimizer.history, self._optimizer.seconds, final=True)
-        return Study(self._optimizer.history, stopped)
+        return study
 
     def _loop(self, interrupted: Callable[[], bool]) -> str:
         while True:
@@ -127,7 +130,7 @@ class _Run:
         return reason_to_stop(self._limits, self._optimizer.history, self._optimizer.seconds)
 
     def _why_over(self) -> str | None:
-        """Why there is nothing left to do for anybody; None while there is, though not for us just now."""
+        """Return why the study is over; None while another runner may still have something to do."""
         if self._optimizer.history.pending:
             return None
         return self._stop() or (self._why_done() if self._optimizer.done else None)
@@ -154,14 +157,14 @@ class _Run:
         self._submit()
 
     def _adopt(self) -> None:
-        """Take up trials that are ours by the journal although the answer that said so was lost."""
+        """Start trials that the journal assigned to this runner although its answer was lost."""
         self._optimizer.catch_up()
         known = {*self._running, *((trial.number, trial.attempt) for trial in self._waiting)}
         self._waiting += [trial for trial in self._optimizer.ours if (trial.number, trial.attempt) not in known]
         self._in_doubt = False
 
     def _look_after_others(self) -> None:
-        """Now and then: what have other runners found, and is one of them gone?"""
+        """Regularly read what other runners have stored, and take over trials of dead ones."""
         if self._optimizer.shared and time.monotonic() - self._looked > self._lease_seconds / RENEWALS:
             self._looked = time.monotonic()
             try:
@@ -170,7 +173,7 @@ class _Run:
                 self._pause(error)
 
     def _idle(self) -> None:
-        """Nothing is ready, or there is nobody to do it: other runners are at work, or the engine has no worker now."""
+        """Wait while nothing can start: other runners are at work, or the engine has no worker."""
         time.sleep(_TICK / 4)
         if self._optimizer.shared:
             try:
@@ -179,7 +182,7 @@ class _Run:
                 self._pause(error)
 
     def _submit(self) -> None:
-        """Hand trials to the executor; while the disk cannot hold their checkpoints, they wait."""
+        """Submit trials to the executor; they wait while the disk cannot hold their checkpoints."""
         while self._waiting:
             trial = self._waiting[0]
             try:
@@ -192,7 +195,7 @@ class _Run:
             self._executor.submit(prepared)
 
     def _ended(self, done: Done) -> _Ended:
-        """What to make of a trial that came back: a lost worker may have another try."""
+        """Return the result of a trial that ended; one that lost its worker may be started again."""
         self._running.pop((done.trial.number, done.trial.attempt), None)
         match done.result:
             case Outcome() as outcome:
@@ -205,7 +208,7 @@ class _Run:
                 return _Ended(done.trial, Outcome(Status.LOST, error=error))
 
     def _save(self) -> None:
-        """Tell all results at once; keep them and start nothing new while the journal cannot take them."""
+        """Store all results at once; while the journal is unavailable, keep them and start nothing new."""
         if not self._unsaved:
             return
         try:
@@ -226,14 +229,14 @@ class _Run:
             self._checkpoints.sweep(self._optimizer.history)
 
     def _rungs(self) -> list[int]:
-        """The rungs on which the brackets of the unsaved results are."""
+        """Return the current rungs of the brackets with unsaved results."""
         return [self._optimizer.history.brackets[ended.trial.bracket].rung for ended in self._unsaved]
 
     def _is_late(self, trial: Trial) -> bool:
         return (trial.number, trial.attempt) in self._optimizer.history.given_up
 
     def _keep_checkpoints(self) -> None:
-        """Put by what successful trials left; a result without its checkpoint is still a result."""
+        """Keep the checkpoints of successful trials; a result without its checkpoint still counts."""
         for ended in self._unsaved:
             ok = ended.outcome is not None and ended.outcome.ok and not self._is_late(ended.trial)
             if self._checkpoints is not None and ok:
@@ -243,7 +246,7 @@ class _Run:
                     log.error("the checkpoint of trial %d is lost: %s", ended.trial.number, error)
 
     def _settle(self, settled: Sequence[_Ended]) -> None:
-        """The journal has these results: put the checkpoints in order."""
+        """Clean up checkpoints after these results are stored."""
         for ended in settled:
             ok = ended.outcome is not None and ended.outcome.ok
             if ended.outcome is not None and not ok:
@@ -252,13 +255,16 @@ class _Run:
                 (self._checkpoints.settle if ok else self._checkpoints.discard)(ended.trial)
 
     def _pause(self, trouble: object) -> None:
-        log.error("%s; no trial is started until that is over", trouble)
+        log.error("%s; no trial is started until this is resolved", trouble)
         time.sleep(_TICK)
 
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed; pressed again it raises KeyboardInterrupt. Only the main thread can know."""
+    """Yield a function that returns whether Ctrl-C was pressed; pressing it again raises KeyboardInterrupt.
+
+    Outside the main thread it always returns False, because signals only reach the main thread.
+    """
     pressed = 0
 
     def on_interrupt(*_: object) -> None:

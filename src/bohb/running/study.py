@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from bohb.core.history import History, Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
+from bohb.running.html import study_html
+from bohb.running.limits import common_cause
+from bohb.units import counted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Study:
-    """A study as it stands.
+    """A study and its results so far.
 
     history: everything that happened.
     stopped: why it stopped.
@@ -41,20 +44,35 @@ class Study:
         return [(self.history.trials[n], o) for n, o in self.history.outcomes.items() if not o.ok]
 
     @property
+    def cause(self) -> str | None:
+        """The most common error, if trials failed and none succeeded."""
+        outcomes = self.history.outcomes.values()
+        return common_cause(outcomes) if outcomes and self.incumbent is None else None
+
+    @property
     def cost(self) -> float:
-        """Budget spent in full evaluations, promoted configurations counting for what they added."""
+        """The budget spent in full evaluations; a promoted configuration counts for what it added."""
         return self.history.budget_spent / self.history.budgets[-1]
 
     def plan(self) -> Plan:
-        """The table of the brackets that were opened."""
+        """Return the table of the brackets that were opened."""
         return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.round)
 
     def __str__(self) -> str:
-        """A summary for people."""
+        """Return a summary for people."""
         done, failed = len(self.history.outcomes), self.history.n_failed
-        lines = [f"{done} trials ({failed} failed), cost of {self.cost:.1f} full evaluations; stopped: {self.stopped}"]
+        count = f"{counted(done, 'trial')} ({failed} failed)"
+        lines = [f"{count}, cost of {self.cost:.1f} full evaluations; stopped: {self.stopped}"]
+        if self.cause is not None and self.cause not in self.stopped:
+            lines.append(f"no trial succeeded: {self.cause}")
         best = self.incumbent
         if best is not None:
             lines.append(f"best loss {best.loss:.6g} on budget {best.budget:g} (trial {best.trial.number}):")
             lines += [f"  {name} = {value!r}" for name, value in best.config.items()]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return study_html(self.history, str(self))

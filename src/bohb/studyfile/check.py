@@ -1,4 +1,4 @@
-"""Trying an objective before a study depends on it: the mistakes that otherwise show after hours."""
+"""Check an objective before a study: find mistakes that would otherwise show after hours."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.studyfile.command import ShellObjective
 
-if TYPE_CHECKING:  # a worker imports this module for `Measured`, and need not wait for the rest
+if TYPE_CHECKING:  # a worker imports this module for `Measured`, and should start quickly
     from bohb.core.space import Space
 
 REPEATS = 5  # further calls on the smallest budget, whose losses and memory are compared
-TRIES = 4  # random configurations before we say that it does not run
+TRIES = 4  # random configurations to try before the objective counts as broken
 _GROWTH = 2**20  # bytes per call that count as a leak
 _MEMORY = "bohb_resident_bytes"
-_TOLERANCE = 1e-9  # of two losses that should be the same
+_TOLERANCE = 1e-9  # relative difference of two losses that count as equal
 
 Verdict = Literal["pass", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: how it went, what was seen, and what to do about it."""
+    """The result of one check: a verdict, what was observed, and what to do about it."""
 
     check: str
     verdict: Verdict
@@ -43,13 +43,13 @@ class Finding:
     advice: str = ""
 
     def to_json(self) -> dict[str, str]:
-        """For a script."""
+        """Return the finding as JSON."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The objective, with the memory of its process after each call."""
+    """The objective, which also reports the memory of its process after each call."""
 
     objective: Objective
 
@@ -59,8 +59,8 @@ class Measured:
         return replace(outcome, info={**outcome.info, _MEMORY: processes.resident_bytes([os.getpid()])})
 
 
-class _Bench:
-    """Calls the objective in one worker process, each time as a new trial with a directory of its own choice."""
+class _Caller:
+    """Calls the objective in one worker process, each time as a new trial."""
 
     def __init__(self, executor: LocalExecutor, root: Path, seed: int) -> None:
         self._executor, self._root, self._seed = executor, root, seed
@@ -68,7 +68,7 @@ class _Bench:
         self.config: dict[str, Any] = {}
 
     def call(self, budget: float, directory: str, previous: float | None = None) -> Outcome:
-        """The outcome of one call; directories of the same name are shared."""
+        """Return the outcome of one call; calls with the same directory share its files."""
         place = self._root / directory
         place.mkdir(exist_ok=True)
         trial = Trial(
@@ -91,7 +91,7 @@ class _Bench:
         return result
 
     def files(self, directory: str) -> int:
-        """How many files a call left in its directory."""
+        """Return the number of files in a directory."""
         return sum(path.is_file() for path in (self._root / directory).rglob("*"))
 
 
@@ -106,22 +106,22 @@ def preflight(
     start_method: StartMethod | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
-    """Call the objective on the two smallest budgets, in a worker process, and report what was seen.
+    """Call the objective on the two smallest budgets in a worker process, and report the findings.
 
-    config: the configuration to try; a random one unless given.
+    config: the configuration to try; default: a random one.
     """
-    with _bench(objective, seed, trial_seconds, trial_memory, start_method) as bench:
-        if isinstance(bench, Finding):
-            return [bench]
-        tried = _tried(bench, space, budgets[:2], [config] if config else _random_configs(space, seed))
+    with _caller(objective, seed, trial_seconds, trial_memory, start_method) as caller:
+        if isinstance(caller, Finding):
+            return [caller]
+        tried = _tried(caller, space, budgets[:2], [config] if config else _random_configs(space, seed))
         if isinstance(tried, Finding):
             return [tried]
         number = Finding("returns", "pass", f"the loss {tried.first.loss:.6g}")
-        again = [bench.call(budgets[0], f"again-{i}") for i in range(REPEATS)]
+        again = [caller.call(budgets[0], f"again-{i}") for i in range(REPEATS)]
         same = _same_again(tried.first, again)
         findings = [tried.finding, number, same]
         if tried.through is not None:
-            findings.append(_continues(bench, tried, budgets[0], budgets[1], same.verdict == "pass"))
+            findings.append(_continues(caller, tried, budgets[0], budgets[1], same.verdict == "pass"))
         return [*findings, _memory(objective, tried.first, again)]
 
 
@@ -130,7 +130,7 @@ def _random_configs(space: Space, seed: int) -> list[Mapping[str, Any]]:
 
 
 class _Tried(NamedTuple):
-    """A configuration that runs: its outcomes on the smallest budget, kept in `directory`, and on the next one."""
+    """A configuration that succeeds: its outcomes on the smallest budget, in `directory`, and on the next one."""
 
     finding: Finding
     directory: str
@@ -139,16 +139,16 @@ class _Tried(NamedTuple):
 
 
 def _tried(
-    bench: _Bench, space: Space, budgets: Sequence[float], configs: Sequence[Mapping[str, Any]]
+    caller: _Caller, space: Space, budgets: Sequence[float], configs: Sequence[Mapping[str, Any]]
 ) -> _Tried | Finding:
-    """The first configuration that succeeds on these budgets; some of a space may rightly fail."""
+    """Return the first configuration that succeeds on these budgets; some configurations of a space may fail."""
     failed: list[tuple[float, Outcome]] = []
     for index, config in enumerate(configs):
-        bench.config = space.restore(config)
-        space.encode(bench.config)
+        caller.config = space.restore(config)
+        space.encode(caller.config)
         outcomes: list[Outcome] = []
         for budget in budgets:
-            outcomes.append(bench.call(budget, f"first-{index}" if not outcomes else f"through-{index}"))
+            outcomes.append(caller.call(budget, f"first-{index}" if not outcomes else f"through-{index}"))
             if not outcomes[-1].ok:
                 failed.append((budget, outcomes[-1]))
                 break
@@ -163,14 +163,14 @@ def _tried(
 
 
 @contextmanager
-def _bench(
+def _caller(
     objective: Objective,
     seed: int,
     trial_seconds: float | None,
     trial_memory: int | None,
     start_method: StartMethod | None,
-) -> Iterator[_Bench | Finding]:
-    """A worker to try the objective in, or why there is none."""
+) -> Iterator[_Caller | Finding]:
+    """Yield a worker that calls the objective, or the finding that it cannot be created."""
     try:
         options = TrialOptions(trial_seconds, trial_memory, start_method=start_method or START_METHOD)
         executor = LocalExecutor(Measured(objective), 1, options)
@@ -178,7 +178,7 @@ def _bench(
         yield Finding("pickles", "fail", str(error), "define the objective at the top level of a module")
         return
     with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
-        yield _Bench(executor, Path(root), seed)
+        yield _Caller(executor, Path(root), seed)
 
 
 def _failed(check: str, budget: float, outcome: Outcome) -> Finding:
@@ -206,22 +206,21 @@ def _same_again(first: Outcome, again: Sequence[Outcome]) -> Finding:
     return Finding("deterministic", "warn", detail, "seed every random generator with trial.seed ({seed} in a command)")
 
 
-def _continues(bench: _Bench, tried: _Tried, low: float, high: float, deterministic: bool) -> Finding:
-    """Training low and then on to high should equal training high at once."""
+def _continues(caller: _Caller, tried: _Tried, low: float, high: float, deterministic: bool) -> Finding:
+    """Check that training to `low` and then to `high` equals training to `high` at once."""
     assert tried.through is not None
-    if bench.files(tried.directory) == 0:
+    if caller.files(tried.directory) == 0:
         detail = "it wrote nothing to its checkpoint directory, so every promotion trains from the beginning"
         return Finding("resumes", "warn", detail, "save the state in trial.checkpoint_dir; see docs/checkpoints.md")
-    continued = bench.call(high, tried.directory, previous=low)
+    continued = caller.call(high, tried.directory, previous=low)
     if not continued.ok:
         return _failed("resumes", high, continued)
     losses = f"{continued.loss:.6g} after budget {low:g}, {tried.through.loss:.6g} trained through to {high:g}"
     if _alike(continued.ranking_loss, tried.through.ranking_loss):
         return Finding("resumes", "pass", f"the same result either way: {continued.loss:.6g}")
     if not deterministic:
-        return Finding(
-            "resumes", "warn", f"cannot be told without determinism: {losses}", "make it deterministic first"
-        )
+        detail = f"not checked, because the objective is not deterministic: {losses}"
+        return Finding("resumes", "warn", detail, "make it deterministic first")
     advice = "save and restore all of the state: weights, optimiser, schedule, random generators, data order"
     return Finding("resumes", "fail", f"another result when continued: {losses}", advice)
 
@@ -234,7 +233,7 @@ def _memory(objective: Objective, first: Outcome, again: Sequence[Outcome]) -> F
     growth = float(np.median(steps)) if len(steps) else 0.0
     if growth < _GROWTH:
         return Finding("memory", "pass", f"{seen[-1] / 2**20:.0f} MiB after {len(seen)} calls, not growing")
-    advice = "let go of what a call leaves behind, or set trial.recycle_after so that workers are replaced"
+    advice = "free what a call leaves behind, or set trial.recycle_after so that workers are replaced"
     return Finding("memory", "warn", f"grows by {growth / 2**20:.0f} MiB with every call", advice)
 
 

@@ -1,6 +1,6 @@
 """Clauses of a study file: comparisons joined by `and` and `or`, such as `layers > 1 and optimizer in [sgd, adam]`.
 
-They are parsed here and never evaluated as code.
+Clauses are parsed and never executed as code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"""\s*(==|!=|<=|>=|[<>()\[\],]|"[^"]*"|'[^']*'|[^\s()\[\],<
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One hyperparameter against a value, a list of values or (in a forbidden clause) another hyperparameter."""
+    """A comparison with a value, a list of values or (in a forbidden clause) another hyperparameter."""
 
     name: str
     operator: str
@@ -42,9 +42,9 @@ Clause = Comparison | Both | Either
 
 
 def parse(text: object) -> Clause:
-    """A clause from its text."""
+    """Parse the text of a clause."""
     if not isinstance(text, str):
-        raise InvalidSpace("a clause is a text such as 'layers > 1'")
+        raise InvalidSpace("a clause must be a text such as 'layers > 1'")
     return _Parser(text).whole()
 
 

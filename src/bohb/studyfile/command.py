@@ -1,7 +1,7 @@
-"""An objective in any language: a command line with placeholders that prints its loss.
+"""Objectives in any language: a command line with placeholders that prints its loss.
 
-The command is split into arguments first and the values are put into the arguments afterwards, so that a value is never
-read as anything but text. With `shell=True` a shell reads the whole line, and values are quoted for it.
+The command is split into arguments before values are inserted, so that a value is never interpreted. With `shell=True`
+a shell reads the whole line, and values are quoted for it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _POLL = 0.05
 class ShellObjective:
     """Runs a command for each trial and reads the loss from what it prints.
 
-    command: a text that is split like a shell would, or the list of its arguments.
-    names: the hyperparameters of the space; other placeholders are refused.
-    directory: where it runs.
+    command: a text, which is split as a shell would, or the list of its arguments.
+    names: the hyperparameters of the space; unknown placeholders are refused.
+    directory: the working directory of the command.
     shell: let a shell read the whole line, for pipes and redirections.
     """
 
@@ -44,7 +44,7 @@ class ShellObjective:
     _parts: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Split the command and check its placeholders, once."""
+        """Split the command and check its placeholders."""
         try:
             parts = _split(self.command, self.shell)
         except ValueError as error:
@@ -70,14 +70,14 @@ class ShellObjective:
 
     @property
     def program(self) -> str | None:
-        """What is started, if the command says so itself."""
+        """The program, unless a shell or a placeholder determines it."""
         return None if self.shell or _PLACE.search(self._parts[0]) else self._parts[0]
 
     def arguments(self, trial: Trial) -> list[str]:
-        """The arguments for one trial.
+        """Return the arguments for one trial.
 
-        One that names something absent (an inactive hyperparameter, no previous budget) is left out, and with it the
-        option it belongs to: `--dropout {dropout}` and `-v dropout={dropout}` go as a whole.
+        An argument that refers to something absent (an inactive hyperparameter, no previous budget) is left out with
+        the option it belongs to: all of `--dropout {dropout}` and `-v dropout={dropout}`.
         """
         values = texts(trial)
         if self.shell:
@@ -94,7 +94,7 @@ class ShellObjective:
         return [m[2] for m in _PLACE.finditer(part) if m[2] in self.names or m[2] in PLACEHOLDERS]
 
     def __call__(self, trial: Trial) -> Outcome:
-        """Run the command to its end and read the loss."""
+        """Run the command and read the loss from its output."""
         arguments = self.arguments(trial)
         try:
             process = subprocess.Popen(
@@ -119,7 +119,7 @@ class ShellObjective:
 
 
 def texts(trial: Trial) -> dict[str, str]:
-    """What the placeholders of a trial stand for; what it does not have is absent."""
+    """Return the values of the placeholders, without those that the trial does not have."""
     values: dict[str, Any] = {
         "budget": _whole(trial.budget),
         "previous_budget": _whole(trial.previous_budget),
@@ -134,7 +134,7 @@ def texts(trial: Trial) -> dict[str, str]:
 
 
 def result_in(printed: str) -> Any:
-    """The last line that is a JSON object or a number. Raises InvalidResult if there is none."""
+    """Return the last line that is a JSON object or a number. Raises InvalidResult if there is none."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     for line in reversed(lines):
         found = _parsed(line)
@@ -181,7 +181,7 @@ def _filled(part: str, values: Mapping[str, str], names: Iterable[str]) -> str:
 
 
 def _whole(budget: float | None) -> float | None:
-    """A whole budget without its decimal point: most programs want `--epochs 3`."""
+    """Return a whole budget as an integer, because most programs expect `--epochs 3`."""
     return int(budget) if budget is not None and float(budget).is_integer() else budget
 
 
@@ -196,7 +196,7 @@ def _text(value: Any) -> str:
 
 
 def _environment(trial: Trial) -> dict[str, str]:
-    """The same, for programs that would rather read the environment."""
+    """Return the same values as environment variables."""
     values = texts(trial)
     return {
         f"BOHB_{name.upper()}": values[name] for name in PLACEHOLDERS if name in values and name not in trial.config
@@ -204,7 +204,7 @@ def _environment(trial: Trial) -> dict[str, str]:
 
 
 def _follow(process: subprocess.Popen[bytes], trial: Trial) -> tuple[str, str]:
-    """What the command printed and what it complained; both go to the log of the trial on the way."""
+    """Return the output and the errors of the command, and copy both to the log of the trial as they come."""
     assert process.stdout is not None
     assert process.stderr is not None
     kept = {process.stdout: bytearray(), process.stderr: bytearray()}
@@ -215,7 +215,7 @@ def _follow(process: subprocess.Popen[bytes], trial: Trial) -> tuple[str, str]:
             selector.register(stream, selectors.EVENT_READ)
         over = False
         while selector.get_map() and not over:
-            over = process.poll() is not None  # then one last look: a child of its own may hold the pipes open
+            over = process.poll() is not None  # then read once more: a child process may hold the pipes open
             for key, _ in selector.select(0 if over else _POLL):
                 source: Any = key.fileobj
                 if not _read(source, kept[source]):
@@ -226,7 +226,7 @@ def _follow(process: subprocess.Popen[bytes], trial: Trial) -> tuple[str, str]:
 
 
 def _read(stream: IO[bytes], kept: bytearray) -> bool:
-    """Move what is there from a pipe to the log, and keep the end of it; whether the pipe is still open."""
+    """Copy available data from a pipe to the log and keep its end; return whether the pipe is still open."""
     while True:
         try:
             data = os.read(stream.fileno(), 2**16)
@@ -237,14 +237,14 @@ def _read(stream: IO[bytes], kept: bytearray) -> bool:
         try:
             os.write(2, data)
         except OSError:
-            pass  # a full disk under the log is no reason to fail
+            pass  # a full disk should not fail the trial
         kept += data
         if len(kept) > 2 * _KEPT:
             del kept[: len(kept) - _KEPT]
 
 
 def _report(printed: bytearray, done: int, trial: Trial) -> int:
-    """Report the lines {"step": …, "loss": …} printed since: the learning curve. Returns how far it has read."""
+    """Report new lines {"step": …, "loss": …} as the learning curve; return the position after the last line read."""
     if trial.reporter is None:
         return done
     end = printed.rfind(b"\n") + 1
@@ -272,7 +272,7 @@ def _signal(number: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing running, whatever happened here."""
+    """Kill the process group and close the pipes."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

@@ -1,14 +1,16 @@
-"""The keys of a study file: which there are, and what each may hold."""
+"""The keys of a study file and the type of each."""
 
 from __future__ import annotations
 
 import difflib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from bohb.errors import InvalidArgument
+from bohb.running.limits import Limits
 from bohb.units import memory, seconds
 
 Check = Callable[[Any], Any]
@@ -19,7 +21,7 @@ class StudyFileError(InvalidArgument):
 
 
 def _kind(kind: Any, rule: str) -> Check:
-    """A check for one type; true and false are no numbers."""
+    """Return a check for one type; booleans do not count as numbers."""
 
     def check(value: Any) -> Any:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -55,16 +57,8 @@ def _any_of(rule: str, *checks: Check) -> Check:
     return check
 
 
-LIMITS: dict[str, Check] = {
-    "max_brackets": _whole,
-    "max_trials": _whole,
-    "max_seconds": seconds,
-    "max_cost": _number,
-    "max_reported_cost": _number,
-    "target_loss": _number,
-    "patience": _number,
-    "max_initial_failures": _whole,
-}
+_KINDS: dict[str, Check] = {"whole": _whole, "number": _number, "seconds": seconds}
+LIMITS: dict[str, Check] = {limit.name: _KINDS[limit.metadata["kind"]] for limit in fields(Limits)}
 TRIAL: dict[str, Check] = {"seconds": seconds, "memory": memory, "attempts": _whole, "recycle_after": _whole}
 BUDGET: dict[str, Check] = {
     "min": _number,
@@ -100,7 +94,7 @@ TOP: dict[str, Check] = {
 
 
 def check_keys(path: Path, prefix: str, table: Mapping[str, Any], known: Mapping[str, Check]) -> dict[str, Any]:
-    """The table with every value checked. Refuses unknown keys, with a guess at what was meant."""
+    """Return the table with every value checked; refuse unknown keys with a guess at what was meant."""
     checked = {}
     for key, value in table.items():
         if key not in known:
@@ -115,11 +109,11 @@ def check_keys(path: Path, prefix: str, table: Mapping[str, Any], known: Mapping
 
 
 def wrong(path: Path, key: str, value: object, rule: str) -> StudyFileError:
-    """The error for a value that breaks a rule."""
+    """Return the error for a value that breaks a rule."""
     return StudyFileError(f"{path}: {key} = {shown(value)} {rule}")
 
 
 def shown(value: object) -> str:
-    """A value much as the file has it, cut to size."""
+    """Format a value as in the file, shortened."""
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -26,9 +26,9 @@ _SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, b
 
 @dataclass(frozen=True, slots=True)
 class StudyFile:
-    """A study file whose keys are known and whose values have the right types; the rest is checked where it is used.
+    """A study file with known keys and values of the right types; other rules are checked where values are used.
 
-    path: the file itself; what it names relatively is relative to its directory.
+    path: the file; relative paths in it are relative to its directory.
     values: its contents.
     """
 
@@ -37,7 +37,7 @@ class StudyFile:
 
     @property
     def directory(self) -> Path:
-        """Where the file lies."""
+        """The directory that contains the file."""
         return self.path.parent
 
     @property
@@ -47,12 +47,12 @@ class StudyFile:
 
     @property
     def journal(self) -> str:
-        """The journal as a path or URL; beside the study file unless it says otherwise."""
+        """The journal as a path or URL; by default beside the study file."""
         return self.placed(self.values.get("journal", f"{self.path.stem}.db"))
 
     @property
     def unit(self) -> str:
-        """The unit of the budgets, for people."""
+        """The unit of the budgets, for display."""
         return str(self._part("budget").get("unit", ""))
 
     @property
@@ -75,7 +75,7 @@ class StudyFile:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Everything else that `minimize` takes, but for the objective and the space."""
+        """All arguments of `minimize` except the objective and the space."""
         trial, workers = self._part("trial"), self.values.get("workers", None if "executor" in self.values else 1)
         found: dict[str, Any] = {"study": self.study, "journal": self.journal, "workers": workers or None}
         if "directory" in self.values:
@@ -83,12 +83,13 @@ class StudyFile:
         for key in ("seed", "start_method", "checkpoint_quota", "initial_configs", "executor", "resources"):
             if key in self.values:
                 found[key] = self.values[key]
+        found["warm_start"] = [self.placed(name) for name in self.values.get("warm_start", ())]
         names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
         found |= {names.get(key, key): value for key, value in trial.items()}
         return {**found, **self.budget_arguments, **self.setting_arguments, **self._part("limits")}
 
     def space(self) -> Space:
-        """The search space, built or loaded, and compiled."""
+        """Build or load the search space and compile it."""
         from bohb.core.space import Space
 
         given = self._given_space()
@@ -109,9 +110,9 @@ class StudyFile:
         return found() if callable(found) else found
 
     def objective(self, names: tuple[str, ...]) -> Objective:
-        """The objective: a function of the user's, or one that runs the command.
+        """Return the objective: the user's function, or one that runs the command.
 
-        names: the hyperparameters that the command may use.
+        names: the hyperparameters that the command may refer to.
         """
         if "objective" in self.values:
             found: Objective = self._loaded("objective", self.values["objective"])
@@ -125,14 +126,14 @@ class StudyFile:
         return runs
 
     def executor(self, value: str) -> Any:
-        """Where trials run: an address as it is, or what "module:name" makes."""
+        """Return an address as it is, or the object that "module:name" refers to or creates."""
         if "://" in value:
             return value
         found = self._loaded("executor", value)
         return found() if callable(found) else found
 
     def wrong(self, key: str, value: object, rule: str) -> StudyFileError:
-        """The error for a value that breaks a rule."""
+        """Return the error for a value that breaks a rule."""
         return wrong(self.path, key, value, rule)
 
     def _part(self, name: str) -> dict[str, Any]:
@@ -140,11 +141,11 @@ class StudyFile:
         return part
 
     def placed(self, value: str) -> str:
-        """A journal or file that this file names."""
+        """Return a journal or file named in this file as an absolute path or URL."""
         return value if "://" in value or value == ":memory:" else str(self.directory / value)
 
     def naming(self, action: Callable[[], Any]) -> Any:
-        """The result of an action; its errors name this file."""
+        """Return the result of an action; its errors name this file."""
         try:
             return action()
         except InvalidArgument as error:
@@ -160,7 +161,7 @@ class StudyFile:
             raise self.wrong("space", self.values["space"], rule) from error
 
     def _loaded(self, key: str, value: str) -> Any:
-        """An object named as "module:name", whose module may lie beside the study file."""
+        """Import an object named "module:name"; the module may lie beside the study file."""
         from bohb.core.trial import Outcome
         from bohb.executors.evaluate import attempt
 

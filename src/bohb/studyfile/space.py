@@ -1,4 +1,4 @@
-"""The search space of a study file: a short table for a hyperparameter, a line for a condition or forbidden clause."""
+"""The search space of a study file: a table per hyperparameter, with conditions and forbidden clauses as text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RELATIONS: dict[str, Any] = {
 
 
 def build_space(table: Mapping[str, Any], forbidden_clauses: Sequence[str] = ()) -> CS.ConfigurationSpace:
-    """The space that the table `space` and the list `forbidden` of a study file describe."""
+    """Build the space from the table `space` and the list `forbidden` of a study file."""
     entries = {name: entry if isinstance(entry, Mapping) else _entry(name, entry) for name, entry in table.items()}
     clauses = {text: _checked(f'forbidden "{text}"', lambda t=text: parse(t)) for text in forbidden_clauses}
     space = _allowed(entries, {})
@@ -51,7 +51,7 @@ def build_space(table: Mapping[str, Any], forbidden_clauses: Sequence[str] = ())
     except InvalidSpace as error:
         if not isinstance(error.__cause__, ForbiddenValueError):
             raise
-    # ConfigSpace wants its default configuration to be allowed; nothing else depends on it, so we look for one that is.
+    # ConfigSpace refuses a forbidden default configuration; nothing else depends on it, so we look for an allowed one.
     return _with_forbidden(_allowed(entries, _defaults(space, clauses)), clauses)
 
 
@@ -69,7 +69,7 @@ def _entry(name: str, value: Any) -> dict[str, Any]:
 
 
 def _allowed(entries: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> CS.ConfigurationSpace:
-    """The hyperparameters and their conditions."""
+    """Build the space with hyperparameters and conditions, without forbidden clauses."""
     space = CS.ConfigurationSpace()
     for name, entry in entries.items():
         given = {"default": defaults[name]} if name in defaults else {}
@@ -89,7 +89,7 @@ def _with_forbidden(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause])
 
 
 def _defaults(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> dict[str, Any]:
-    """A configuration that no clause rules out; the same one each time."""
+    """Return a configuration that no clause forbids, the same one each time."""
     free = Space(CS.ConfigurationSpace.from_serialized_dict({**space.to_serialized_dict(), "forbiddens": []}))
     ruled_out = [_forbid(space, clause) for clause in clauses.values()]
     for seed in range(_DRAWS):
@@ -100,7 +100,7 @@ def _defaults(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> di
 
 
 def _checked(where: str, action: Any) -> Any:
-    """The result of an action; whatever our rules or ConfigSpace's refuse is said with its place."""
+    """Return the result of an action; errors name the place in the file."""
     try:
         return action()
     except (ValueError, TypeError, KeyError) as error:
@@ -112,7 +112,7 @@ def _shown(entry: Mapping[str, Any]) -> str:
 
 
 def _hyperparameter(name: str, entry: Mapping[str, Any], default: Mapping[str, Any]) -> Any:
-    """One hyperparameter from its table."""
+    """Build one hyperparameter from its table."""
     kinds = [kind for kind in _KINDS if kind in entry]
     if len(kinds) != 1:
         raise InvalidSpace(f"it must have exactly one of {', '.join(_KINDS)}")
@@ -120,7 +120,7 @@ def _hyperparameter(name: str, entry: Mapping[str, Any], default: Mapping[str, A
     allowed = {kind, "if", *({"log"} if kind in ("float", "int") else {"weights"} if kind == "choice" else ())}
     unknown = [key for key in entry if key not in allowed]
     if unknown:
-        raise InvalidSpace(f"unknown key {unknown[0]!r}; a {kind} knows {', '.join(sorted(allowed))}")
+        raise InvalidSpace(f"unknown key {unknown[0]!r}; a {kind} may have {', '.join(sorted(allowed))}")
     if kind == "constant":
         return CS.Constant(name, _plain(value))
     if kind in ("choice", "ordinal"):
@@ -149,7 +149,7 @@ def _numeric(name: str, kind: str, value: Any, log: object, default: Mapping[str
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON can store; lists become tuples, which ConfigSpace can hash."""
+    """Return a value that JSON can store; lists become tuples, which ConfigSpace can hash."""
     if isinstance(value, list):
         return tuple(_plain(item) for item in value)
     if not isinstance(value, str | bool | int | float):
@@ -163,7 +163,7 @@ def _condition(space: CS.ConfigurationSpace, child: Any, clause: Clause) -> Any:
             return conditions.AndConjunction(*(_condition(space, child, part) for part in parts))
         case Either(parts):
             return conditions.OrConjunction(*(_condition(space, child, part) for part in parts))
-        case Comparison(name, ("<=" | ">=") as operator, value):  # ConfigSpace has only the strict ones
+        case Comparison(name, ("<=" | ">=") as operator, value):  # ConfigSpace has only strict comparisons
             equal, strict = Comparison(name, "==", value), Comparison(name, operator[0], value)
             return _condition(space, child, Either((equal, strict)))
         case Comparison(name, operator, value):
@@ -180,7 +180,7 @@ def _forbid(space: CS.ConfigurationSpace, clause: Clause) -> Any:
             raise InvalidSpace(f"'!=' cannot be forbidden; list the other values: {name} in [...]")
         case Comparison(name, operator, str(value)) if value in space and operator in _RELATIONS:
             return _RELATIONS[operator](_known(space, name), space[value])
-        case Comparison(name, ">=", value):  # ConfigSpace 1.2's own clause for it prints to stdout whenever it is asked
+        case Comparison(name, ">=", value):  # ConfigSpace 1.2's own clause prints to stdout whenever it is evaluated
             return _forbid(space, Either((Comparison(name, "==", value), Comparison(name, ">", value))))
         case Comparison(name, operator, value):
             return _FORBIDDEN[operator](_known(space, name), value)

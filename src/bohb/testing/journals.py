@@ -17,6 +17,7 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
+    FailuresForgotten,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -66,6 +67,7 @@ def example_events() -> list[Event]:
         TrialFinished(1, crashed),
         TrialStarted(reusing),
         TrialFinished(2, ok),
+        FailuresForgotten(1, since=1),
     ]
 
 

@@ -116,16 +116,6 @@ def test_a_study_that_was_interrupted_goes_on_as_if_it_had_not_been(after: int) 
     assert [t.config for t in resumed.history.trials.values()] == [t.config for t in whole.history.trials.values()]
 
 
-def test_an_objective_that_rounds_is_not_asked_for_the_same_again_and_again() -> None:
-    def rounded(config: dict[str, Any], budget: float) -> float:
-        return bowl({name: round(value * 4) / 4 for name, value in config.items()}, budget)
-
-    made = study(rounded, 90)
-    cells = [tuple(round(value * 4) for value in config.values()) for config in proposed(made.history)]
-    assert len(cells) > 30
-    assert len(set(cells)) >= 15  # of the 25 there are
-
-
 def test_sixteen_workers_get_sixteen_different_points() -> None:
     made = study(bowl, 14, random_fraction=0.0, random_fraction_at_top=0.0)
     batch = made.ask_many(16)

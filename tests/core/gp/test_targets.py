@@ -14,11 +14,9 @@ from bohb.core.gp.targets import (
     Results,
     best_first,
     line,
-    plateaus,
     prefixes,
     rungs,
     rungs_below,
-    same_losses,
     standardised,
     targets,
     winsorised,
@@ -171,20 +169,3 @@ def test_a_bad_configuration_looks_bad_on_whichever_rung_it_was_seen() -> None:
     top = np.array([1.0, 1.1, 1.2, NAN, NAN, NAN, 8.0])  # one of the worst was seen among the best
     found = targets(np.arange(7), np.column_stack([top, low]))
     assert found.y[6] == found.y.max()
-
-
-def test_losses_are_the_same_if_they_are_on_every_shared_rung() -> None:
-    losses = np.array([[1.0, 5.0], [1.0, 5.0], [NAN, 5.0], [2.0, 5.0], [INF, NAN]])
-    assert same_losses(losses)[0].tolist() == [1, 1, 1, -1, 0]
-
-
-def test_a_plateau_reaches_half_way_to_the_first_other_loss() -> None:
-    losses = np.array([1.0, 1.0, 1.0, 2.0])[:, None]
-    similarity = np.array([[1, 0.9, 0.8, 0.4], [0.9, 1, 0.9, 0.5], [0.8, 0.9, 1, 0.6], [0.4, 0.5, 0.6, 1]])
-    assert plateaus(similarity, losses) == pytest.approx([0.6, 0.7, 0.7, 1])
-
-
-def test_an_equal_loss_beyond_another_one_makes_no_plateau() -> None:
-    losses = np.array([1.0, 2.0, 1.0])[:, None]
-    similarity = np.array([[1, 0.9, 0.5], [0.9, 1, 0.9], [0.5, 0.9, 1]])
-    assert plateaus(similarity, losses).tolist() == [1, 1, 1]

@@ -1,9 +1,9 @@
-"""Which bracket opens next in an adaptive study: as published, or the one that promises most by how rungs agree.
+"""Which bracket opens next in an adaptive study: Hyperband's, or the one with the highest expected gain.
 
-Every third bracket is as published, in Hyperband's order, so that Hyperband's guarantee holds up to a constant factor.
-Each of the others is the bracket of a Hyperband round, perhaps of one with smaller budgets, whose best configuration
-is expected to end lowest on the largest budget, at equal cost. If the lowest rung misleads, brackets that start above
-promise more; if it agrees well, lower ones come into question that the study did not have.
+Every third bracket is Hyperband's, in its order, so that Hyperband's guarantee holds up to a constant factor. Each of
+the others is the bracket of a Hyperband round, perhaps of one with smaller budgets, whose best configuration is
+expected to have the lowest loss on the largest budget, at equal cost. If the lowest rung misleads, brackets that start
+higher gain more; if it agrees well with the next one, lower budgets become candidates.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from bohb.core.adaptive.agreement import Agreement, Losses, agreements, correlat
 from bohb.core.schedule.brackets import Bracket, Rung, hyperband
 from bohb.core.space import Array
 
-MOST_LOWERED = 2  # rungs below the smallest budget …
-MOST_RUNGS = 6  # … and none where there would be more than so many: the first of such a bracket has 243 configurations
-FEWEST_RUNGS = 3  # with fewer, lower ones are tried at once
-LOWER_FROM = 0.7  # the agreement that the lowest rung must almost certainly have, before a lower one is tried
-SETTLED_FROM = 0.95  # … and the last two, before a bracket passes only one configuration on to the top
-_ENOUGH = 8  # configurations seen on both rungs, before either is believed
+MOST_LOWERED = 2  # rungs that may be added below the smallest budget
+MOST_RUNGS = 6  # with more, the first rung of a bracket would have over 243 configurations
+FEWEST_RUNGS = 3  # with fewer rungs, lower ones are tried at once
+LOWER_FROM = 0.7  # agreement of the two lowest rungs from which a lower one is tried
+SETTLED_FROM = 0.95  # agreement of the two highest rungs from which only one configuration is promoted to the top
+_ENOUGH = 8  # configurations evaluated on both rungs before an agreement is trusted
 _CANDIDATES = 30_000  # configurations drawn to estimate the gain of one bracket
-_BEST_OF_TWO = 1 / math.sqrt(math.pi)  # the mean of the larger of two normal numbers
+_BEST_OF_TWO = 1 / math.sqrt(math.pi)  # the expectation of the larger of two standard normal numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A bracket and the numbers it was chosen by, as they are stored."""
+    """A bracket, and the numbers that it was chosen by, which are stored."""
 
     bracket: Bracket
     reason: dict[str, Any]
 
 
 def lowered(budgets: Sequence[float], eta: float) -> list[float]:
-    """The budgets that may come into question below the smallest, the next one first; whole ones stay whole."""
+    """Return candidate budgets below the smallest, nearest first; whole budgets stay whole."""
     whole = all(float(budget).is_integer() for budget in budgets)
     found: list[float] = []
     for step in range(1, MOST_LOWERED + 1):
@@ -54,10 +54,9 @@ def lowered(budgets: Sequence[float], eta: float) -> list[float]:
 def ladder(
     rng: np.random.Generator, budgets: Sequence[float], eta: float, seen: Mapping[float, Losses]
 ) -> tuple[list[float], list[Agreement], Array]:
-    """The budgets in question, smallest first, how neighbours agree, and draws of all their correlations.
+    """Return the candidate budgets, ascending, the agreement of neighbours, and draws of all correlations.
 
-    A lower budget comes into question if the lowest agrees well with the next, or if there are so few that nothing
-    much can be learnt from them.
+    A lower budget is added if the lowest one agrees well with the next, or if there are fewer than three.
     """
     steps = list(budgets)
     draws = correlations(rng, steps, seen)
@@ -78,9 +77,9 @@ def choose_bracket(
     seen: Mapping[float, Losses],
     sizes: str = "paper",
 ) -> Choice:
-    """The bracket that promises most, if rungs agree as drawn from what is likely (Thompson's rule).
+    """Return the bracket of highest gain, given one draw of the correlations from their posterior (Thompson sampling).
 
-    budgets: those of the published brackets, smallest first.
+    budgets: those of Hyperband's brackets, ascending.
     seen: the losses on each budget, by configuration.
     sizes: as for `hyperband`.
     """
@@ -92,7 +91,7 @@ def choose_bracket(
     gains = []
     for start, bracket in enumerate(candidates):
         mean, deviation = expected_gain(rng, _without_failures(bracket, seen), drawn[start:, start:])
-        # A cheaper bracket can be had more often: twice as often means the better of two.
+        # A bracket of half the cost can run twice, which yields the better of two results.
         gains.append(mean + deviation * _BEST_OF_TWO * math.log2(dearest / bracket.cost))
     start = int(np.argmax(gains))
     reason = {
@@ -106,14 +105,14 @@ def choose_bracket(
 
 
 def expected_gain(rng: np.random.Generator, sizes: Sequence[int], correlation: Array) -> tuple[float, float]:
-    """How far below the mean, in standard deviations, the best of a bracket is expected to end at the top, and by how
-    much that varies.
+    """Return how far below the mean the best configuration of a bracket ends at the top, and the deviation of that.
 
-    Losses on its rungs are drawn as normal with the given correlations; each rung passes on its best.
+    Both are in standard deviations of the losses. Losses are simulated as normal with the given correlations; each rung
+    promotes its best.
     """
     root = np.linalg.cholesky(correlation + 1e-9 * np.eye(len(correlation)))
     repeats = max(8, _CANDIDATES // sizes[0])
-    parts: list[Array] = []  # of the configurations that are left: what each rung's loss adds to those before
+    parts: list[Array] = []  # per rung, the independent part of the losses of the configurations that are left
     losses = np.empty((repeats, sizes[0]))
     for rung, size in enumerate(sizes):
         if size < losses.shape[1]:
@@ -127,16 +126,16 @@ def expected_gain(rng: np.random.Generator, sizes: Sequence[int], correlation: A
 
 
 def _settled(bracket: Bracket) -> Bracket:
-    """The same bracket, but it passes a single configuration on to the top."""
+    """Return the bracket with a single configuration on its last rung."""
     if len(bracket.rungs) == 1:
         return bracket
     return Bracket((*bracket.rungs[:-1], Rung(bracket.rungs[-1].budget, 1)))
 
 
 def _without_failures(bracket: Bracket, seen: Mapping[float, Losses]) -> list[int]:
-    """The sizes of the rungs; of the first only as many as will have a loss, by how often it failed so far.
+    """Return the sizes of the rungs, the first one reduced by the share of its evaluations that fail.
 
-    It is weighed against the next rung: what fails everywhere is no fault of the smaller budget.
+    The share is relative to the next rung: failures on all budgets say nothing about the smallest.
     """
     sizes = [rung.size for rung in bracket.rungs]
     if len(sizes) > 1:
@@ -146,12 +145,12 @@ def _without_failures(bracket: Bracket, seen: Mapping[float, Losses]) -> list[in
 
 
 def _success(losses: Losses) -> float:
-    """The share of evaluations that end with a loss; a little less is believed while there are few."""
+    """Return the share of evaluations with a loss, with one success added as a prior."""
     return (sum(map(math.isfinite, losses.values())) + 1) / (len(losses) + 1)
 
 
 def _exact(number: float) -> Fraction:
-    """A number as its decimal form says it, as in `brackets`."""
+    """Return a number as the fraction of its decimal form, as in `brackets`."""
     return Fraction(repr(float(number)))
 
 
@@ -160,7 +159,7 @@ def _surely(pair: Agreement, rho: float) -> bool:
 
 
 def _numbers(pair: Agreement, drawn: float) -> dict[str, Any]:
-    """An agreement as it is stored."""
+    """Return an agreement as it is stored."""
     return {
         "low": pair.low,
         "high": pair.high,

@@ -1,14 +1,14 @@
-"""How well rungs agree: the correlations of their losses among all configurations, though few are seen on two rungs.
+"""How well rungs agree: the correlations of their losses among all configurations.
 
-Only promoted configurations have a loss on the next rung, and they were promoted for their loss on the one below.
-Among them that loss varies little, so that their plain correlation is too low. But the regression of a loss on those
-below it does not suffer from such a choice, whatever it was. So rung after rung is regressed on the two below, and the
-covariance of an unselected population is put together from these regressions and the spread of the lowest rung. For
-one pair of rungs this is Thorndike's second case; for more it is how monotone missing data are treated (Anderson 1957).
+Only promoted configurations have a loss on the next rung, and they were selected by their loss on the one below. Among
+them that loss varies little, so that their plain correlation is too low. The regression of a loss on those below it is
+not biased by the selection. Each rung is therefore regressed on the two below it, and the covariance of an unselected
+population follows from these regressions and the variance of the lowest rung. For one pair of rungs this is Thorndike's
+second case; for more it is the usual treatment of monotone missing data (Anderson 1957).
 
-Losses are taken as normal scores of their ranks, since their scale means nothing. The regressions are Bayesian, with a
-prior worth a few observations: neighbours correlate by 0.8 and their neighbours by 0.7, which lies between rungs
-that are steps of one walk (0.64) and rungs that measure the same thing, each with its own noise (0.8).
+Losses are replaced by normal scores of their ranks, since only their order is comparable. The regressions are Bayesian,
+with a prior worth four observations: neighbours correlate by 0.8, and rungs two apart by 0.7. That lies between rungs
+that are steps of a random walk (0.64) and rungs that measure the same with independent noise (0.8).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from scipy.special import ndtri
 
 from bohb.core.space import Array
 
-PRIOR_RHO = 0.8  # of neighbours
-PRIOR_TWO_APART = 0.7
-PRIOR_WEIGHT = 4.0  # as many observations' worth
-CERTAINTY = 0.9  # that of intervals
-DRAWS = 400  # from what is likely
+PRIOR_RHO = 0.8  # correlation of neighbours
+PRIOR_TWO_APART = 0.7  # correlation of rungs two apart
+PRIOR_WEIGHT = 4.0  # in observations
+CERTAINTY = 0.9  # of intervals
+DRAWS = 400  # from the posterior
 
-Losses = Mapping[bytes, float]  # of one rung, by configuration; +inf for a failed one
+Losses = Mapping[bytes, float]  # of one rung, by configuration; +inf for a failed evaluation
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What is known of the correlation of two neighbouring rungs, among all configurations.
+    """The posterior of the correlation of two neighbouring rungs, among all configurations.
 
     low, high: the two budgets.
-    shared: how many configurations were seen on both.
-    rho: the middle of what is likely, and the interval that holds it nine times in ten.
-    to_top: the same of the lower one with the largest budget.
+    shared: number of configurations evaluated on both.
+    rho, interval: the median, and the interval that holds 90 % of the posterior.
+    to_top: the median correlation of the lower one with the largest budget.
     """
 
     low: float
@@ -51,7 +51,7 @@ class Agreement:
 
 
 def agreements(steps: Sequence[float], seen: Mapping[float, Losses], draws: Array) -> list[Agreement]:
-    """What draws of `correlations` say of each budget and the next."""
+    """Summarise draws of `correlations` for each budget and the next."""
     tail = (1 - CERTAINTY) / 2
     found = []
     for i, (low, high) in enumerate(itertools.pairwise(steps)):
@@ -62,9 +62,9 @@ def agreements(steps: Sequence[float], seen: Mapping[float, Losses], draws: Arra
 
 
 def correlations(rng: np.random.Generator, steps: Sequence[float], seen: Mapping[float, Losses]) -> Array:
-    """Draws of the correlation matrix of all rungs, from what is likely: (draws, rungs, rungs)."""
+    """Draw correlation matrices of all rungs from their posterior, (draws, rungs, rungs)."""
     scores = [_scores(seen.get(step, {})) for step in steps]
-    middle = np.ones((1, 1))  # the covariance in the middle of what is likely, by which the next rung is regressed …
+    middle = np.ones((1, 1))  # the covariance of the posterior mean, which the next regression uses …
     drawn = np.ones((DRAWS, 1, 1))  # … and as drawn
     for i in range(1, len(steps)):
         below = [i - 1, i - 2][: min(i, 2)]
@@ -79,7 +79,7 @@ def correlations(rng: np.random.Generator, steps: Sequence[float], seen: Mapping
 
 @dataclass(frozen=True, slots=True)
 class _Regression:
-    """The posterior of slopes and noise: normal given the noise, whose inverse is gamma."""
+    """The posterior of slopes and noise: normal given the noise variance, whose inverse is gamma-distributed."""
 
     slope: Array
     precision: Array  # of the slopes, in units of the noise
@@ -94,9 +94,9 @@ class _Regression:
 
 
 def _regress(above: Losses, below: Sequence[Losses], covariance: Array) -> _Regression:
-    """A rung's scores on those of one or two rungs below, whose covariance among all is known."""
+    """Regress a rung's scores on those of one or two rungs below, whose covariance among all is known."""
     X, y, groups = _shared(above, below, covariance)
-    # The prior is in correlations; y has the variance 1 among those that came so far, so among all it has t².
+    # The prior is about correlations; y has the variance 1 among the promoted ones, so it has t² among all.
     selected = float(np.mean(X[:, 0] ** 2)) / covariance[0, 0] if len(y) else 1.0
     t = 1 / math.sqrt(1 - PRIOR_RHO**2 + PRIOR_RHO**2 * min(selected, 1.0))
     prior = _prior_slopes(len(below)) * t / np.sqrt(np.diag(covariance))
@@ -109,7 +109,7 @@ def _regress(above: Losses, below: Sequence[Losses], covariance: Array) -> _Regr
 
 
 def _prior_slopes(n: int) -> Array:
-    """The slopes that the prior's correlations amount to, on one or two standardised rungs below."""
+    """Return the slopes that follow from the prior's correlations, for one or two standardised rungs below."""
     if n == 1:
         return np.array([PRIOR_RHO])
     first = PRIOR_RHO * (1 - PRIOR_TWO_APART) / (1 - PRIOR_RHO**2)
@@ -118,10 +118,10 @@ def _prior_slopes(n: int) -> Array:
 
 
 def _shared(above: Losses, below: Sequence[Losses], covariance: Array) -> tuple[Array, Array, int]:
-    """The scores of configurations seen on both rungs, each kind about its mean, and how many kinds there are.
+    """Return the centred scores of configurations evaluated on both rungs, and the number of groups.
 
-    Those that began on the upper one of two rungs below have no score on the other: it is put where the first says,
-    so that it adds nothing.
+    Configurations that started on the upper one of two rungs below form a group. They have no score on the lower one;
+    the score predicted from the first is used, which adds no information.
     """
     first, second = below[0], (below[1] if len(below) > 1 else {})
     X: list[Array] = []
@@ -129,7 +129,7 @@ def _shared(above: Losses, below: Sequence[Losses], covariance: Array) -> tuple[
     for whole in (True, False):
         keys = [key for key in above if key in first and (key in second) == whole]
         values = np.array([above[key] for key in keys])
-        if len(keys) < 2 or np.ptp(values) == 0:  # where all are equal, nothing can be seen
+        if len(keys) < 2 or np.ptp(values) == 0:  # equal values say nothing
             continue
         x = np.array([first[key] for key in keys])
         x -= x.mean()
@@ -145,7 +145,7 @@ def _shared(above: Losses, below: Sequence[Losses], covariance: Array) -> tuple[
 
 
 def _extend(known: Array, below: Sequence[int], slopes: Array, noise: Array) -> Array:
-    """Covariances with one more variable, which follows from some of the others by slopes and noise."""
+    """Extend covariances by one variable, which depends on some of the others by slopes and noise."""
     n = known.shape[1]
     across = np.einsum("db,dbj->dj", slopes, known[:, below, :])
     found = np.empty((len(known), n + 1, n + 1))
@@ -160,7 +160,7 @@ def _scores(losses: Losses) -> dict[bytes, float]:
 
 
 def normal_scores(losses: Array) -> Array:
-    """The quantiles of the normal distribution that stand at the losses' ranks; equal losses share theirs."""
+    """Return the normal quantiles of the losses' ranks; equal losses share one."""
     _, place, count = np.unique(losses, return_inverse=True, return_counts=True)
     middle_rank = np.cumsum(count) - (count - 1) / 2
     scores: Array = ndtri((middle_rank[place] - 0.5) / max(1, len(losses)))

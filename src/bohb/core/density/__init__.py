@@ -1,4 +1,4 @@
 """Algorithm 2: the kernel density model of the published BOHB (Appendix D) and its proposals.
 
-Knows vectors, losses and settings; nothing of brackets, journals or clocks.
+It uses vectors, losses and settings. It must not import brackets, journals or clocks.
 """

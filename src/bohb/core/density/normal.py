@@ -17,9 +17,9 @@ _TAYLOR = np.array([ndtr(-_t), -_pdf, _t * _pdf / 2, (1 - _t**2) * _pdf / 6]).T.
 
 
 def upper_tail(t: Array) -> Array:
-    """Q(t) for t ≥ 0 with an absolute error below 1e-13: a cubic around the nearest point of the table.
+    """Return Q(t) for t ≥ 0 with an absolute error below 1e-13, by a cubic around the nearest point of the table.
 
-    A fit on 10,000 points needs Q 160,000 times, which scipy's `ndtr` takes three times as long for.
+    scipy's `ndtr` takes three times as long, and a fit to 10,000 points needs 160,000 values.
     """
     x = np.minimum(t * (1 / _STEP), _N)
     nearest = np.rint(x)

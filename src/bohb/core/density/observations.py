@@ -1,4 +1,4 @@
-"""D_b: all observations on one budget, kept in the order of their losses as they come in."""
+"""D_b: all observations on one budget, sorted by loss."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-_MANY = 32  # so many new observations are sorted rather than inserted one by one
+_MANY = 32  # more new observations than this are sorted, fewer are inserted one by one
 
 
 class Observations:
     """Vectors and losses of one budget; a failed evaluation has the loss +inf.
 
-    New observations are put in order when the order is asked for: one by a binary search and by moving a few bytes, so
-    that asking never has to sort; many, as when a stored study is opened, by one sort. Arrays double in size when they
-    are full.
+    New observations are put in order when the order is needed: a few by binary search, so that `ask` never sorts, and
+    many, as when a stored study is opened, by one sort. Arrays double in size when they are full.
     """
 
     def __init__(self, d: int) -> None:
         self._vectors = np.empty((16, d))
-        self._unordered = np.empty(16)  # losses as they came
+        self._unordered = np.empty(16)  # losses in the order of arrival
         self._losses = np.empty(16)  # ascending
         self._order = np.empty(16, dtype=np.int64)  # _vectors[_order[i]] has _losses[i]
         self._n_ordered = 0
@@ -32,7 +31,7 @@ class Observations:
         return self.n
 
     def add(self, vector: Array, loss: float) -> None:
-        """Add one observation; among equal losses it will come last."""
+        """Add one observation; it comes last among equal losses."""
         if self.n == len(self._losses):
             self._grow()
         self._vectors[self.n] = vector
@@ -41,7 +40,7 @@ class Observations:
         self.n_finite += math.isfinite(loss)
 
     def ranked(self, start: int, stop: int) -> Array:
-        """The vectors from rank `start` to `stop`, best first."""
+        """Return the vectors from rank `start` to `stop`, best first."""
         self._put_in_order()
         return self._vectors.take(self._order[start:stop], axis=0)
 
@@ -61,7 +60,7 @@ class Observations:
             self._n_ordered += 1
 
     def _insert(self, n: int) -> None:
-        """Put observation n in its place among the n that are in order."""
+        """Insert observation n into the n that are in order."""
         loss = self._unordered[n]
         at = int(np.searchsorted(self._losses[:n], loss, side="right"))
         self._losses[at + 1 : n + 1] = self._losses[at:n]

@@ -1,4 +1,4 @@
 """The Gaussian process of `bohb.BEST`: a model over configurations and rungs, and its proposals.
 
-Knows vectors, losses and settings; nothing of brackets, journals or clocks.
+It uses vectors, losses and settings. It must not import brackets, journals or clocks.
 """

@@ -139,10 +139,10 @@ class Process:
         self._scale = np.exp(-kernel.lengths)[owner]
         self._variance, self._decay = math.exp(kernel.variance), math.exp(kernel.decay)
         self._points, self._below = points * self._scale, below
-        self.observed_similarity = matern(self._points, self._points)
+        self._observed_similarity = matern(self._points, self._points)
         rungs = np.arange(MOST_BELOW + 1)
         self._rungs = self._variance * np.exp(-self._decay * np.abs(rungs[:, None] - rungs))
-        covariance = self.observed_similarity * self._by_rung(below)
+        covariance = self._observed_similarity * self._by_rung(below)
         covariance[np.diag_indices_from(covariance)] += np.exp(kernel.noises)[below]
         factor = cholesky(covariance)
         self._weights = cho_solve((factor, True), y, check_finite=False)
@@ -156,7 +156,7 @@ class Process:
 
     def observed_on_top(self) -> Array:
         """Return the expected loss of the observed configurations on the largest budget."""
-        return np.asarray(self.observed_similarity @ (self._on_top * self._weights))
+        return np.asarray(self._observed_similarity @ (self._on_top * self._weights))
 
     def mean(self, points: Array, below: NDArray[np.intp]) -> Array:
         """Return the expected loss of points on rungs."""

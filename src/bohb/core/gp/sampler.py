@@ -28,7 +28,6 @@ AFRESH = 8  # every eighth fit starts from the prior instead of the last fit
 UNIFORM, MUTATIONS, LOCAL = 200, 200, 100  # candidates from the prior, near the best, and near the best candidates
 PARENTS = 10  # the best configurations, which are mutated
 WIDTHS = (0.08, 0.025)  # of the local steps, one round each
-ON_PLATEAU = 1e6  # subtracted from the score of a candidate whose loss is known already
 SCORE_DECIMALS = 6  # candidates that differ by less count as equal
 _WIDTH_DECIMALS = 12  # of mutations; rounding hides the last bits, in which mathematical libraries differ
 _LOSS_DIGITS = 6  # of the losses in a reason
@@ -40,8 +39,6 @@ class Surrogate:
 
     best: the lowest expected loss on the largest budget among observed configurations and running trials.
     parents: the vectors of the best observed configurations, best first.
-    plateaus: per observed configuration, the similarity above which a candidate counts as the same plateau; 1 for
-        those on no plateau.
     """
 
     process: Process
@@ -49,7 +46,6 @@ class Surrogate:
     targets: Targets
     best: float
     parents: Array
-    plateaus: Array
 
     def loss(self, y: float) -> float:
         """Return a standardised loss on the user's scale."""
@@ -60,10 +56,7 @@ class Surrogate:
         similarity = self.process.similarity(self.embedding(X))
         mean, deviation = self.process.predict(similarity)
         deviation = np.minimum(deviation, self._deviation_given_neighbour(similarity.max(axis=1)))
-        score = log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
-        if (self.plateaus < 1).any():
-            score[(similarity[:, : len(self.plateaus)] > self.plateaus).any(1)] -= ON_PLATEAU
-        return score
+        return log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
 
     def _deviation_given_neighbour(self, similarity: Array) -> Array:
         """Return the deviation that would be left if the loss of the most similar configuration were known.
@@ -104,17 +97,13 @@ class GaussianSampler:
         """Return the process given all results; None while there are too few, or if all losses are equal."""
         self._results.catch_up(history)
         rungs, n = targets.rungs(history), len(self._results)
-        rows, losses = self._results.table(n, rungs)
-        found = targets.targets(rows, losses)
+        found = targets.targets(*self._results.table(n, rungs))
         if found.finite < self._space.d + 3 or not found.y.any():
             return None
         kernel = self._kernel(n, rungs)
-        found = targets.best_first(found, POINTS)
-        return self._given(kernel, found, losses[np.searchsorted(rows, found.rows)], history.pending.values(), rungs)
+        return self._given(kernel, targets.best_first(found, POINTS), history.pending.values(), rungs)
 
-    def _given(
-        self, kernel: Kernel, found: Targets, losses: Array, pending: Iterable[Trial], rungs: Sequence[float]
-    ) -> Surrogate:
+    def _given(self, kernel: Kernel, found: Targets, pending: Iterable[Trial], rungs: Sequence[float]) -> Surrogate:
         """Return the process given the targets and the running trials.
 
         Running trials count as if they had ended with their expected losses ("fantasies"): there is less to learn near
@@ -125,7 +114,6 @@ class GaussianSampler:
         process = Process(kernel, owner, points, found.below, found.y)
         mean = process.observed_on_top()
         parents, best = X[descending(-mean, SCORE_DECIMALS)[:PARENTS]], float(mean.min())
-        plateaus = targets.plateaus(process.observed_similarity, losses)
         running = list(pending)
         if running:
             added = self._embedding(np.array([self._space.encode(trial.config) for trial in running]))
@@ -133,7 +121,7 @@ class GaussianSampler:
             y = np.concatenate([found.y, process.mean(added, below)])
             process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([found.below, below]), y)
             best = min(best, float(process.mean(added, np.zeros_like(below)).min()))
-        return Surrogate(process, self._embedding, found, best, parents, plateaus)
+        return Surrogate(process, self._embedding, found, best, parents)
 
     def _kernel(self, n: int, rungs: tuple[float, ...]) -> Kernel:
         """Return the hyperparameters after n results.

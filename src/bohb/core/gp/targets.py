@@ -54,7 +54,7 @@ class Results:
         self._n_observed = len(history.observed)
         for number, outcome in itertools.islice(history.outcomes.items(), self._n_outcomes, None):
             trial = history.trials[number]
-            if trial.reuses is None:  # otherwise its result is that of another trial
+            if trial.reuses is None and number not in history.forgotten:  # reused: another trial's result
                 self._add(encode(trial.config), trial.budget, outcome.ranking_loss)
         self._n_outcomes = len(history.outcomes)
 
@@ -179,34 +179,6 @@ def standardised(y: Array) -> tuple[Array, float, float]:
     if spread <= 1e-12 * max(abs(centre), float(np.abs(y).max())):
         return np.zeros(len(y)), centre, 1.0
     return (y - centre) / spread, centre, spread
-
-
-def same_losses(losses: Array) -> Array:
-    """Return 1 for pairs with equal losses on every rung that both have, −1 if some differ, 0 if they share none."""
-    equal, different = (np.zeros((len(losses), len(losses)), dtype=bool) for _ in range(2))
-    for column in losses.T:
-        finite = np.isfinite(column)
-        both = finite[:, None] & finite
-        same = column[:, None] == column
-        equal |= both & same
-        different |= both & ~same
-    return np.where(different, -1.0, equal)
-
-
-def plateaus(similarity: Array, losses: Array) -> Array:
-    """Return, per configuration, the similarity above which a point counts as the same plateau; 1 where there is none.
-
-    An objective that rounds, or ignores a hyperparameter, has exactly the same loss all around a configuration, where
-    nothing new can be learnt. A plateau ends half way between the last neighbour with the same loss and the first one
-    with another loss. With noise there are no plateaus.
-    """
-    if all(len(set(column)) == len(column) for column in losses.T.tolist()):  # quick, and nearly always true
-        return np.ones(len(losses))
-    same = same_losses(losses)
-    other = np.max(np.where(same < 0, similarity, 0.0), axis=1)  # the nearest neighbour with another loss
-    within = (same > 0) & (similarity > other[:, None]) & ~np.eye(len(same), dtype=bool)
-    last = np.min(np.where(within, similarity, 1.0), axis=1)  # the farthest neighbour before it with the same loss
-    return np.where(last < 1, (last + other) / 2, 1.0)
 
 
 def best_first(found: Targets, most: int) -> Targets:

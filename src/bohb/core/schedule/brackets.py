@@ -78,7 +78,7 @@ def geometric_budgets(min_budget: float, max_budget: float, eta: float = 3, inte
 
 
 def check_budgets(budgets: Iterable[float]) -> tuple[float, ...]:
-    """The budgets as a tuple, if they are positive and strictly increasing."""
+    """Return budgets as a tuple; raise InvalidArgument unless they are positive and strictly increasing."""
     checked = tuple(budgets)
     if not checked:
         raise InvalidArgument("budgets=() is empty; give at least one budget")

@@ -21,7 +21,7 @@ class PlanRow:
     continued_cost: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """Some brackets in the order in which they open, with their costs.
 
@@ -72,21 +72,32 @@ class Plan:
                 reached = rung.budget
 
     def __str__(self) -> str:
-        """Return the table as usually printed for Hyperband: brackets as columns, budgets as rows."""
+        """Return the table with brackets as columns and budgets as rows, as Hyperband's is usually printed."""
+        table = self._table()
+        widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+        return "\n".join([*lines, self._summary()])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        head, *body = ("".join(f"<td>{cell}</td>" for cell in row) for row in self._table())
+        rows = "".join(f"<tr>{row}</tr>" for row in body)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><p>{self._summary()}</p>"
+
+    def _table(self) -> list[list[str]]:
         budgets = sorted({rung.budget for bracket in self.brackets for rung in bracket.rungs})
         sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in self.brackets]
         head = ["budget", *(f"bracket {i}" for i in range(len(sizes)))]
         body = [[f"{budget:g}", *(str(column.get(budget, "·")) for column in sizes)] for budget in budgets]
-        cost = ["cost", *(f"{bracket.cost / self.max_budget:.2f}" for bracket in self.brackets)]
-        widths = [max(len(row[i]) for row in [head, *body, cost]) for i in range(len(head))]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *body, cost]
-        ]
-        lines.append(
+        return [head, *body, ["cost", *(f"{bracket.cost / self.max_budget:.2f}" for bracket in self.brackets)]]
+
+    def _summary(self) -> str:
+        return (
             f"{self.configurations} configurations, {self.trials} evaluations, cost of {self.cost:.2f} "
             f"full evaluations ({self.continued_cost:.2f} when training continues from checkpoints)"
         )
-        return "\n".join(lines)
 
 
 def plan(round_of_brackets: tuple[Bracket, ...], brackets: int | None = None) -> Plan:

@@ -1,4 +1,4 @@
-"""Space: a search space compiled once, so that configurations become vectors and back in no time.
+"""Space: a search space, compiled once so that encoding and decoding are fast.
 
 A vector has one coordinate per hyperparameter that can vary (`scales.py`); NaN marks an inactive one. Constants cost
 no coordinate.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 Array = NDArray[np.float64]
-_DRAWS = 10_000  # random draws before we say that the forbidden clauses leave nothing
+_DRAWS = 10_000  # random draws after which the forbidden clauses seem to leave nothing
 
 
 class Space:
@@ -31,12 +31,12 @@ class Space:
     names: all hyperparameters, constants included, in the order configurations list them.
     dimensions: the ones that vary, in the order of the vector's coordinates.
     choices: per dimension the number of choices, 0 if it is not categorical.
-    finite: whether no dimension is a float, so that configurations can recur.
+    finite: whether no dimension is a float, so that configurations can repeat.
     coordinates: the kinds of the dimensions, for models over vectors.
     """
 
     def __init__(self, space: ConfigurationSpace | Mapping[str, Any]) -> None:
-        # ConfigSpace takes longer to import than all the rest; whoever only reads a stored study need not wait for it.
+        # ConfigSpace is slow to import, and not needed to read a stored study.
         from bohb.core.space.configspace import as_configspace, condition_of, declared_values, parents_first, scale_of
 
         self.configspace = as_configspace(space)
@@ -62,7 +62,7 @@ class Space:
             raise InvalidSpace("the space has nothing to choose: every hyperparameter is a constant")
 
     def _compile_columns(self) -> None:
-        """The numbers that let `snap` and `_columns` work on whole columns."""
+        """Compute what `snap` and `_columns` need to work on whole columns."""
         dims = self.dimensions
         self.finite = not any(isinstance(s, Numeric) and not s.integer for s in dims)
         self.choices = np.array([len(s.values) if isinstance(s, Categorical) else 0 for s in dims], dtype=np.int64)
@@ -89,7 +89,7 @@ class Space:
         return float(np.prod(sizes))
 
     def encode(self, config: Mapping[str, Any]) -> Array:
-        """The vector of a configuration. Raises InvalidConfiguration if it is not one of this space."""
+        """Return the vector of a configuration; raise InvalidConfiguration if it is not one of this space."""
         for name in config:
             if name not in self._index and name not in self._constants:
                 raise InvalidConfiguration(f"{name!r} is not a hyperparameter of this space; it has {list(self.names)}")
@@ -105,7 +105,7 @@ class Space:
         return vector
 
     def decode(self, vector: Array | Sequence[float]) -> dict[str, Any]:
-        """The configuration at a vector: inactive hyperparameters left out. Raises ForbiddenConfiguration."""
+        """Return the configuration at a vector, without inactive hyperparameters; may raise ForbiddenConfiguration."""
         row = np.asarray(vector, dtype=float)
         if row.shape != (self.d,):
             raise InvalidConfiguration(f"a vector of shape {row.shape} does not fit a space of {self.d} dimensions")
@@ -126,7 +126,7 @@ class Space:
         return config
 
     def restore(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """A configuration as it was before JSON turned its tuples into lists, in the space's order."""
+        """Return a configuration in the space's order, with tuples where JSON has lists."""
         if list(config) == [name for name in self.names if name in config] and not any(
             type(value) is list for value in config.values()
         ):
@@ -146,7 +146,7 @@ class Space:
         return {s.name: s.values for s in self.dimensions if not isinstance(s, Numeric)}
 
     def snap(self, X: Array) -> Array:
-        """The nearest legal vectors: integers and ordinals move to the centre of their bin, inactive ones to NaN."""
+        """Return the nearest legal vectors: integers and ordinals at the centre of their bin, NaN where inactive."""
         snapped = np.array(X, dtype=float)  # (n, d)
         if self._linear_grid:
             n_bins = self._bins
@@ -164,7 +164,7 @@ class Space:
         return snapped
 
     def sample(self, rng: np.random.Generator) -> dict[str, Any]:
-        """A random configuration: every hyperparameter from its prior, forbidden ones drawn again."""
+        """Draw a configuration from the prior, again while it is forbidden."""
         for _ in range(_DRAWS):
             vector = np.array([s.draw(u) for s, u in zip(self.dimensions, rng.random(self.d), strict=True)])
             try:
@@ -176,9 +176,9 @@ class Space:
         )
 
     def draw(self, rng: np.random.Generator, n: int, snapped: bool = True) -> Array:
-        """n vectors from the prior, (n, d), forbidden ones among them.
+        """Draw n vectors from the prior, (n, d), including forbidden ones.
 
-        snapped: move integers to the centre of their bin, and inactive coordinates to NaN.
+        snapped: whether integers move to the centre of their bin, and inactive coordinates to NaN.
         """
         U = rng.random((n, self.d))
         for j, scale in enumerate(self.dimensions):
@@ -189,7 +189,7 @@ class Space:
         return self.snap(U) if snapped else U
 
     def enumerate(self, most: int) -> Iterator[dict[str, Any]]:
-        """All configurations of a finite space, or none if there are more than `most` combinations."""
+        """Yield all configurations of a finite space; none if there are more than `most` combinations."""
         if self.size > most:
             return
         seen: set[bytes] = set()
@@ -198,20 +198,20 @@ class Space:
                 config = self.decode(vector)
             except ForbiddenConfiguration:
                 continue
-            key = self.encode(config).tobytes()  # combinations that differ only where they are inactive are one
+            key = self.encode(config).tobytes()  # combinations that differ only in inactive coordinates are one
             if key not in seen:
                 seen.add(key)
                 yield config
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Space:
-        """The space that `to_json` wrote."""
+        """Return the space that `to_json` wrote."""
         from bohb.core.space.configspace import from_serialised
 
         return cls(from_serialised(stored))
 
     def to_json(self) -> dict[str, Any]:
-        """The space as ConfigSpace serialises it."""
+        """Return the space as ConfigSpace serialises it."""
         return self.configspace.to_serialized_dict()
 
     def forbids(self, config: Mapping[str, Any]) -> bool:
@@ -219,7 +219,7 @@ class Space:
         return bool(self._forbidden) and bool(self._violated(config))
 
     def _violated(self, config: Mapping[str, Any]) -> list[str]:
-        """The forbidden clauses that a configuration violates."""
+        """Return the forbidden clauses that a configuration violates."""
         from bohb.core.space.configspace import violates
 
         return [str(clause) for clause in self._forbidden if violates(clause, config)]
@@ -229,7 +229,7 @@ class Space:
             raise ForbiddenConfiguration(f"the configuration {dict(config)!r} is ruled out by {self._violated(config)}")
 
     def _check_activity(self, config: Mapping[str, Any], vector: Array) -> None:
-        """Every active hyperparameter is given, and no inactive one."""
+        """Check that all active hyperparameters are given, and no inactive one."""
         if not self.conditional and sum(map(config.__contains__, self._index)) == self.d:
             return
         active = self._activity(vector[None, :])
@@ -245,7 +245,7 @@ class Space:
         return conditions.activity(self._order, self._conditions, self._columns(X), len(X))
 
     def _columns(self, X: Array) -> dict[str, Array]:
-        """What conditions compare: values of numeric, indices of other hyperparameters."""
+        """Return what conditions compare: values of numeric, indices of other hyperparameters."""
         columns: dict[str, Array] = {}
         for name in set().union(*(conditions.parents(c) for c in self._conditions.values())):
             if name in self._constants:
@@ -262,7 +262,7 @@ class Space:
         return columns
 
     def _comparable(self, name: str, value: Any) -> float:
-        """A value of a hyperparameter as conditions compare it: a number, or the index of a choice."""
+        """Return a value as conditions compare it: a number, or the index of a choice."""
         if name in self._constants:
             return 0.0 if value == self._constants[name] else -1.0
         scale = self.dimensions[self._index[name]]

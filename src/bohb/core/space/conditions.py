@@ -39,7 +39,7 @@ Condition = Is | All | Any
 
 
 def parents(condition: Condition) -> set[str]:
-    """The names a condition looks at."""
+    """Return the names that a condition depends on."""
     match condition:
         case Is(parent=parent):
             return {parent}
@@ -48,7 +48,7 @@ def parents(condition: Condition) -> set[str]:
 
 
 def holds(condition: Condition, columns: Columns, active: Mapping[str, Mask]) -> Mask:
-    """Where a condition holds; an inactive parent never satisfies anything."""
+    """Return where a condition holds; an inactive parent satisfies no condition."""
     match condition:
         case Is(parent=parent, test=test):
             return active[parent] & test(columns[parent])
@@ -64,7 +64,7 @@ def _combine(operation: np.ufunc, masks: list[Mask]) -> Mask:
 
 
 def activity(order: Sequence[str], conditions: Mapping[str, Condition], columns: Columns, n: int) -> dict[str, Mask]:
-    """Whether each hyperparameter is active in each of n configurations; `order` has parents before children."""
+    """Return whether each hyperparameter is active in each of n configurations; `order` has parents first."""
     active: dict[str, Mask] = {}
     for name in order:
         condition = conditions.get(name)

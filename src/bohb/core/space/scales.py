@@ -1,8 +1,8 @@
 """How one hyperparameter becomes one coordinate.
 
 Numeric and ordinal ones lie in [0, 1] (integers and ordinals at the centre of their bin), categorical ones are the
-index of their choice. Values are rounded to 12 digits when decoded: they then survive text files, command lines and
-encode ∘ decode unchanged, whatever the platform's `log` does in the last place.
+index of their choice. Values are rounded to 12 digits when decoded. They then survive text files, command lines and
+encode ∘ decode unchanged, although `log` differs in the last bit between platforms.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Numeric:
     decimals: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Fix the edges; an integer owns half a unit to either side, so that its ends are not rarer."""
+        """Compute the edges; an integer covers half a unit to either side, so that the ends are not rarer."""
         low, high = (self.lower - 0.5, self.upper + 0.5) if self.integer else (self.lower, self.upper)
         start = self._transform(low)
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "width", self._transform(high) - start)
-        # Fine enough for the range, coarse enough that rounding absorbs the error of the way there and back.
+        # Fine enough for the range, coarse enough that rounding absorbs the error of decode ∘ encode.
         fine = _DIGITS - 1 - math.floor(math.log10(self.upper - self.lower or 1.0))
         coarse = 14 - math.floor(math.log10(max(abs(self.lower), abs(self.upper))))
         object.__setattr__(self, "decimals", min(fine, coarse))
 
     def encode(self, value: Any) -> float:
-        """The coordinate of a legal value."""
-        plain = type(value) is float or type(value) is int  # by far the most frequent, and quick to tell
+        """Return the coordinate of a legal value."""
+        plain = type(value) is float or type(value) is int  # by far the most frequent, and quick to check
         if not (plain or (isinstance(value, numbers.Real) and not isinstance(value, bool))) or not math.isfinite(value):
             raise InvalidConfiguration(f"{self.name}={value!r} must be a finite number, not {type(value).__name__}")
         number = float(value)
@@ -62,7 +62,7 @@ class Numeric:
         return min(max((self._transform(number) - self.start) / self.width, 0.0), 1.0)
 
     def decode(self, u: float) -> float | int:
-        """The value at a coordinate in [0, 1]."""
+        """Return the value at a coordinate in [0, 1]."""
         x = self.start + u * self.width
         if self.log:
             x = math.exp(x)
@@ -72,11 +72,11 @@ class Numeric:
         return min(max(rounded, self.lower), self.upper)
 
     def grid(self) -> list[float]:
-        """The coordinates of all values of an integer."""
+        """Return the coordinates of all values of an integer."""
         return [self.encode(value) for value in range(int(self.lower), int(self.upper) + 1)]
 
     def draw(self, uniform: float) -> float:
-        """The coordinate that the prior puts at this quantile."""
+        """Return the coordinate at this quantile of the prior."""
         return uniform if self.quantile is None else min(max(self.quantile(uniform), 0.0), 1.0)
 
     def _transform(self, x: float) -> float:
@@ -91,19 +91,19 @@ class Ordinal:
     values: tuple[Any, ...]
 
     def encode(self, value: Any) -> float:
-        """The centre of the value's bin."""
+        """Return the centre of the value's bin."""
         return (index_of(self.name, self.values, value) + 0.5) / len(self.values)
 
     def decode(self, u: float) -> Any:
-        """The value in whose bin the coordinate falls."""
+        """Return the value whose bin contains the coordinate."""
         return self.values[min(max(int(u * len(self.values)), 0), len(self.values) - 1)]
 
     def grid(self) -> list[float]:
-        """The coordinates of all values."""
+        """Return the coordinates of all values."""
         return [(index + 0.5) / len(self.values) for index in range(len(self.values))]
 
     def draw(self, uniform: float) -> float:
-        """All values are equally likely."""
+        """Return the quantile itself: all values are equally likely."""
         return uniform
 
 
@@ -117,11 +117,11 @@ class Categorical:
     known: dict[tuple[type, Any], float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Where each choice stands, by type and value: True is not 1."""
+        """Index the choices by type and value, because True is not 1."""
         object.__setattr__(self, "known", {(type(v), v): float(i) for i, v in enumerate(self.values)})
 
     def encode(self, value: Any) -> float:
-        """The index of the choice."""
+        """Return the index of the choice."""
         try:
             index = self.known.get((type(value), value))
         except TypeError:  # a list, as JSON has it
@@ -129,15 +129,15 @@ class Categorical:
         return float(index_of(self.name, self.values, value)) if index is None else index
 
     def decode(self, u: float) -> Any:
-        """The choice with this index."""
+        """Return the choice with this index."""
         return self.values[int(u)]
 
     def grid(self) -> list[float]:
-        """The coordinates of all choices."""
+        """Return the coordinates of all choices."""
         return [float(index) for index in range(len(self.values))]
 
     def draw(self, uniform: float) -> float:
-        """The choice that the prior puts at this quantile."""
+        """Return the choice at this quantile of the prior."""
         for index, edge in enumerate(self.cumulative):
             if uniform < edge:
                 return float(index)
@@ -148,7 +148,7 @@ Scale = Numeric | Ordinal | Categorical
 
 
 def index_of(name: str, values: tuple[Any, ...], value: Any) -> int:
-    """The position of a value among the declared ones. True is not 1; a list, as JSON has it, may stand for a tuple."""
+    """Return the position of a value among the declared ones. True is not 1; a list, as in JSON, equals a tuple."""
     if isinstance(value, np.generic):
         value = value.item()
     wanted = tuple(value) if isinstance(value, list) else value
@@ -159,5 +159,5 @@ def index_of(name: str, values: tuple[Any, ...], value: Any) -> int:
 
 
 def bins(scale: Scale) -> float:
-    """The number of different values of an integer, ordinal or categorical hyperparameter."""
+    """Return the number of different values of an integer, ordinal or categorical hyperparameter."""
     return float(scale.upper - scale.lower + 1) if isinstance(scale, Numeric) else float(len(scale.values))

@@ -1,0 +1,77 @@
+"""CIFAR-10 (§5.5): the paper's network, its training, and studies that take turns, in small and on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks.paper import cifar10  # noqa: E402
+
+from bohb import History  # noqa: E402
+from bohb.journal import SqlJournal  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def module() -> Iterator[ModuleType]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield cifar10.example()
+    torch.set_num_threads(threads)
+
+
+def test_the_network_has_the_papers_8_5_million_parameters(module: ModuleType) -> None:
+    n = sum(parameter.numel() for parameter in module.Network().parameters())
+    assert 8.5e6 < n < 8.6e6
+
+
+def test_training_learns_made_up_images(module: ModuleType) -> None:
+    data = module.made_up(torch.device("cpu"), 320)
+    trainer = module.Trainer(data.train, 32, width=4, blocks=1)
+    trainer.start(0)
+    first = trainer.train(1, 0, 0.1, 0.9, 1e-4)
+    assert trainer.train(4, 1, 0.1, 0.9, 1e-4) < first - 0.1
+
+
+def test_a_restored_state_is_the_state_that_was_saved(module: ModuleType) -> None:
+    data = module.made_up(torch.device("cpu"), 80)
+    trainer = module.Trainer(data.train, 32, width=4, blocks=1)
+    trainer.start(0)
+    trainer.train(1, 0, 0.05, 0.9, 1e-4)
+    state = {name: module._copied(value) for name, value in trainer.state().items()}
+    once = trainer.train(1, 1, 0.05, 0.9, 1e-4)
+    trainer.restore(state)
+    assert trainer.train(1, 1, 0.05, 0.9, 1e-4) == once
+
+
+def test_a_crop_shows_a_part_of_its_own_image(module: ModuleType) -> None:
+    x = torch.arange(4, dtype=torch.float32)[:, None, None, None].expand(4, 32, 32, 3) + 1
+    rows = torch.tensor([2, 0, 3])
+    crops = module.augmented(module.padded(module.Images(x, rows)), rows)
+    assert crops.shape == (3, 3, 32, 32)
+    for crop, row in zip(crops, rows.tolist(), strict=True):
+        assert set(np.unique(crop)) <= {0.0, row + 1.0}
+        assert (crop == row + 1.0).any()
+
+
+def test_all_studies_get_the_same_turns_and_go_on_in_the_next_call(module: ModuleType, tmp_path: Path) -> None:
+    calls = []
+
+    def objective(trial: object) -> dict[str, float]:
+        calls.append(trial)
+        return {"loss": 1 / len(calls), "cost": 1.0, "test_error": 0.5}
+
+    for turn in (3.0, 2.0):
+        turns = cifar10.tune(objective, module.SPACE, tmp_path, [0], [1, 3], turn)
+        for _ in range(1 + len(cifar10.METHODS)):  # the last one begins a turn that is not taken
+            next(turns)
+    for method in cifar10.METHODS:
+        with SqlJournal(tmp_path / f"{method}-0.db", read_only=True) as journal:
+            history = History().extend(journal.read(0))
+        assert history.cost_reported == 5
+    assert cifar10.best_config(tmp_path).keys() == module.SPACE.keys()
