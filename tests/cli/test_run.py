@@ -136,6 +136,13 @@ def test_failures_of_a_broken_objective_can_be_forgotten_and_their_number_limite
     assert history(tmp_path / "a.db").forgotten == {0, 1, 2}
 
 
+def test_the_json_of_a_study_without_a_success_names_the_cause(tmp_path: Path) -> None:
+    (tmp_path / "objective.py").write_text(OBJECTIVE)
+    file = written(tmp_path, STUDY.replace('command = "echo {x}"', 'objective = "objective:failing"'))
+    result = call("run", file, "--workers", "0", "--max-trials", "2", "--quiet", "--json", code=1)
+    assert json.loads(result.stdout)["error"] == "2 of them with: RuntimeError: always"
+
+
 def test_a_study_in_which_nothing_succeeds_exits_with_1(tmp_path: Path) -> None:
     file = written(tmp_path, STUDY.replace("echo {x}", "sh -c 'echo broken >&2; exit 4'"))
     told = call("run", file, "--quiet", "--workers", "0", code=1)

@@ -1,4 +1,4 @@
-"""Objectives that workers import; nothing heavy is imported here, for every worker pays for it."""
+"""Objectives that workers import; imports are few, because every worker repeats them."""
 
 # ruff: noqa: T201 - printing is what is tested
 
@@ -23,21 +23,21 @@ from bohb.core.trial import Trial
 
 
 class TwoArguments(Exception):
-    """Cannot be pickled and loaded again: its arguments are not those of its constructor."""
+    """Cannot be unpickled: its arguments are not those of its constructor."""
 
     def __init__(self, code: int, place: str) -> None:
         super().__init__(f"code {code} at {place}")
 
 
 class Unspeakable(Exception):
-    """Its message cannot be had."""
+    """Raises when its message is formatted."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
 
 class Rootless(BaseException):
-    """Not even an Exception."""
+    """Not a subclass of Exception."""
 
 
 def loss(trial: Trial) -> float:
@@ -45,13 +45,13 @@ def loss(trial: Trial) -> float:
 
 
 def anything(trial: Trial) -> Any:
-    """Do what the configuration asks for."""
+    """Do what the configuration asks for: one of `Acts`."""
     act = getattr(Acts, trial.config["act"])
     return act(trial)
 
 
 class Acts:
-    """What can go wrong, one method each."""
+    """What an objective may do, one method each."""
 
     @staticmethod
     def fine(trial: Trial) -> float:
@@ -78,7 +78,7 @@ class Acts:
 
     @staticmethod
     def draws(trial: Trial) -> dict[str, Any]:
-        time.sleep(0.05)  # so that several workers draw
+        time.sleep(0.05)  # so that both workers draw
         return {"loss": 0.0, "drawn": [random.random(), float(np.random.random())], "pid": os.getpid()}  # noqa: NPY002
 
     @staticmethod
@@ -165,7 +165,7 @@ class Acts:
     @staticmethod
     def closes_everything_and_opens(trial: Trial) -> float:
         os.closerange(0, 4096)
-        for index in range(64):  # our socket's number is among these now
+        for index in range(64):  # one of these has the number of the worker's socket
             os.open(f"{trial.config['where']}/{index}", os.O_RDWR | os.O_CREAT)
         return 0.0
 
@@ -205,7 +205,7 @@ class Acts:
     @staticmethod
     def leaves_processes(trial: Trial) -> float:
         child = subprocess.Popen(["sleep", "600"])
-        # a daemon by the book: its parent ends at once, and it leads a session of its own
+        # a daemon: its parent ends at once, and it leads its own session
         script = "setsid sleep 600 >/dev/null 2>&1 & echo $!"
         daemon = subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, check=True)
         note(trial, os.getpid(), child.pid, int(daemon.stdout))
@@ -247,6 +247,13 @@ class Acts:
         return 1.0
 
     @staticmethod
+    def waits(trial: Trial) -> float:
+        note(trial, os.getpid())
+        while not os.path.exists(trial.config["go"]):
+            time.sleep(0.005)
+        return 0.0
+
+    @staticmethod
     def sleeps(trial: Trial) -> float:
         note(trial, os.getpid())
         time.sleep(trial.config.get("seconds", 600))
@@ -269,7 +276,7 @@ BAD: dict[str, Any] = {
 
 
 def note(trial: Trial, *pids: int) -> None:
-    """Tell the test who runs, all at once: the file appears when it is complete."""
+    """Write process ids for the test; the file appears when it is complete."""
     path = Path(trial.config["note"])
     part = path.with_suffix(".part")
     part.write_text(" ".join(map(str, pids)))

@@ -1,4 +1,4 @@
-"""The executor contract on a real Ray cluster; `test_ray.py` runs this where there is no network but loopback."""
+"""The executor contract on a real Ray cluster; `test_ray.py` runs this file with loopback as the only network."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ from bohb.testing.acts import acting, host_of, make_trial, run_all
 from tests.executors.places import on
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
 
-pytestmark = pytest.mark.filterwarnings("default")  # of Ray's own
+pytestmark = pytest.mark.filterwarnings("default")  # warnings of Ray itself
 
 
 class RayPlace:
-    """A head node with two CPUs, and further nodes with one each."""
+    """A head node with two CPUs, and further nodes with one each.
+
+    The head declares a GPU that does not exist, and a resource of its own: adding a node takes seconds.
+    """
 
     replaces = True
 
     def __init__(self) -> None:
-        self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        head = {"num_cpus": 2, "num_gpus": 1, "resources": {"licence": 1}, "include_dashboard": False}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.nodes: list[Any] = []
         os.environ["RAY_ADDRESS"] = self.cluster.address
         self.join()
@@ -38,7 +42,7 @@ class RayPlace:
             ray.init("auto", log_to_driver=False)
 
     def add(self) -> None:
-        self.nodes.append(self.cluster.add_node(num_cpus=1, num_gpus=1, resources={"licence": 1}))
+        self.nodes.append(self.cluster.add_node(num_cpus=1))
 
     def remove(self) -> None:
         self.cluster.remove_node(self.nodes.pop())
@@ -71,22 +75,20 @@ class TestRay(ElasticContract):
 def test_a_study_survives_the_death_of_a_ray_worker_and_leaves_the_cluster(place: RayPlace, tmp_path: Path) -> None:
     ray.shutdown()
     killer = kill_in_the_middle(tmp_path, host_of)
-    study = run_study("ray://auto", tmp_path)
+    study = run_study("ray://auto", tmp_path, trials=8)
     killer.join()
-    assert_whole(study)
+    assert_whole(study, trials=8)
     assert not ray.is_initialized()
 
 
 def test_resources_are_handed_to_rays_scheduler(place: RayPlace) -> None:
     place.join()
-    with pytest.raises(InvalidArgument, match=r"licence=1 for each trial, but the cluster has 0"):
-        place.executor(acting(), resources=Resources(others={"licence": 1}))
-    place.add()
+    with pytest.raises(InvalidArgument, match=r"licence=2 for each trial, but the cluster has 1"):
+        place.executor(acting(), resources=Resources(others={"licence": 2}))
     executor = place.executor(seen_devices, resources=Resources(gpu=1, cpu=1, others={"licence": 1}))
     assert executor.slots == 1
     found = run_all(executor, [make_trial(n) for n in range(3)])
     executor.shutdown(kill=True)
-    place.remove()
     assert [getattr(outcome, "info", outcome) for outcome in found.values()] == [{"devices": "0", "threads": "1"}] * 3
 
 

@@ -1,4 +1,4 @@
-"""A whole study on an engine, one of whose workers is killed in the middle."""
+"""A study on an engine, during which one worker is killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VICTIM = 4
 
 
 def objective_of(note: Path) -> Callable[[Any], float]:
-    """An objective whose trial VICTIM waits to be killed when it is tried for the first time."""
+    """Return an objective that, in the first attempt of trial VICTIM, waits to be killed."""
     where = str(note)
 
     def objective(trial: Any) -> float:
@@ -27,7 +27,7 @@ def objective_of(note: Path) -> Callable[[Any], float]:
         import time
 
         state = trial.checkpoint_dir / "state"
-        assert not state.exists() or trial.previous_budget is not None, "what a killed attempt wrote must be gone"
+        assert not state.exists() or trial.previous_budget is not None, "the files of a killed attempt must be removed"
         state.write_text(str(trial.budget))
         if trial.number == VICTIM and trial.attempt == 1:
             with open(where + ".part", "w") as file:
@@ -40,7 +40,7 @@ def objective_of(note: Path) -> Callable[[Any], float]:
 
 
 def run_study(where: Any, directory: Path, trials: int = TRIALS, **arguments: Any) -> bohb.Study:
-    """The study, or the rest of it if it was begun."""
+    """Run the study, or continue it."""
     return bohb.minimize(
         objective_of(directory / "note"),
         SPACE,
@@ -63,7 +63,7 @@ def kill_in_the_middle(directory: Path, host_of: Callable[[int], int]) -> thread
 
 
 def assert_whole(study: bohb.Study, trials: int = TRIALS) -> None:
-    """Nothing lost, nothing twice, and the history that every executor gives."""
+    """Assert that every trial ended once, and that the first decisions are those of a serial run."""
     history = study.history
     assert sorted(history.outcomes) == list(range(trials))
     assert all(outcome.ok for outcome in history.outcomes.values())

@@ -1,4 +1,4 @@
-"""From `executor=`, `workers=` and `resources=` to what runs: in Python, in the study file and on the command line."""
+"""The arguments `executor`, `workers` and `resources`: in Python, in the study file and on the command line."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def test_what_is_no_engine_is_refused(executor: Any, error: str) -> None:
         on(executor, acting())
 
 
-def test_workers_must_be_a_number_and_a_pool_must_say_how_large_it_is() -> None:
+def test_workers_must_be_a_number_and_the_size_of_a_pool_must_be_known() -> None:
     class Anonymous(Executor):
-        """Runs at once, and says nothing of itself."""
+        """Runs tasks at once, and does not know its size."""
 
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
             future: Future[Any] = Future()
@@ -88,7 +88,7 @@ def test_workers_must_be_a_number_and_a_pool_must_say_how_large_it_is() -> None:
 def test_an_engine_that_is_not_installed_is_named_with_its_extra(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, {"dask": "distributed", "ray": "ray"}[engine], None)
     monkeypatch.delitem(sys.modules, f"bohb.executors.engines.{engine}", raising=False)
-    with pytest.raises(MissingExtra, match=rf"bohb\[{engine}\]"):
+    with pytest.raises(MissingExtra, match=rf"\[{engine}\]"):
         on(f"{engine}://host:1", acting())
 
 
@@ -98,12 +98,12 @@ def test_an_objective_that_cannot_be_pickled_is_refused_and_leaves_no_file(pool:
         on(pool, lambda trial: lock)
 
 
-# --- how it travels
+# --- how objectives and trials are sent
 
 
 def test_a_large_objective_is_sent_to_a_process_once_and_a_small_one_with_every_trial() -> None:
     class Recording(ThreadPoolExecutor):
-        """Remembers what was sent along."""
+        """Records the payloads."""
 
         payloads: list[bytes | None]
 
@@ -137,7 +137,7 @@ def test_children_stay_warm_between_trials_and_go_when_idle(
     executor.shutdown(kill=False)
 
 
-def test_a_directory_that_a_machine_does_not_see_is_said_clearly(pool: ThreadPoolExecutor, tmp_path: Path) -> None:
+def test_a_directory_that_a_machine_does_not_see_is_named(pool: ThreadPoolExecutor, tmp_path: Path) -> None:
     executor = on(pool, acting(), log_dir=tmp_path / "logs")
     result = run_all(executor, [make_trial(0, tmp_path / "elsewhere", act="fine")])[0]
     executor.shutdown(kill=False)
@@ -145,7 +145,7 @@ def test_a_directory_that_a_machine_does_not_see_is_said_clearly(pool: ThreadPoo
     assert "checkpoints=False" in getattr(result, "reason", "")
 
 
-def test_a_study_on_a_pool_that_breaks_says_so_keeps_its_results_and_goes_on_with_a_new_one(tmp_path: Path) -> None:
+def test_a_study_on_a_broken_pool_raises_keeps_its_results_and_continues_with_a_new_one(tmp_path: Path) -> None:
     killer = kill_in_the_middle(tmp_path, host_of)
     with ProcessPoolExecutor(2) as pool, pytest.raises(EngineBroken, match="ProcessPoolExecutor given as executor="):
         run_study(pool, tmp_path)
@@ -218,7 +218,7 @@ def test_devices_are_counted_by_the_driver_and_limited_by_the_environment(
     monkeypatch.delenv(DEVICES, raising=False)
     assert visible_devices() == ["0", "1"]
     assert free_devices(1, {"0"}) == ("1",)
-    assert free_devices(2, set()) == ()  # all that there are: nothing to choose
+    assert free_devices(2, set()) == ()  # all visible ones: nothing to choose
     for value, expected in (("", []), ("-1", []), ("1", ["1"]), ("1,-1,0", ["1"]), ("NoDevFiles", [])):
         monkeypatch.setenv(DEVICES, value)
         assert visible_devices() == expected

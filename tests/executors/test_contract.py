@@ -1,4 +1,4 @@
-"""The executor contract on our own workers and on the pools of concurrent.futures."""
+"""The executor contract on local workers and on pools of concurrent.futures."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ class TestLocal(ExecutorContract):
 
 
 class TestThreadPool(ExecutorContract):
-    @pytest.fixture
-    def place(self) -> Iterator[PoolPlace]:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def place(cls) -> Iterator[PoolPlace]:
         place = PoolPlace(lambda: ThreadPoolExecutor(2), replaces=True)
         yield place
-        place.pool.shutdown()
+        place.close()
 
 
 class TestProcessPool(ExecutorContract):
-    @pytest.fixture
-    def place(self) -> Iterator[PoolPlace]:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def place(cls) -> Iterator[PoolPlace]:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["bohb.executors.engines.task"])
         place = PoolPlace(lambda: ProcessPoolExecutor(2, context))
         yield place
-        place.pool.shutdown()
+        place.close()
 
 
 class TestLoky(ExecutorContract):
-    @pytest.fixture
-    def place(self) -> Iterator[PoolPlace]:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def place(cls) -> Iterator[PoolPlace]:
         place = PoolPlace(lambda: loky.ProcessPoolExecutor(2))
         yield place
-        place.pool.shutdown()
+        place.close()

@@ -1,4 +1,4 @@
-"""The executor contract on a real Dask scheduler with worker processes, and what is Dask's own."""
+"""The executor contract on a real Dask scheduler with worker processes, and the failures specific to Dask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
 
 
 class Cluster:
-    """A scheduler and workers under nannies, each a process of its own on loopback."""
+    """A scheduler and workers with nannies, each in its own process, on loopback."""
 
     replaces = True
 
@@ -73,13 +73,8 @@ class Cluster:
     def close(self) -> None:
         self.client.close(timeout=5)
         for process in (*self.workers, self.scheduler):
-            process.send_signal(signal.SIGINT)
-        for process in (*self.workers, self.scheduler):
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(5)
+            process.kill()  # an orderly end takes seconds; workers end with their nannies
+            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +92,7 @@ class TestDask(ElasticContract):
 
 
 def test_a_study_survives_the_death_of_a_dask_nanny(cluster: Cluster, tmp_path: Path) -> None:
-    """The contract kills a worker, which its nanny replaces; a nanny takes its worker along, and nobody replaces it."""
+    """The contract kills a worker, which its nanny replaces; a killed nanny takes its worker with it for good."""
     killer = kill_in_the_middle(tmp_path, lambda pid: int(psutil.Process(host_of(pid)).ppid()))
     study = run_study(cluster.address, tmp_path)
     killer.join()
@@ -118,7 +113,7 @@ def test_an_address_without_a_scheduler_is_refused() -> None:
 
 
 def test_trials_need_what_the_resources_say_and_a_lost_scheduler_is_an_error(tmp_path: Path) -> None:
-    """One test, for starting a cluster takes seconds."""
+    """One test, because starting a cluster takes seconds."""
     with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
         cluster = Cluster(tmp_path, "--resources", "GPU=2 LICENCE=1", workers=1, threads=4)
         try:

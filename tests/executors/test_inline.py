@@ -1,4 +1,4 @@
-"""What a InlineExecutor does: the same as any other, in this process."""
+"""An InlineExecutor behaves as any other, in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_objective_must_be_callable() -> None:
         InlineExecutor(3.5)  # type: ignore[arg-type]
 
 
-def test_the_serial_executor_runs_in_this_process() -> None:
+def test_trials_run_in_this_process() -> None:
     with InlineExecutor(objectives.anything) as executor:
         assert executor.slots == 1
         assert executor.wait(None) == []
@@ -29,7 +29,7 @@ def test_the_serial_executor_runs_in_this_process() -> None:
         assert run_one(executor, act="reports", points=2).curve == ((0.0, 1.0), (1.0, 0.5))
 
 
-def test_an_interrupt_passes_through_the_serial_executor_and_keeps_the_trial() -> None:
+def test_an_interrupt_propagates_and_keeps_the_trial() -> None:
     calls: list[int] = []
 
     def interrupted_once(trial: Any) -> float:

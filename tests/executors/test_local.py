@@ -1,4 +1,4 @@
-"""What a LocalExecutor does when nothing goes wrong, and what it says when its arguments are."""
+"""A LocalExecutor when nothing goes wrong, and its error messages for wrong arguments."""
 
 from __future__ import annotations
 
@@ -36,9 +36,20 @@ def method(request: pytest.FixtureRequest) -> StartMethod:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[LocalExecutor]:
-    """Two workers for tests that leave them as they were."""
+    """Two workers for tests that do not change them."""
     with LocalExecutor(objectives.anything, 2) as executor:
         yield executor
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalExecutor]:
+    """Two workers of each start method, with logs, a variable for each slot and an inheritable file that is open."""
+    directory = tmp_path_factory.mktemp(request.param)
+    options = TrialOptions(start_method=request.param, log_dir=directory / "logs")
+    with open(directory / "secret", "w") as secret:
+        os.set_inheritable(secret.fileno(), True)
+        with LocalExecutor(objectives.anything, 2, options, slot_env=lambda slot: {"GPU": f"gpu-{slot}"}) as executor:
+            yield executor
 
 
 def ok(result: object) -> Outcome:
@@ -120,10 +131,10 @@ def test_a_gigantic_result_is_refused_with_its_size(shared: LocalExecutor) -> No
 
 
 def test_wait_gives_up_after_its_timeout_and_nothing_is_lost(shared: LocalExecutor, tmp_path: Path) -> None:
-    shared.submit(make_trial(0, act="sleeps", seconds=0.5, note=str(tmp_path / "pid")))
-    until((tmp_path / "pid").exists, "the trial starts")
+    shared.submit(make_trial(0, act="waits", note=str(tmp_path / "pid"), go=str(tmp_path / "go")))
     assert shared.wait(0.01) == []
     assert shared.wait(0) == []
+    (tmp_path / "go").touch()
     assert len(collect(shared, 1)) == 1
 
 
@@ -169,43 +180,32 @@ def test_each_worker_leads_its_own_session(shared: LocalExecutor) -> None:
     assert info["session"] == info["pid"] != os.getpid()
 
 
-def test_workers_see_path_directory_and_arguments_of_the_coordinator(method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 1, TrialOptions(start_method=method)) as executor:
-        info = run_one(executor, act="environment").info
+def test_workers_see_path_directory_and_arguments_of_the_coordinator(started: LocalExecutor) -> None:
+    info = run_one(started, act="environment").info
     assert (info["path"], info["cwd"], info["argv"]) == (sys.path, os.getcwd(), sys.argv)
 
 
-def test_each_slot_has_its_environment(method: StartMethod) -> None:
-    def slot_env(slot: int) -> dict[str, str]:
-        return {"GPU": f"gpu-{slot}"}
-
-    with LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method), slot_env=slot_env) as executor:
-        outcomes = run_all(executor, [make_trial(n, act="environment") for n in range(20)])
+def test_each_slot_has_its_environment(started: LocalExecutor) -> None:
+    outcomes = run_all(started, [make_trial(n, act="environment") for n in range(20)])
     for outcome in map(ok, outcomes.values()):
         assert outcome.info["gpu"] == f"gpu-{str(outcome.worker)[-1]}"
 
 
-def test_no_descriptor_of_the_coordinator_reaches_a_worker(method: StartMethod, tmp_path: Path) -> None:
-    with open(tmp_path / "secret", "w") as secret:
-        os.set_inheritable(secret.fileno(), True)
-        with LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method)) as executor:
-            for outcome in map(ok, run_all(executor, [make_trial(n, act="descriptors") for n in range(4)]).values()):
-                targets = outcome.info["descriptors"].values()
-                assert not [target for target in targets if "secret" in target]
-                assert len([target for target in targets if target.startswith("socket:")]) == 1
+def test_no_descriptor_of_the_coordinator_reaches_a_worker(started: LocalExecutor) -> None:
+    for outcome in map(ok, run_all(started, [make_trial(n, act="descriptors") for n in range(4)]).values()):
+        targets = outcome.info["descriptors"].values()
+        assert not [target for target in targets if "secret" in target]
+        assert len([target for target in targets if target.startswith("socket:")]) == 1
 
 
-def test_workers_do_not_draw_the_same_numbers(method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method)) as executor:
-        infos = [
-            ok(result).info for result in run_all(executor, [make_trial(n, act="draws") for n in range(6)]).values()
-        ]
+def test_workers_do_not_draw_the_same_numbers(started: LocalExecutor) -> None:
+    infos = [ok(result).info for result in run_all(started, [make_trial(n, act="draws") for n in range(6)]).values()]
     assert len({info["pid"] for info in infos}) == 2
     assert len({tuple(info["drawn"]) for info in infos}) == 6
     assert len({info["drawn"][1] for info in infos}) == 6
 
 
-def test_a_worker_is_replaced_after_so_many_trials() -> None:
+def test_a_worker_is_replaced_after_recycle_after_trials() -> None:
     with LocalExecutor(objectives.warm, 1, TrialOptions(recycle_after=2)) as executor:
         pids = [run_one(executor, number=n).info["pid"] for n in range(6)]
     assert pids[0] == pids[1] != pids[2] == pids[3] != pids[4] == pids[5]
@@ -214,13 +214,11 @@ def test_a_worker_is_replaced_after_so_many_trials() -> None:
 # --- what is printed
 
 
-def test_what_a_trial_prints_is_in_its_log(tmp_path: Path, method: StartMethod) -> None:
-    with LocalExecutor(
-        objectives.anything, 1, TrialOptions(log_dir=tmp_path / "logs", start_method=method)
-    ) as executor:
-        outcome = run_one(executor, number=7, act="prints")
+def test_the_output_of_a_trial_is_in_its_log(started: LocalExecutor) -> None:
+    outcome = run_one(started, number=7, act="prints")
     assert outcome.output is None
-    assert (tmp_path / "logs" / "7.log").read_text().splitlines() == ["by Python", "by descriptor", "by grandchild"]
+    log = Path(started._coordinator._setup.log_dir) / "7.log"
+    assert log.read_text().splitlines() == ["by Python", "by descriptor", "by grandchild"]
 
 
 def test_a_failed_trial_keeps_the_end_of_its_output(shared: LocalExecutor) -> None:
@@ -250,14 +248,12 @@ def test_shutdown_waits_for_running_trials_and_their_results_can_be_fetched(tmp_
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
-def test_shutdown_with_kill_takes_less_than_two_seconds(tmp_path: Path, method: StartMethod) -> None:
+def test_shutdown_with_kill_ends_even_what_ignores_signals(tmp_path: Path, method: StartMethod) -> None:
     executor = LocalExecutor(objectives.anything, 2, TrialOptions(start_method=method))
     executor.submit(make_trial(0, act="hangs", note=str(tmp_path / "pids")))
     until((tmp_path / "pids").exists, "the trial starts")
-    started = time.monotonic()
     executor.shutdown(kill=True)
-    assert time.monotonic() - started < 2.0
-    until(lambda: not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split()), "all gone", 1.0)
+    until(lambda: not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split()), "all processes end")
     assert executor.wait(None) == []
 
 

@@ -1,4 +1,4 @@
-"""Ray, in a network that has only loopback: it binds to the machine's outward address even when told otherwise."""
+"""Ray, in a network namespace with loopback only, because it always binds to the machine's external address."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_executor_contract_holds_on_a_real_ray_cluster() -> None:
     inside = Path(__file__).with_name("ray_inside.py")
-    # processes of its own, too: whatever Ray leaves ends with them
+    # a process namespace, too, so that no process of Ray is left
     isolate = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:
         isolate.insert(1, "--map-root-user")

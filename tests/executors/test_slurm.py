@@ -1,4 +1,4 @@
-"""The executor contract on submitit's local executor, which runs jobs as Slurm would: one process each."""
+"""The executor contract on submitit's local executor, which runs each job in a process, as Slurm would."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ import submitit
 
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
+from bohb.executors.engines.executor import EngineBroken
 from bohb.executors.resources import Resources
 from bohb.testing import ExecutorContract
 from bohb.testing.acts import acting, host_of, make_trial, run_all
 from tests.executors.places import on
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
+
+
+@pytest.fixture(autouse=True)
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """submitit waits 15 s for the result of a job that died, because a network file system may show it late."""
+    monkeypatch.setattr(submitit.Job, "_results_timeout_s", 1)
 
 
 class Jobs:
@@ -43,9 +50,9 @@ class TestSubmitit(ExecutorContract):
 
 def test_a_study_survives_the_death_of_a_job(tmp_path: Path) -> None:
     killer = kill_in_the_middle(tmp_path, host_of)
-    study = run_study(Jobs(tmp_path / "jobs").submitit, tmp_path, trials=6, workers=2)
+    study = run_study(Jobs(tmp_path / "jobs").submitit, tmp_path, trials=5, workers=2)
     killer.join()
-    assert_whole(study, trials=6)
+    assert_whole(study, trials=5)
 
 
 # it leaves the handlers of its own logs open
@@ -58,7 +65,22 @@ def test_submitits_debug_executor_runs_trials_one_after_the_other(tmp_path: Path
     assert [getattr(found[n], "loss", None) for n in range(3)] == [0, None, 2]
 
 
-def test_the_number_of_jobs_must_be_said(tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_submitted_is_an_error_and_not_a_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise OSError("sbatch: no such file")
+
+    jobs = Jobs(tmp_path)
+    monkeypatch.setattr(jobs.submitit, "submit", fail)
+    executor = jobs.executor(acting())
+    executor.submit(make_trial(0, act="fine"))
+    with pytest.raises(EngineBroken, match=r"could not submit a job: sbatch"):
+        executor.wait(None)
+    executor.shutdown(kill=True)
+
+
+def test_the_number_of_jobs_must_be_given(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="give workers="):
         on(Jobs(tmp_path).submitit, acting())
 

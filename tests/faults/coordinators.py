@@ -1,7 +1,7 @@
-"""Runs a study again and again in child processes and kills each with SIGKILL, until one comes to its end.
+"""Run a study repeatedly in child processes and kill each with SIGKILL, until one finishes.
 
-The children are forked from this process, which has everything imported, so that a kill costs milliseconds. When one is
-killed depends on how many trials it has begun, and on a moment more: a fast machine is hit as often as a slow one.
+The children are forked from this process, which has imported everything, so that a kill costs milliseconds. A child is
+killed after a random number of trials has begun, plus up to a millisecond, so the speed of the machine does not matter.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ def study(journal: str, trials: int, workers: int | None) -> None:
 
 
 def begun(calls: Path) -> int:
-    """How many trials have begun, in all processes so far."""
+    """Return the number of trials that have begun, in all processes so far."""
     return calls.read_bytes().count(b"\n") if calls.exists() else 0
 
 
 def main(journal: str, trials: int, workers: int | None, seed: int, fewest: int, most: int, kills_at_most: int) -> int:
-    """The number of kills it took; each comes when between `fewest` and `most` more trials have begun."""
-    minimize(quadratic, SPACE, budgets=[1], journal=f"{journal}.first", max_trials=20, progress=False)  # it imports
+    """Return the number of kills; each comes after between `fewest` and `most` more trials have begun."""
+    # the first study imports everything
+    minimize(quadratic, SPACE, budgets=[1], journal=f"{journal}.first", max_trials=20, progress=False)
     rng = random.Random(seed)
     calls = Path(os.environ["BOHB_CALLS"])
     kills = 0

@@ -152,7 +152,7 @@ def test_a_study_beside_a_tracker_that_is_down_is_the_same_study(tmp_path: Path,
         beside = study(path)
     alone = study(None)
     assert [trial.config for trial, _ in beside.trials] == [trial.config for trial, _ in alone.trials]
-    assert "tensorboard has not got all trials yet" in caplog.text
+    assert "tensorboard does not have all trials" in caplog.text
     logdir.unlink()
     assert answer("track", "tensorboard", path, "--to", logdir, "--once")["handed_on"] == 13
     assert runs(logdir) == EVERY_RUN
@@ -186,7 +186,7 @@ def example(name: str, *arguments: str | Path) -> str:
         [sys.executable, "-W", "error", script, *arguments], capture_output=True, text=True, timeout=200
     )
     assert ran.returncode == 0, ran.stderr
-    assert "has not got all trials" not in ran.stderr
+    assert "does not have all trials" not in ran.stderr
     return ran.stdout
 
 
@@ -294,7 +294,7 @@ def test_the_command_says_what_it_did_and_what_it_cannot_do(journal: Path, tmp_p
 )
 def test_a_missing_library_is_named_with_its_extra(begin: Callable[[], Any], extra: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(listening, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=rf'pip install "bohb\[{extra}\]"'):
+    with pytest.raises(MissingExtra, match=rf"\[{extra}\]"):
         begin()
 
 

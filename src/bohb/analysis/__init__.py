@@ -1,7 +1,7 @@
-"""A study as tables: pure functions of a History, for plots, reports, the dashboard and your own questions.
+"""A study as tables: pure functions of a History, for plots, reports, the dashboard and your own analysis.
 
-Nothing here draws, reads a clock or touches a file. Rows are frozen dataclasses; a question that cannot be answered yet
-gives an empty list or None.
+Nothing here draws, reads a clock or touches a file. Rows are frozen dataclasses. If there is not enough data yet, a
+function returns an empty list or None.
 """
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice, bracket_choices, rung_agreement

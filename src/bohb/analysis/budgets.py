@@ -1,4 +1,4 @@
-"""Which budget to look at, and what was observed on it."""
+"""Choose the budget to show, and collect its finished trials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bohb.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The finished trials of one budget, results taken over from other trials left out."""
+    """The finished trials of one budget, without reused results."""
 
     budget: float
     trials: tuple[Trial, ...]
@@ -19,14 +19,14 @@ class Observed:
 
     @property
     def losses(self) -> list[float]:
-        """Their losses; +inf for a failed one."""
+        """Their losses; +inf for a failed trial."""
         return [outcome.ranking_loss for outcome in self.outcomes]
 
 
 def telling_budget(history: History, enough: int | None = None) -> float | None:
-    """The largest budget with enough losses to see something; else the one with the most; None without any.
+    """Return the largest budget with enough losses, else the one with the most losses; None without any loss.
 
-    enough: how many are enough; 2·(d + 1), at least 10, unless told otherwise.
+    enough: required number of losses. Default: 2·(d + 1), at least 10.
     """
     counts: dict[float, int] = {}
     for number, outcome in history.outcomes.items():
@@ -40,7 +40,7 @@ def telling_budget(history: History, enough: int | None = None) -> float | None:
 
 
 def observed(history: History, budget: float | None = None) -> Observed | None:
-    """What finished on a budget, by default on the telling one; None if nothing did."""
+    """Return the finished trials of a budget, by default of `telling_budget`; None if there are none."""
     if budget is None:
         budget = telling_budget(history)
     if budget is None:

@@ -1,4 +1,4 @@
-"""From times of day to seconds at work: the pauses between sessions do not count."""
+"""Convert times to seconds at work, without the pauses between sessions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from bohb.core.history import History
 
 @dataclass(frozen=True, slots=True)
 class WorkClock:
-    """When the study was at work.
+    """The times at which the study was at work.
 
-    origin: the time of day at which it began, None if no time was ever recorded.
-    pauses: (from, to) in times of day, in order: nobody worked on the study in between.
+    origin: the time at which it began; None if no time was recorded.
+    pauses: (start, end) of the pauses, in order.
     """
 
     origin: float | None
     pauses: tuple[tuple[float, float], ...] = ()
 
     def seconds(self, time: float | None) -> float | None:
-        """Seconds at work at a time of day; None where either is unknown."""
+        """Return the seconds at work until a time; None if that or the origin is unknown."""
         if time is None or self.origin is None:
             return None
         idle = sum(min(time, end) - start for start, end in self.pauses if start < time) if self.pauses else 0.0
@@ -31,10 +31,10 @@ class WorkClock:
 
 
 def work_clock(history: History) -> WorkClock:
-    """The clock of a study.
+    """Return the clock of a study.
 
-    A pause is a stretch in which no trial ran and at whose end a session began; several runners at once, whose
-    sessions overlap, make none.
+    A pause is a period in which no trial ran and at whose end a session began. Sessions of several runners that
+    overlap leave no pause.
     """
     spans = sorted(span for number in history.trials if (span := _span(history, number)) is not None)
     sessions = sorted(session.time for session in history.sessions)
@@ -55,7 +55,7 @@ def work_clock(history: History) -> WorkClock:
 
 
 def _span(history: History, number: int) -> tuple[float, float] | None:
-    """From when to when a trial kept somebody busy; without an end while it runs."""
+    """The period in which a trial ran; its end is infinite while it runs."""
     begin = started(history, number)
     if begin is None:
         return None

@@ -1,4 +1,4 @@
-"""Configurations as lines and points: parallel coordinates and slices of the search space."""
+"""Tables for parallel coordinates and for slices of the search space."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Parallel:
 
     axes: the hyperparameters that vary.
     places: (n, d) where each value lies on its axis, from 0 to 1; NaN where inactive.
-    losses: (n,) +inf for a failed one.
+    losses: (n,) +inf for a failed trial.
     numbers: (n,) the trials.
     """
 
@@ -33,8 +33,8 @@ class Parallel:
 class Slice:
     """One hyperparameter against the loss, for all trials in which it is active.
 
-    places, losses, budgets, numbers: (n,) one entry per finished trial; the loss is +inf for a failed one.
-    inactive: how many finished trials did not have it.
+    places, losses, budgets, numbers: (n,) one entry per finished trial; the loss is +inf for a failed trial.
+    inactive: number of finished trials in which it is inactive.
     """
 
     axis: Axis
@@ -46,7 +46,7 @@ class Slice:
 
 
 def parallel(history: History, budget: float | None = None) -> Parallel | None:
-    """The configurations of a budget, by default the largest with enough losses; None without any."""
+    """Return the configurations of a budget, by default the largest with enough losses; None without any."""
     seen = observed(history, budget)
     if seen is None:
         return None
@@ -61,7 +61,7 @@ def parallel(history: History, budget: float | None = None) -> Parallel | None:
 
 
 def slices(history: History, budget: float | None = None) -> list[Slice]:
-    """Each hyperparameter against the loss, on all budgets or on one."""
+    """Return each hyperparameter against the loss, on all budgets or on one."""
     numbers = [
         number
         for number in history.outcomes

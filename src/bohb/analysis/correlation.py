@@ -1,4 +1,4 @@
-"""Do cheap evaluations rank configurations as expensive ones do?"""
+"""Rank correlation of losses between budgets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from numpy.typing import NDArray
 from bohb.core.history import History
 
 Array = NDArray[np.float64]
-NOTE = (
-    "Only configurations seen on both budgets count, and most of those were promoted: they are alike on the smaller "
-    "budget, so the true correlation over all configurations is higher."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,7 @@ class Correlation:
 
 
 def correlations(history: History) -> list[Correlation]:
-    """One row per pair of budgets, the smaller budget first."""
+    """Return one row per pair of budgets, the smaller budget first."""
     losses: dict[float, dict[object, float]] = {}
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
@@ -53,7 +49,7 @@ def correlations(history: History) -> list[Correlation]:
 
 
 def spearman(x: Sequence[float] | Array, y: Sequence[float] | Array) -> float | None:
-    """Spearman's ρ, equal values sharing their mean rank; None for fewer than three pairs or a constant."""
+    """Return Spearman's ρ; None for fewer than three pairs or a constant. Equal values share their mean rank."""
     if len(x) < 3:
         return None
     a, b = ranks(np.asarray(x, dtype=float)), ranks(np.asarray(y, dtype=float))
@@ -63,7 +59,7 @@ def spearman(x: Sequence[float] | Array, y: Sequence[float] | Array) -> float | 
 
 
 def ranks(x: Array) -> Array:
-    """Ranks from 1; equal values share the mean of theirs."""
+    """Return ranks from 1; equal values share their mean rank."""
     _, position, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     mean: Array = last - (counts - 1) / 2

@@ -17,8 +17,8 @@ class Evaluation:
     picked: how its configuration was first chosen; `origin` is "promoted" on all later rungs.
     loss: None if it failed.
     seconds: when it finished, in seconds at work; None if no time was recorded.
-    duration: how long it took, in seconds; None if whoever ran it did not say.
-    reused: the result was known from another trial, so nothing ran.
+    duration: in seconds; None if it was not measured.
+    reused: whether it reuses the result of another trial.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Evaluation:
 
 
 def losses(history: History) -> list[Evaluation]:
-    """Losses over time: one row per finished trial."""
+    """Return one row per finished trial."""
     clock = work_clock(history)
     rows = []
     for number, outcome in history.outcomes.items():

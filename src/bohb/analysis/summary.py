@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class BudgetCount:
-    """What happened on one budget.
+    """The trials of one budget.
 
-    best: the lowest loss, None if no trial has one.
-    seconds: the mean duration of a trial, None if none was timed.
+    best: the lowest loss; None if no trial has one.
+    seconds: the mean duration of a trial; None if none was measured.
     """
 
     budget: float
@@ -34,16 +34,17 @@ class BudgetCount:
 class Summary:
     """The whole study.
 
-    running: trials somebody works on; `waiting` ones lost their worker and will be started again.
-    configurations: how many different ones were started.
-    statuses, origins: counts of finished trials by how they ended, of started ones by why they ran.
+    running: trials that are being evaluated; `waiting`: trials that lost their worker and will be started again.
+    configurations: number of different configurations.
+    statuses, origins: numbers of finished trials by status and of started trials by origin.
     budgets: one row per budget, smallest first.
-    spent, spent_continued: budget of the finished trials in full evaluations, afresh and continued.
-    cost: what the objective reported, in its own unit.
-    seconds: the study has been at work; None if no time was recorded.
-    busy: worker seconds spent in trials, where they were timed.
+    spent, spent_continued: budget of the finished trials in full evaluations, if every trial starts from scratch and if
+        training continues from checkpoints.
+    cost: cost that the objective reported, in its own unit.
+    seconds: time at work; None if no time was recorded.
+    busy: seconds that workers spent in trials, as far as they were measured.
     rate: finished trials per second at work; None without a time.
-    brackets_open, brackets_done: how far the schedule is.
+    brackets_open, brackets_done: numbers of brackets.
     """
 
     trials: int
@@ -69,7 +70,7 @@ class Summary:
 
 
 def summary(history: History) -> Summary:
-    """Counts, costs, times and the incumbent."""
+    """Return counts, costs, times and the incumbent."""
     rows = losses(history)
     full = history.budgets[-1] if history.created is not None else 1.0
     run = [row for row in rows if not row.reused]
@@ -100,7 +101,7 @@ def summary(history: History) -> Summary:
 
 
 def _budget_counts(rows: list[Evaluation]) -> tuple[BudgetCount, ...]:
-    """Finished and failed trials, best loss and mean duration per budget, smallest first."""
+    """Return finished and failed trials, best loss and mean duration per budget, smallest first."""
     table = []
     for budget in sorted({row.budget for row in rows}):
         here = [row for row in rows if row.budget == budget]
@@ -118,9 +119,9 @@ def _budget_counts(rows: list[Evaluation]) -> tuple[BudgetCount, ...]:
 
 
 def _seconds_at_work(history: History, finishes: Iterable[float | None]) -> float | None:
-    """The study's own count, or the last time that a trial started or ended, whichever is later.
+    """Return the recorded time, or the last time that a trial started or ended, whichever is later.
 
-    Nobody counts when ask and tell are used by hand, and a simulated study takes longer than its count.
+    With ask and tell no time is recorded, and a simulated study takes longer than its recorded time.
     """
     latest = max((time for time in history.started.values() if time is not None), default=None)
     known = (history.seconds or None, work_clock(history).seconds(latest), *finishes)
@@ -128,6 +129,6 @@ def _seconds_at_work(history: History, finishes: Iterable[float | None]) -> floa
 
 
 def _counts(values: Iterable[T], order: Iterable[T]) -> dict[T, int]:
-    """How often each value occurs, in a fixed order, zeros left out."""
+    """Count the values, in a fixed order, without zeros."""
     counted = Counter(values)
     return {value: counted[value] for value in order if counted[value]}

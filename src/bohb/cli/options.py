@@ -1,4 +1,4 @@
-"""Types of options that several commands share."""
+"""Option types and options that several commands share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ else:
 
 
 class Quantity(_Type):
-    """A number with an optional unit, as study files have it."""
+    """A number with an optional unit, as in study files."""
 
     def __init__(self, name: str, read: Callable[[object], float]) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Quantity(_Type):
 
 
 class Resource(_PairType):
-    """An amount of something that a trial needs, such as gpu=1 or memory=8GB."""
+    """A resource that each trial needs, such as gpu=1 or memory=8GB."""
 
     name = "name=amount"
 

@@ -1,4 +1,4 @@
-"""`bohb run` and `bohb check`: a study file at work."""
+"""`bohb run` and `bohb check`: run a study file, and check its objective."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @json_option
 def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
-    """Run a study, or go on with it.
+    """Run a study, or continue it.
 
-    What is in the journal is never repeated. Ctrl-C once finishes the running trials; twice stops at once. Nothing that
-    finished is lost. Options replace what the file says. Exit code: 0 when a limit was reached, 130 after Ctrl-C, 1 if
-    no trial succeeded.
+    Finished trials are never repeated. Pressing Ctrl-C once finishes the running trials; pressing it twice stops at
+    once. No finished trial is lost. Options replace values of the file. Exit code: 0 when a limit was reached, 130
+    after Ctrl-C, 1 if no trial succeeded.
 
     \b
     Examples:
@@ -80,21 +80,21 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
 
 
 def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
-    """What `minimize` is called with: options replace what the file says."""
+    """Return the arguments of `minimize`; options replace values of the file."""
     given["resources"] = {**file.values.get("resources", {}), **dict(given["resources"])} or None
     if given.pop("adaptive"):
         given["schedule"] = "adaptive"
     arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
     if "executor" in arguments:
         arguments["executor"] = file.executor(arguments["executor"])
-        if given["workers"] is None:  # without executor one worker is the default, with it what the engine has
+        if given["workers"] is None:  # the default is one worker, and with an executor what the engine reports
             arguments["workers"] = file.values.get("workers")
     arguments["workers"] = arguments["workers"] or None
     return arguments
 
 
 def _announce(arguments: dict[str, Any]) -> None:
-    """Say what is about to happen, before the first trial."""
+    """Print whether the study is new or continued."""
     from bohb.cli.target import history
 
     target = Target(str(arguments["journal"]), str(arguments["study"]))
@@ -121,7 +121,7 @@ def _warnings_shown() -> Iterator[None]:
 
 
 class _Notes(logging.Handler):
-    """Shows warnings on stderr, above the live display if there is one: that takes over sys.stderr."""
+    """Shows warnings on stderr, above the live panel if there is one, which replaces sys.stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(clean(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
@@ -140,6 +140,7 @@ def _result(target: Target, study: Study) -> dict[str, Any]:
         "failed": len(study.failures),
         "full_evaluations": study.cost,
         "seconds": study.history.seconds,
+        "error": study.cause,
         "incumbent": None,
     }
     if best is not None:
@@ -154,11 +155,11 @@ def _result(target: Target, study: Study) -> dict[str, Any]:
 @click.option("--trial-seconds", type=SECONDS, default=600, show_default=True, help="Give up on a call after this.")
 @json_option
 def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
-    """Try the objective before a study depends on it.
+    """Check the search space and the objective before a study.
 
-    It is called on the two smallest budgets. Is it found by a worker process, does it return a number, is it the same
-    again with the same seed, does it continue from its checkpoint to the same result as training through, does its
-    memory grow? Nothing is written to the journal. Exit code: 1 if a check fails.
+    Print the space as it was understood, and call the objective on the two smallest budgets: can a worker process
+    import it, does it return a number, is it deterministic, does continuing from its checkpoint equal training in one
+    go, does its memory grow? Nothing is written to the journal. Exit code: 1 if a check fails.
 
     \b
     Examples:

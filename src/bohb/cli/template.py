@@ -6,9 +6,9 @@ TEMPLATE = '''\
 #                              bohb run study.toml      (the same command resumes it)
 # All keys: docs/study-file.md
 
-study = "my-study"                 # its name in the journal
+study = "my-study"                 # the name of the study in the journal
 journal = "study.db"               # a file beside this one, or postgresql+psycopg://user@host/name
-workers = 2                        # trials at once, each in a process of its own; 0: in bohb's own process
+workers = 2                        # trials at once, each in its own process; 0: in bohb's process
 seed = 1                           # random seed; leave it out for a random one
 
 # What is minimised. Either any command: it prints a number, or {"loss": number, …}, as its last line …
@@ -22,12 +22,12 @@ command = """
 # forbidden = ["activation == tanh and lr > 0.05"]
 
 [budget]
-min = 1                            # no evaluation gets less or more
+min = 1                            # the smallest and the largest budget of an evaluation
 max = 27
 eta = 3                            # a rung keeps the best 1/eta
 integer = true                     # whole numbers only
-# adaptive = true                  # notice budgets that mislead, and try smaller ones
-unit = "epochs"                    # for people
+# adaptive = true                  # detect misleading budgets, and try smaller ones
+unit = "epochs"                    # for display
 
 [space]
 lr = {float = [1e-5, 1e-1], log = true}
@@ -36,14 +36,14 @@ layers = {int = [1, 4]}
 activation = ["relu", "tanh"]
 dropout = {float = [0.0, 0.5], if = "layers > 1"}
 
-[limits]                           # the study ends at the first of them; without any, after one round of brackets
+[limits]                           # the study ends at the first of these; without any, after one round of brackets
 max_seconds = "8h"
 # max_trials = 500
 # max_brackets = 8
 # max_cost = 50                    # in evaluations on the largest budget
 # target_loss = 0.01
 
-[trial]                            # of a single evaluation
+[trial]                            # limits of a single evaluation
 # seconds = "30m"
 # memory = "4GB"
 

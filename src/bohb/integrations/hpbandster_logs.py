@@ -1,8 +1,8 @@
-"""HpBandSter's logs, both ways: the directory with `configs.json` and `results.json` of its json_result_logger.
+"""Read and write HpBandSter's logs: the directory with `configs.json` and `results.json` of its json_result_logger.
 
 `configs.json` has one line per configuration, `[[bracket, rung, index], {config}, {"model_based_pick": bool}]`;
 `results.json` one per run, `[[id], budget, {"submitted", "started", "finished"}, {"loss", "info"} or null, traceback or
-null]`. HpBandSter writes NaN as it is, which is no JSON; we read it and never write it.
+null]`. HpBandSter writes NaN, which is not valid JSON; we read it and never write it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Id = tuple[int, int, int]
 
 
 class InterchangeError(BohbError):
-    """Logs of another tool cannot be read; the message names file and line."""
+    """The logs of another tool cannot be read; the message names file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Run:
     """One run of HpBandSter.
 
     loss: None if it crashed or returned NaN or an infinity.
-    line: where it stands in results.json.
+    line: its line in results.json.
     """
 
     id: Id
@@ -48,7 +48,7 @@ class Run:
 
 
 def read_hpbandster(directory: str | Path) -> list[Run]:
-    """The runs of a directory in the order in which they ended; of several on one budget the last one counts."""
+    """Return the runs of a directory in the order in which they ended; the last run on a budget counts."""
     root = Path(directory)
     configs: dict[Id, tuple[dict[str, Any], dict[str, Any]]] = {}
     for place, entry in _lines(root / CONFIGS):
@@ -90,10 +90,10 @@ def _run(who: Id, config: tuple[dict[str, Any], dict[str, Any]], entry: Sequence
 
 
 def observations(runs: Sequence[Run], space: Space, budgets: Sequence[float], first: int = 0) -> list[ObservationAdded]:
-    """The runs as observations of a study, each checked against its space.
+    """Return the runs as observations of a study, each checked against its space.
 
-    budgets: the study's; a budget that differs from one of them by rounding alone is taken for it.
-    first: how many observations the study has already.
+    budgets: the study's budgets; a budget that differs from one of them only by rounding is replaced by it.
+    first: number of observations that the study already has.
     """
     events = []
     for index, run in enumerate(runs, first):
@@ -109,9 +109,9 @@ def observations(runs: Sequence[Run], space: Space, budgets: Sequence[float], fi
 
 
 def write_hpbandster(history: History, directory: str | Path) -> tuple[int, int]:
-    """Write a study as HpBandSter would have. Returns the numbers of configurations and of runs.
+    """Write a study in HpBandSter's format; return the numbers of configurations and of runs.
 
-    A configuration is named after its bracket, the rung it entered and its place there. Existing files are replaced.
+    The id of a configuration is its bracket, its first rung and its index there. Existing files are replaced.
     """
     root = Path(directory)
     root.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def write_hpbandster(history: History, directory: str | Path) -> tuple[int, int]
 
 
 def _ids(history: History) -> dict[int, Id]:
-    """HpBandSter's name of every configuration, by ours."""
+    """Return HpBandSter's id of every configuration, by ours."""
     count: dict[tuple[int, int], int] = {}
     ids: dict[int, Id] = {}
     for number, trial in history.trials.items():
@@ -156,7 +156,7 @@ def _write(path: Path, lines: Sequence[Any]) -> None:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, list[Any]]]:
-    """The entries of a log with their places; a last line that was torn by a crash is left out."""
+    """Yield the entries of a log with their places; an incomplete last line, left by a crash, is skipped."""
     try:
         texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
@@ -180,7 +180,7 @@ def _lines(path: Path) -> Iterator[tuple[str, list[Any]]]:
 
 def _id(place: str, value: Any) -> Id:
     if not (isinstance(value, list) and len(value) == 3 and all(isinstance(part, int) for part in value)):
-        raise InterchangeError(f"{place}: {value!r:.80} must be the name of a configuration, [bracket, rung, index]")
+        raise InterchangeError(f"{place}: {value!r:.80} must be the id of a configuration, [bracket, rung, index]")
     return (value[0], value[1], value[2])
 
 

@@ -1,4 +1,4 @@
-"""Contract suites: what every journal and every executor must do, as pytest classes to subclass."""
+"""Contract suites for journals and executors, as pytest classes to subclass."""
 
 import pytest
 

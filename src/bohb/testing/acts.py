@@ -1,4 +1,4 @@
-"""Objectives that do what a configuration asks for, and ways to watch them: always with a deadline, never by luck."""
+"""An objective that misbehaves as its configuration asks, and functions that wait for it, always with a deadline."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ import psutil  # type: ignore[import-untyped]
 from bohb.core.trial import Origin, Outcome, Trial
 from bohb.executors.base import Done, Executor, Lost, Objective
 
-PATIENCE = 60.0  # seconds after which something hangs
+PATIENCE = 60.0  # seconds after which a test counts as hanging
 T = TypeVar("T")
 
 
-def make_trial(number: int, checkpoint_dir: Path | None = None, **config: Any) -> Trial:
-    """A trial that nobody asked for."""
-    return Trial(number, config, 1.0, number, 0, 0, 7, Origin.RANDOM, checkpoint_dir=checkpoint_dir)
+def make_trial(number: int, checkpoint_dir: Path | None = None, attempt: int = 1, **config: Any) -> Trial:
+    """Return a trial on budget 1 with this configuration."""
+    return Trial(number, config, 1.0, number, 0, 0, 7, Origin.RANDOM, attempt=attempt, checkpoint_dir=checkpoint_dir)
 
 
 def acting(ballast: bytes = b"") -> Objective:
-    """An objective that is shipped by value, so that workers need not import the tests.
+    """Return an objective that is pickled by value, so that workers need not import the tests.
 
-    ballast: makes it as large as is wanted.
+    ballast: bytes that make it large.
     """
 
     class TwoArguments(Exception):
-        """Cannot be loaded again once it is pickled: its arguments are not those of its constructor."""
+        """Cannot be unpickled: its arguments are not those of its constructor."""
 
         def __init__(self, code: int, place: str) -> None:
             super().__init__(f"code {code} at {place}")
 
-    def tell(path: str) -> None:
+    def note(path: str) -> None:
         import os
 
         with open(f"{path}.part", "w") as file:
@@ -47,7 +47,7 @@ def acting(ballast: bytes = b"") -> Objective:
 
         match trial.config["act"]:
             case "raise":
-                print("some words")  # noqa: T201 - what a trial prints is kept
+                print("some words")  # noqa: T201 - the output of a trial is kept
                 raise ValueError("this is bad")
             case "unpicklable":
                 raise TwoArguments(3, "home")
@@ -60,7 +60,7 @@ def acting(ballast: bytes = b"") -> Objective:
             case "nothing":
                 return None
             case "hang":
-                tell(trial.config["note"])
+                note(trial.config["note"])
                 time.sleep(600)
             case "sleep":
                 time.sleep(trial.config["seconds"])
@@ -77,19 +77,19 @@ def acting(ballast: bytes = b"") -> Objective:
 
 
 def collect(executor: Executor, count: int, seconds: float = PATIENCE) -> dict[int, Outcome | Lost]:
-    """What became of the next `count` trials, by number."""
+    """Return the results of the next `count` trials, by number."""
     done: list[Done] = []
     deadline = time.monotonic() + seconds
     while len(done) < count:
         left = deadline - time.monotonic()
-        assert left > 0, f"{len(done)} of {count} trials came back within {seconds} s"
+        assert left > 0, f"{len(done)} of {count} trials ended within {seconds} s"
         done.extend(executor.wait(left))
     assert len({one.trial.number for one in done}) == len(done) == count
     return {one.trial.number: one.result for one in done}
 
 
 def run_all(executor: Executor, trials: Iterable[Trial]) -> dict[int, Outcome | Lost]:
-    """Submit them all at once, however many slots there are."""
+    """Submit all trials at once, regardless of the number of slots, and return their results by number."""
     submitted = list(trials)
     for trial in submitted:
         executor.submit(trial)
@@ -97,7 +97,7 @@ def run_all(executor: Executor, trials: Iterable[Trial]) -> dict[int, Outcome | 
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-    """The first truthy value of `condition`."""
+    """Return the first truthy value of `condition`."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
@@ -106,13 +106,13 @@ def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE) -> T
 
 
 def noted(path: Path) -> int:
-    """The process of a trial that has begun."""
+    """Return the process id of a trial, once it has begun."""
     until(path.exists, f"a trial writes {path.name}")
     return int(path.read_text())
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Whether a process runs; a zombie counts as dead."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -120,10 +120,10 @@ def alive(pid: int) -> bool:
 
 
 def guard_of(pid: int) -> int:
-    """The process that watches a trial's process."""
+    """Return the guard of a trial's process."""
     return int(psutil.Process(pid).ppid())
 
 
 def host_of(pid: int) -> int:
-    """The engine's worker, which has started the guard."""
+    """Return the engine's worker, which has started the guard of a trial's process."""
     return guard_of(guard_of(pid))

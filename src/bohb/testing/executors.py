@@ -1,4 +1,4 @@
-"""What every executor must do, on the real engine, as pytest classes to subclass.
+"""Tests that every executor must pass, on the real engine, as pytest classes to subclass.
 
 class TestMyEngine(ExecutorContract):
     @pytest.fixture
@@ -23,7 +23,7 @@ from bohb.executors.base import Executor, Lost, Objective
 from bohb.executors.engines.executor import INLINE_BYTES, EngineBroken
 from bohb.testing.acts import acting, alive, collect, make_trial, noted, run_all, until
 
-# what an objective does, and what is said of it
+# what an objective does, and the status of its trial
 ENDS = {
     "fine": Status.OK,
     "raise": Status.CRASHED,
@@ -36,23 +36,23 @@ ENDS = {
 
 
 class Place(Protocol):
-    """An engine with two workers, and how to make executors on it.
+    """An engine with two workers, and a way to make executors on it.
 
-    replaces: whether workers that die are replaced; otherwise the engine is broken then.
+    replaces: whether workers that die are replaced; if not, the engine is broken then.
     """
 
     replaces: bool
 
     def executor(self, objective: Objective, **options: Any) -> Executor:
-        """A new executor; options as for `minimize`, with `log_dir`."""
+        """Return a new executor; the options are fields of `TrialOptions`."""
         ...
 
     def host_of(self, pid: int) -> int:
-        """What to kill so that the trial with this process loses its worker: `acts.host_of`, or `acts.guard_of`."""
+        """Return the process to kill so that this trial loses its worker: `acts.host_of` or `acts.guard_of`."""
         ...
 
     def works(self) -> bool:
-        """Whether the engine itself can still be used."""
+        """Whether the engine can still be used."""
         ...
 
 
@@ -60,11 +60,11 @@ Make = Callable[..., Executor]
 
 
 class ExecutorContract:
-    """What `Executor` promises. Subclasses give a fixture `place`."""
+    """The behaviour of every `Executor`. Subclasses provide a fixture `place`."""
 
     @pytest.fixture
     def make(self, place: Place) -> Any:
-        """Makes executors, and kills those that a test has left."""
+        """Return a function that makes executors, which are killed after the test."""
         made: list[Executor] = []
 
         def make(objective: Objective | None = None, **options: Any) -> Executor:
@@ -77,7 +77,7 @@ class ExecutorContract:
 
     def test_whatever_an_objective_does_is_an_outcome_of_its_own_trial(self, make: Make) -> None:
         executor = make()
-        acts = [*ENDS, "fine", "fine"]  # more than there are workers: what fails must not harm its successors
+        acts = [*ENDS, "fine"]  # more than there are workers: a failure must not harm later trials
         found = run_all(executor, [make_trial(n, act=act) for n, act in reversed(list(enumerate(acts)))])
         for number, act in enumerate(acts):
             outcome = found[number]
@@ -92,7 +92,7 @@ class ExecutorContract:
         assert "SIGSEGV" in errors["segfault"]
 
     def test_limits_of_time_and_memory_hold_and_output_is_kept(self, make: Make, tmp_path: Path) -> None:
-        # not both limits on one executor: on a busy machine growing may take longer than hanging is allowed to
+        # two executors: on a busy machine, growing may take longer than the time limit
         note = tmp_path / "note"
         hung = run_all(make(trial_seconds=1.0), [make_trial(0, act="hang", note=str(note))])
         executor = make(trial_memory=300 * 2**20, log_dir=tmp_path / "logs")
@@ -129,12 +129,12 @@ class ExecutorContract:
         executor.shutdown(kill=True)
         ended = time.time()
         assert executor.wait(0) == []
-        until(lambda: not any(map(alive, began)), "the trials' processes end")
+        until(lambda: not any(map(alive, began)), "the processes of the trials end")
         with pytest.raises(BohbError, match="shut down"):
             executor.submit(make_trial(9, act="fine"))
         assert place.works()
         late = [path for path in tmp_path.iterdir() if path.stat().st_mtime > ended]
-        assert late == [], "a trial began after the end"
+        assert late == [], "a trial began after the shutdown"
 
     def test_shutdown_lets_trials_finish_and_their_results_be_fetched(self, make: Make, place: Place) -> None:
         executor = make()
@@ -172,12 +172,12 @@ class ElasticPlace(Place, Protocol):
         ...
 
     def remove(self) -> None:
-        """Take one worker away, in an orderly manner."""
+        """Stop one worker in an orderly way."""
         ...
 
 
 class ElasticContract(ExecutorContract):
-    """What an executor on an engine with a changing number of workers promises besides."""
+    """The additional behaviour of an executor on an engine whose number of workers changes."""
 
     def test_slots_follow_the_workers_and_trials_go_on(self, make: Make, place: ElasticPlace) -> None:
         executor = make()
@@ -187,7 +187,7 @@ class ElasticContract(ExecutorContract):
         for number in range(6):
             executor.submit(make_trial(number, act="sleep", seconds=0.3))
         place.remove()
-        until(lambda: executor.slots == before, "its going is noticed")
+        until(lambda: executor.slots == before, "the removal is noticed")
         found = collect(executor, 6)
         assert set(found) == set(range(6))
         again = [make_trial(n, act="fine") for n, result in found.items() if isinstance(result, Lost)]

@@ -221,8 +221,8 @@ def test_a_study_lowers_its_smallest_budget() -> None:
     told = why(study.history, number)
     assert told.bracket.verdict == "lowered"
     assert "was chosen to start on budget" in str(told)
-    assert "below the smallest, because that promised most" in str(told)
-    assert "seen on both; drawn:" in str(told)
+    assert "below the smallest, because" in str(told)
+    assert "on both; drawn:" in str(told)
 
 
 def test_some_are_promoted_at_random_and_it_is_told() -> None:
@@ -235,10 +235,10 @@ def test_some_are_promoted_at_random_and_it_is_told() -> None:
     for trial in lucky:
         rung = history.brackets[trial.bracket].bracket.rungs[trial.rung]
         assert rung.size >= 4
-        assert "it was promoted at random, to see whether rungs agree" in str(why(history, trial.number))
+        assert "It was promoted at random" in str(why(history, trial.number))
     source = lucky[0].from_trial
     assert source is not None
-    assert ", and one at random," in str(why(history, source))
+    assert "and one at random" in str(why(history, source))
     assert why(history, source).fate == "promoted"
 
 

@@ -16,8 +16,7 @@ from typing import Any
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble, settle
-from bohb.executors.engines.session import Session
+from bohb.executors.engines.executor import Answer, Answers, EngineBroken, settle
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -79,16 +78,14 @@ class DaskEngine:
         return sum(_capacity(worker, self._resources) for worker in self._workers())
 
     @property
-    def trouble(self) -> Trouble | None:
-        """A client that loses its scheduler tries to reconnect for a while, then closes."""
-        status = self._client.status
-        if status == "running":
-            return None
-        reason = f"the Dask client has lost its scheduler (it is {status}); start a scheduler and workers again"
-        return Trouble(reason, final=status in ("closed", "closing"))
+    def ready(self) -> bool:
+        """Not while the client, having lost its scheduler, tries to reconnect; after a while it closes."""
+        return self._client.status in ("running", "closing", "closed")
 
-    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
         """Submit a trial without retries, because the runner starts lost trials again."""
+        if self._client.status in ("closing", "closed"):
+            raise EngineBroken("the Dask client has lost its scheduler; start a scheduler and workers again")
         entry = _Task(f"bohb-{session.id[:8]}-{next(self._numbers)}")
         self._tasks[entry.key] = entry
         arguments = (session, body, payload, self._topic, entry.key)
@@ -177,7 +174,7 @@ class DaskEngine:
         return [{"lost": answer.error} if isinstance(answer, Outcome) else answer for answer in alone]
 
 
-def run(session: Session, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:
+def run(session: task.Session, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:
     """Run a trial on a Dask worker: report that it has begun, and stop when it is cancelled."""
     worker = get_worker()
     worker.log_event(topic, {"key": key, "worker": worker.address, "execution": uuid.uuid4().hex})

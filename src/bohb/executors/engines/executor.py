@@ -13,7 +13,8 @@ import weakref
 from collections import deque
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future, InvalidStateError, wait
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from bohb.core.events import outcome_from_json, trial_to_json
 from bohb.core.trial import Trial
 from bohb.errors import BohbError
 from bohb.executors.base import Done, Lost, Objective, check_objective
-from bohb.executors.engines.session import Session
+from bohb.executors.engines.task import Session
 from bohb.executors.local import logs
 from bohb.executors.local.launch import pickled
 from bohb.executors.options import TrialOptions
@@ -39,39 +40,31 @@ class EngineBroken(BohbError):
     """The engine cannot run anything any more; the message names the engine and a way out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why an engine takes no tasks at the moment.
-
-    final: whether it will not recover.
-    """
-
-    reason: str
-    final: bool
-
-
 class Engine(Protocol):
     """Something that runs `task.run` elsewhere.
 
     local: whether all its workers are on this machine.
     warm: whether its workers outlive a task.
+    ready: whether it takes tasks now; False while it tries to recover.
     """
 
-    local: bool
-    warm: bool
+    @property
+    def local(self) -> bool: ...
+    @property
+    def warm(self) -> bool: ...
+    @property
+    def ready(self) -> bool: ...
 
     @property
     def slots(self) -> int:
         """Number of tasks that it can run at once now; 0 if it has no workers."""
         ...
 
-    @property
-    def trouble(self) -> Trouble | None:
-        """Why it takes no tasks now; None if it does."""
-        ...
-
     def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
-        """Run a trial. An exception of the future means a lost worker; EngineBroken means that the engine is lost."""
+        """Run a trial. An exception of the future means a lost worker.
+
+        Raises EngineBroken if the engine will never take a task again.
+        """
         ...
 
     def cancel(self, futures: Collection[Answers]) -> None:
@@ -123,7 +116,7 @@ class EngineExecutor:
         """Send a trial to the engine without waiting."""
         if self._closed:
             raise BohbError("this executor was shut down; make a new one")
-        if self._held or self._engine.trouble is not None:
+        if self._held or not self._engine.ready:
             self._held.append(trial)
             return
         inline = len(self._payload) <= INLINE_BYTES or not self._engine.warm
@@ -175,15 +168,12 @@ class EngineExecutor:
         """Send the trials that were held back, or raise EngineBroken if the engine will not recover."""
         if not self._held:
             return
-        trouble = self._engine.trouble
-        if trouble is not None and trouble.final:
-            self._broken = trouble.reason
-        if self._broken is not None and not self._running:
-            raise EngineBroken(f"{self._broken}; finished trials are kept, and the same call continues the study")
-        if self._broken is None and trouble is None:
+        if self._broken is None and self._engine.ready:
             held, self._held = self._held, deque()
             for trial in held:
                 self.submit(trial)
+        if self._broken is not None and not self._running:
+            raise EngineBroken(f"{self._broken}; finished trials are kept, and the same call continues the study")
 
     def _collect(self, seconds: float) -> None:
         """Wait for a task to end, then handle all that have ended."""
@@ -205,12 +195,6 @@ class EngineExecutor:
             self._done.append(Done(trial, outcome_from_json(answer["outcome"])))
         else:
             self._done.append(Done(trial, Lost(str(answer["lost"]))))
-
-    def __enter__(self) -> EngineExecutor:
-        return self
-
-    def __exit__(self, kind: object, *error: object) -> None:
-        self.shutdown(kill=kind is not None)
 
 
 def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOptions) -> Session:
@@ -240,7 +224,5 @@ def _answer(future: Answers) -> Answer:
 
 def settle(future: Answers, answer: Answer) -> None:
     """Set the result of a future that may have one."""
-    try:
+    with suppress(InvalidStateError):
         future.set_result(answer)
-    except InvalidStateError:
-        pass

@@ -8,8 +8,7 @@ from typing import Any
 
 from bohb.errors import InvalidArgument
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answers, EngineBroken, Trouble
-from bohb.executors.engines.session import Session
+from bohb.executors.engines.executor import Answers, EngineBroken
 from bohb.executors.resources import Resources
 
 
@@ -20,7 +19,7 @@ class PoolEngine:
     resources: only cores and memory, which limit the trial's process.
     """
 
-    warm = True
+    warm = ready = True
 
     def __init__(self, pool: Executor, resources: Resources) -> None:
         resources.allow_only(f"a {type(pool).__name__}", "cpu", "memory")
@@ -36,12 +35,7 @@ class PoolEngine:
             raise InvalidArgument(f"{self._pool!r} does not know how many tasks it runs at once; give workers=")
         return count
 
-    @property
-    def trouble(self) -> Trouble | None:
-        """None: a broken pool raises an error in `submit`."""
-        return None
-
-    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
         """Submit a trial to the pool."""
         try:
             return self._pool.submit(task.run, session, body, payload)

@@ -9,8 +9,7 @@ from typing import Any
 
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answers, EngineBroken, Trouble
-from bohb.executors.engines.session import Session
+from bohb.executors.engines.executor import Answers, EngineBroken
 from bohb.executors.resources import Resources
 
 try:
@@ -28,7 +27,7 @@ class RayEngine:
     """
 
     local = False
-    warm = True
+    warm = ready = True
 
     def __init__(self, address: str, resources: Resources) -> None:
         self._owned = not ray.is_initialized()
@@ -52,15 +51,10 @@ class RayEngine:
         total = ray.cluster_resources() if ray.is_initialized() else {}
         return int(min(total.get(name, 0) // amount for name, amount in self._needs.items()))
 
-    @property
-    def trouble(self) -> Trouble | None:
-        """A lost connection to Ray is final."""
-        if ray.is_initialized():
-            return None
-        return Trouble("Ray is not connected any more; connect again, or start a new cluster", final=True)
-
-    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
         """Submit a trial to Ray."""
+        if not ray.is_initialized():  # Ray would start a cluster of its own
+            raise EngineBroken("Ray is not connected any more; connect again, or start a new cluster")
         try:
             ref = self._run.remote(session, body, payload)
         except (ConnectionError, ray.exceptions.RaySystemError) as error:

@@ -11,8 +11,7 @@ from typing import Any
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, Answers, EngineBroken, Trouble, settle
-from bohb.executors.engines.session import Session
+from bohb.executors.engines.executor import Answer, Answers, EngineBroken, settle
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -34,6 +33,7 @@ class SubmititEngine:
     """
 
     warm = False
+    ready = True
 
     def __init__(self, executor: submitit.Executor, resources: Resources) -> None:
         inner = getattr(executor, "_executor", executor)  # AutoExecutor wraps the one that it has chosen
@@ -51,12 +51,7 @@ class SubmititEngine:
         """Not known: the length of Slurm's queue is not limited."""
         raise InvalidArgument("a submitit executor has no limit on its jobs; give workers=, the number of jobs at once")
 
-    @property
-    def trouble(self) -> Trouble | None:
-        """None: a failing Slurm command raises an error in `submit`."""
-        return None
-
-    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
         """Submit a job."""
         future: Answers = Future()
         try:

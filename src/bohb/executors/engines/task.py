@@ -18,12 +18,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cloudpickle
+import psutil  # type: ignore[import-untyped]
 
 from bohb.core.events import outcome_to_json, trial_from_json
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Lost
-from bohb.executors.engines.session import Session
 from bohb.executors.local.executor import LocalExecutor
+from bohb.executors.options import TrialOptions
 from bohb.executors.resources import DEVICES, free_devices
 
 IDLE_SECONDS = 60.0  # an idle child is ended after this time
@@ -31,6 +32,37 @@ _CHECK_SECONDS = 0.2  # between two checks whether the study was stopped
 _PAYLOADS = 8  # number of pickled objectives that a process keeps
 
 Stopped = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """How to run the trials of one EngineExecutor.
+
+    id: unique name of this executor.
+    digest: hash of the pickled objective.
+    lifeline: a file that exists as long as the executor does.
+    runner: process id of the executor.
+    local: whether the engine's workers are on the runner's machine, so that a missing lifeline means the end.
+    warm: whether children are kept for the next trial; not if the engine's worker ends with its task.
+    path: the runner's `sys.path`.
+    """
+
+    id: str
+    digest: str
+    lifeline: str
+    runner: int
+    local: bool
+    warm: bool
+    path: tuple[str, ...]
+    options: TrialOptions
+
+    def visible(self) -> bool:
+        """Whether the lifeline can be seen from this machine, so that its end can be noticed."""
+        return self.local or os.path.exists(self.lifeline)
+
+    def wanted(self) -> bool:
+        """Whether the runner still waits for results; ask only where the lifeline is visible."""
+        return os.path.exists(self.lifeline) and (not self.local or psutil.pid_exists(self.runner))
 
 
 class PickledObjective:

@@ -10,6 +10,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
@@ -173,10 +174,8 @@ class Coordinator:
     def _send_guard(self, body: dict[str, Any], *descriptors: int) -> None:
         if self._guard is None:
             return
-        try:
+        with suppress(OSError):  # it is dead; the loop will read that from its socket
             socket.send_fds(self._guard.link, [encode(body)], list(descriptors))
-        except OSError:
-            pass  # it is dead; the loop will read that from its socket
 
     def _flush(self, worker: WorkerHandle) -> None:
         """Send as much as the socket takes; send the rest later, because a coordinator must never block."""

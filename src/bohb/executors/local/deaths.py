@@ -39,6 +39,7 @@ def interpret(death: Death, slot: int, options: TrialOptions, started: bool) -> 
     started: whether the worker had loaded the objective.
     """
     who = f"worker {slot} (pid {death.pid})"
+    when = "" if started else " while loading the objective"
     match death.cause:
         case "timeout":
             return Outcome(Status.TIMEOUT, error=f"ran longer than trial_seconds={options.trial_seconds:g}")
@@ -55,13 +56,11 @@ def interpret(death: Death, slot: int, options: TrialOptions, started: bool) -> 
     if death.code == BROKEN:
         return _unreachable(who)
     if death.code >= 0:
-        when = "" if started else " while loading the objective"
         return Outcome(Status.CRASHED, error=f"{who} exited with code {death.code}{when}")
     name = _name(-death.code)
     if -death.code in _FROM_OUTSIDE:
         by = ", probably by the kernel's out-of-memory killer" if death.oom else ""
         return Lost(f"{who} was killed by {name}{by}")
-    when = "" if started else " while loading the objective"
     return Outcome(Status.CRASHED, error=f"killed by {name}{when}")
 
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,10 +136,8 @@ class Guard:
     def _watch_parent(self, selector: selectors.BaseSelector) -> None:
         """Detect the coordinator's death even if a process that it forked keeps our socket open (Linux)."""
         if sys.platform == "linux":
-            try:
+            with suppress(OSError):
                 selector.register(os.pidfd_open(self._setup.parent), selectors.EVENT_READ, "parent")
-            except OSError:
-                return
 
     def _receive(self) -> bool:
         """Handle messages of the coordinator; return False when it has closed the socket or asks the guard to quit."""
@@ -268,10 +267,8 @@ class Guard:
             processes.kill_tree(worker.pid)
 
     def _send(self, body: dict[str, Any]) -> None:
-        try:
+        with suppress(OSError):  # the coordinator is gone; the loop will notice
             self._link.sendall(encode(body))
-        except OSError:
-            pass  # the coordinator is gone; the loop will notice
 
 
 def _set_deadline(workers: Iterable[WorkerRecord], grace: float, cause: str) -> None:

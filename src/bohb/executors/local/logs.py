@@ -8,6 +8,7 @@ exceed its limit until the guard's next check, a tenth of a second later.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from bohb.executors.local.setup import Setup
@@ -53,7 +54,7 @@ def shorten(path: str, limit: int) -> None:
 
     The writers append, so they continue after the remaining text and have a quarter of the limit left.
     """
-    try:
+    with suppress(OSError):  # the log was removed, or the disk has a problem, which must not fail the trial
         if os.stat(path).st_size <= limit:
             return
         with open(path, "r+b", buffering=0) as file:
@@ -62,17 +63,12 @@ def shorten(path: str, limit: int) -> None:
             file.truncate(limit // 4)
         with open(path, "ab", buffering=0) as file:
             file.write(CUT + tail)
-    except OSError:
-        return  # it was removed, or the disk has a problem, which must not fail the trial
 
 
 def note(path: str, text: str) -> None:
     """Append a line of our own."""
-    try:
-        with open(path, "ab") as file:
-            file.write(text.encode())
-    except OSError:
-        return
+    with suppress(OSError), open(path, "ab") as file:
+        file.write(text.encode())
 
 
 def tail(path: str) -> str | None:
@@ -95,13 +91,11 @@ def finish(path: str, setup: Setup) -> None:
     """Shorten a log that is kept to its limit, or remove it if it is empty."""
     if not setup.keep_logs:
         return
-    try:
+    with suppress(OSError):
         if os.stat(path).st_size > 0:
             shorten(path, setup.options.log_bytes)
         else:
             os.unlink(path)
-    except OSError:
-        return
 
 
 def prepare(directory: Path) -> Path:

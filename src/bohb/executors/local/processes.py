@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 import psutil  # type: ignore[import-untyped]
 
@@ -74,19 +75,15 @@ def resident_bytes(pids: Iterable[int]) -> int:
 
 def kill(pid: int) -> None:
     """Send SIGKILL to a process that may have ended."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def kill_tree(pid: int) -> None:
     """Send SIGKILL to a process, to the process group that it leads and to all descendants."""
     family = descendants(pid)
-    try:
+    with suppress(ProcessLookupError, PermissionError):  # it leads no group; on macOS, EPERM for a zombie
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # it leads no group; on macOS, EPERM for a zombie
-        pass
     for member in (pid, *family):
         kill(member)
 
