@@ -77,7 +77,7 @@ def dask(workers: int) -> Iterator[Bare]:
 
     with (
         processes.SubprocessCluster(
-            host="127.0.0.1", dashboard_address=None, n_workers=workers, threads_per_worker=1
+            host="127.0.0.1", dashboard_address=":0", n_workers=workers, threads_per_worker=1
         ) as cluster,
         engine.Client(cluster) as client,
     ):
