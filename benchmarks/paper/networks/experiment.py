@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 import statistics
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.command import run_experiment
 from benchmarks.curves import first_at_most, regret_at
-from benchmarks.experiment import Experiment, Measured, measure
+from benchmarks.experiment import Experiment, Measured
 from benchmarks.report import table
 from benchmarks.results import final_table, publish
 
@@ -59,18 +60,16 @@ def speedups(measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
+def report(measured: Measured, out: Path) -> None:
+    body = publish(measured, out, lambda _: {"speed-ups of BOHB": speedups(measured)})
+    print(final_table(body))
+    print("\nSpeed-up of BOHB: how much earlier it reaches another method's mean regret\n")
+    for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
+        print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
+
+
 def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
-        body = publish(measured, args.out, lambda _: {"speed-ups of BOHB": speedups(measured)})
-        print(final_table(body))
-        print("\nSpeed-up of BOHB: how much earlier it reaches another method's mean regret\n")
-        for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
-            print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
-
-    guarded(act)
+    run_experiment(EXPERIMENT, __doc__, report)
 
 
 if __name__ == "__main__":
