@@ -156,20 +156,14 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml --json
     """
     from bohb.core.space.describe import describe
-    from bohb.executors.options import START_METHOD, TrialOptions
     from bohb.optimizer.creation import study_budgets
     from bohb.studyfile.check import preflight
     from bohb.studyfile.load import load
 
     file = load(studyfile)
-    trial = file.values["trial"]
     with file.named_in_errors():
         budgets = study_budgets(**file.budget_arguments)
-        options = TrialOptions(
-            trial.get("seconds", trial_seconds),
-            trial.get("memory"),
-            start_method=file.values.get("start_method", START_METHOD),
-        )
+        options = file.trial_options(trial_seconds)
     space = file.space()
     findings = preflight(
         file.objective(space.names),

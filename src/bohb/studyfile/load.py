@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from bohb.core.space import Space
     from bohb.executors.base import Objective
+    from bohb.executors.options import TrialOptions
 
 _BUDGETS = {"min": "min_budget", "max": "max_budget", "eta": "eta", "values": "budgets", "integer": "integer_budgets"}
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, begins
@@ -82,6 +83,13 @@ class StudyFile:
         names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
         found |= {names.get(key, key): value for key, value in trial.items()}
         return {**found, **self.budget_arguments, **self.setting_arguments, **self.values["limits"]}
+
+    def trial_options(self, seconds: float) -> TrialOptions:
+        """Return the options for a single trial; `seconds` is its time limit if the file has none."""
+        from bohb.executors.options import START_METHOD, TrialOptions
+
+        trial, method = self.values["trial"], self.values.get("start_method", START_METHOD)
+        return TrialOptions(trial.get("seconds", seconds), trial.get("memory"), start_method=method)
 
     def space(self) -> Space:
         """Build or load the search space and compile it."""
