@@ -192,18 +192,15 @@ def _best_text(row: Result, form: str) -> str:
         case "json":
             return json.dumps(row.config)
         case "args":
-            return " ".join(f"--{shlex.quote(name)} {shlex.quote(_argument(v))}" for name, v in row.config.items())
+            from bohb.studyfile.command import text_of
+
+            return " ".join(f"--{shlex.quote(name)} {shlex.quote(text_of(v))}" for name, v in row.config.items())
         case "toml":
             return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
         case _:
             return "\n".join(
                 [_headline(row), *(f"  {name} = {value_text(value)}" for name, value in row.config.items())]
             )
-
-
-def _argument(value: Any) -> str:
-    """Format a value as `bohb run` inserts it into a command."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _key(name: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from bohb.errors import InvalidArgument
 from bohb.executors.base import Lost, Objective
 from bohb.executors.local import processes
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
+from bohb.executors.options import TrialOptions
 from bohb.studyfile.command import ShellObjective
 
 if TYPE_CHECKING:  # a worker imports this module for `Measured`, and should start quickly
@@ -41,10 +41,6 @@ class Finding:
     verdict: Verdict
     detail: str
     advice: str = ""
-
-    def to_json(self) -> dict[str, str]:
-        """Return the finding as JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +97,19 @@ def preflight(
     budgets: Sequence[float],
     *,
     seed: int = 0,
-    trial_seconds: float | None = 600,
-    trial_memory: int | None = None,
-    start_method: StartMethod | None = None,
+    options: TrialOptions | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
     """Call the objective on the two smallest budgets in a worker process, and report the findings.
 
     config: the configuration to try; default: a random one.
     """
-    with _caller(objective, seed, trial_seconds, trial_memory, start_method) as caller:
-        if isinstance(caller, Finding):
-            return [caller]
+    try:
+        executor = LocalExecutor(Measured(objective), 1, options)
+    except InvalidArgument as error:
+        return [Finding("pickles", "fail", str(error), "define the objective at the top level of a module")]
+    with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
+        caller = _Caller(executor, Path(root), seed)
         tried = _tried(caller, space, budgets[:2], [config] if config else _random_configs(space, seed))
         if isinstance(tried, Finding):
             return [tried]
@@ -160,25 +157,6 @@ def _tried(
                 found = Finding("runs", "warn", detail, "narrow the space if these should not fail")
             return _Tried(found, f"first-{index}", outcomes[0], outcomes[1] if len(outcomes) > 1 else None)
     return _failed("runs", *failed[0])
-
-
-@contextmanager
-def _caller(
-    objective: Objective,
-    seed: int,
-    trial_seconds: float | None,
-    trial_memory: int | None,
-    start_method: StartMethod | None,
-) -> Iterator[_Caller | Finding]:
-    """Yield a worker that calls the objective, or the finding that it cannot be created."""
-    try:
-        options = TrialOptions(trial_seconds, trial_memory, start_method=start_method or START_METHOD)
-        executor = LocalExecutor(Measured(objective), 1, options)
-    except InvalidArgument as error:
-        yield Finding("pickles", "fail", str(error), "define the objective at the top level of a module")
-        return
-    with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
-        yield _Caller(executor, Path(root), seed)
 
 
 def _failed(check: str, budget: float, outcome: Outcome) -> Finding:
@@ -238,7 +216,7 @@ def _memory(objective: Objective, first: Outcome, again: Sequence[Outcome]) -> F
 
 
 def _alike(a: float, b: float) -> bool:
-    return abs(a - b) <= _TOLERANCE * max(1.0, abs(a), abs(b))
+    return math.isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
 
 
 def _seconds(outcome: Outcome) -> str:

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
 from bohb.errors import InvalidArgument, InvalidResult
+from bohb.executors.local.processes import signal_name
 
 PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number", "config_id", "config")
 _PLACE = re.compile(r"\{\{([^{}\s]+)\}\}|\{([^{}\s]+)\}")  # {{name}} stands for {name} itself
@@ -67,11 +68,6 @@ class ShellObjective:
         if name not in PLACEHOLDERS and name not in self.names:
             known = ", ".join([*self.names, *PLACEHOLDERS])
             raise InvalidArgument(f"command: {{{name}}} is unknown; use {known}, or {{{{{name}}}}} for the text itself")
-
-    @property
-    def program(self) -> str | None:
-        """The program, unless a shell or a placeholder determines it."""
-        return None if self.shell or _PLACE.search(self._parts[0]) else self._parts[0]
 
     def arguments(self, trial: Trial) -> list[str]:
         """Return the arguments for one trial.
@@ -130,7 +126,7 @@ def texts(trial: Trial) -> dict[str, str]:
         "config": json.dumps(jsonable(trial.config)),
         **trial.config,
     }
-    return {name: _text(value) for name, value in values.items() if value is not None}
+    return {name: text_of(value) for name, value in values.items() if value is not None}
 
 
 def result_in(printed: str) -> Any:
@@ -147,14 +143,9 @@ def result_in(printed: str) -> Any:
 
 
 def _parsed(line: str) -> Any:
+    """Return the number or JSON object that a line consists of, or None."""
     try:
-        return float(line)
-    except ValueError:
-        pass
-    if not line.startswith("{"):
-        return None
-    try:
-        return json.loads(line)
+        return json.loads(line) if line.startswith("{") else float(line)
     except (ValueError, RecursionError):
         return None
 
@@ -185,14 +176,9 @@ def _whole(budget: float | None) -> float | None:
     return int(budget) if budget is not None and float(budget).is_integer() else budget
 
 
-def _text(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case list() | tuple():
-            return json.dumps(jsonable(value))
-        case _:
-            return str(value)
+def text_of(value: Any) -> str:
+    """Format the value of a hyperparameter as it is inserted into a command."""
+    return json.dumps(jsonable(value)) if isinstance(value, bool | list | tuple | None) else str(value)
 
 
 def _environment(trial: Trial) -> dict[str, str]:
@@ -260,15 +246,8 @@ def _report(printed: bytearray, done: int, trial: Trial) -> int:
 
 def _failure(code: int, complaints: str) -> str:
     lines = [line.strip() for line in complaints.splitlines() if line.strip()]
-    how = f"exit code {code}" if code > 0 else f"killed by {_signal(-code)}"
+    how = f"exit code {code}" if code > 0 else f"killed by {signal_name(-code)}"
     return f"{how}: {lines[-1][:500]}" if lines else f"{how}, nothing on stderr"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
