@@ -1,4 +1,4 @@
-"""The density of Appendix D, against statsmodels and against its own promises."""
+"""The density of Appendix D: comparison with statsmodels, and its own properties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bohb.core.density import kde
 from bohb.core.density.normal import upper_tail
 from bohb.core.space.coordinates import Coordinates
 
-# statsmodels 0.15 announces another random generator, which a density without random parts does not need.
+# statsmodels 0.15 announces a change of its random generator, which the density does not use.
 pytestmark = pytest.mark.filterwarnings("ignore:After 0.17 or January 2028:FutureWarning")
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -63,7 +63,7 @@ def test_with_more_choices_and_given_bandwidths_it_is_statsmodels_density(choice
 
 
 def total_mass(density: kde.Density) -> float:
-    """∫ p over the numeric coordinate (the first), Σ over the categorical ones."""
+    """Return ∫ p over the numeric coordinate (the first), Σ over the categorical ones."""
     grids = [range(int(c)) for c in density.coordinates.choices[1:]]
     return sum(
         quad(
@@ -201,7 +201,7 @@ def test_the_tabulated_normal_tail_is_scipys() -> None:
 
 
 def test_the_last_bits_of_points_do_not_reach_the_bandwidths() -> None:
-    """Other machines compute other last bits; proposals must be equal all the same."""
+    """Other machines compute different last bits; proposals must be equal nevertheless."""
     rng = np.random.default_rng(0)
     points = points_of(rng, 200, [0, 0, 0, 4])
     noisy = np.where(rng.random(points.shape) < 0.5, np.nextafter(points, 2), points)
