@@ -80,7 +80,7 @@ def test_a_last_line_that_was_torn_is_left_out_and_a_repeated_run_counts_once(tm
     ("configs", "results", "message"),
     [
         (["{}"], [], r"configs.json:1: a line must be a list"),
-        ([[[0, 0], {}, {}]], [], r"configs.json:1: \[0, 0\] must be the name of a configuration"),
+        ([[[0, 0], {}, {}]], [], r"configs.json:1: \[0, 0\] must be the id of a configuration"),
         ([CONFIG], ["nonsense", "[]"], r"results.json:1: not JSON"),
         ([CONFIG], [[[0, 0, 0], "1.0", TIMES, None]], r"results.json:1: a line must be"),
         ([CONFIG], [[[0, 0, 9], 1.0, TIMES, None]], r"results.json:1: the configuration \[0, 0, 9\] is not in"),

@@ -272,7 +272,7 @@ def test_a_journal_that_is_not_there_is_an_error_unless_it_is_waited_for(tmp_pat
 
 def test_the_command_says_what_it_did_and_what_it_cannot_do(journal: Path, tmp_path: Path) -> None:
     assert call("track", "tensorboard", journal, "--to", tmp_path, "--once").stdout == (
-        "13 trials handed on to tensorboard, 0 waiting\n"
+        "13 trials sent to tensorboard, 0 waiting\n"
     )
     blocked = tmp_path / "blocked"
     blocked.write_text("")

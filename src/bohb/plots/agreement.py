@@ -9,7 +9,21 @@ from bohb.analysis.agreement import BracketChoice, bracket_choices, rung_agreeme
 from bohb.core.adaptive.agreement import Agreement
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
-from bohb.plots.theme import BLUE, GREEN, GREY, ORANGE, PINK, budget_colours, empty, figure, no_losses, thinned
+from bohb.plots.theme import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    budget_colours,
+    budget_ticks,
+    empty,
+    figure,
+    left_out,
+    no_losses,
+    thinned,
+    ticks,
+)
 
 _MOST_BRACKETS = 200
 _VERDICTS = {
@@ -46,7 +60,7 @@ def _now(known: Sequence[Agreement], dark: bool) -> Figure:
     return figure(
         [bars],
         dark=dark,
-        xaxis={"title": {"text": "budgets"}, "tickvals": list(range(len(known))), "ticktext": names},
+        xaxis=ticks(names, title={"text": "budgets"}),
         yaxis={"title": {"text": "ρ"}, "range": [-1, 1.05]},
     )
 
@@ -66,21 +80,14 @@ def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figu
     traces = [_pair(low, high, pairs[low, high], colours[low]) for low, high in sorted(pairs)]
     traces += [_starts(kept, verdict) for verdict in _VERDICTS]
     budgets = sorted({rung.budget for row in rows for rung in row.bracket.rungs})
-    left_out = len(rows) - len(kept)
     return figure(
         traces,
         dark=dark,
         height=520,
-        xaxis={"title": {"text": "bracket (the last values are as of now)"}, "anchor": "y2"},
+        xaxis={"title": {"text": "bracket (the last values are the current ones)"}, "anchor": "y2"},
         yaxis={"title": {"text": "agreement ρ"}, "range": [-1, 1.05], "domain": [0.42, 1]},
-        yaxis2={
-            "title": {"text": "starts on budget"},
-            "domain": [0, 0.34],
-            "type": "log",
-            "tickvals": budgets,
-            "ticktext": [f"{budget:g}" for budget in budgets],
-        },
-        notes=[f"{left_out} of {len(rows)} brackets are left out"] if left_out else [],
+        yaxis2=budget_ticks(budgets, budgets, title={"text": "first budget"}, domain=[0, 0.34], type="log"),
+        notes=left_out(len(kept), len(rows), "brackets"),
     )
 
 
@@ -99,7 +106,7 @@ def _pair(low: float, high: float, values: Sequence[tuple[float, float, float, f
 
 
 def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
-    """Marks where the brackets of one kind start; None if there are none."""
+    """Return marks where the brackets of one kind start; None if there are none."""
     mine = [row for row in rows if row.verdict == verdict]
     if not mine:
         return None
@@ -124,7 +131,11 @@ def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
 def _hover(row: BracketChoice) -> str:
     sizes = " → ".join(f"{rung.size} on {rung.budget:g}" for rung in row.bracket.rungs)
     gains = "".join(f"<br>from {b:g}: {gain:.2f}" for b, gain in zip(row.starts, row.gains, strict=True))
-    return sizes + (f"<br>expected gain{gains}" if gains else "") + ("<br>settled at the top" if row.settled else "")
+    return (
+        sizes
+        + (f"<br>expected gain{gains}" if gains else "")
+        + ("<br>one configuration reaches the largest budget" if row.settled else "")
+    )
 
 
 def _error(values: Sequence[tuple[float, float, float]]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class LossAxis:
         self.bottom, self.top = self._ends()
 
     def _ends(self) -> tuple[float, float]:
-        """Where outliers are drawn: a little below and above all other losses."""
+        """Return where outliers are drawn: a little below and above all other losses."""
         if self._range is None:
             return 0.0, 1.0
         low, high = self._range.low, self._range.high
@@ -42,7 +42,7 @@ class LossAxis:
         return bottom, high + pad
 
     def place(self, losses: Sequence[float] | Array) -> Array:
-        """The losses as drawn: outliers at the edge, NaN for what has no loss."""
+        """Return the losses as drawn: outliers at the edge, NaN for what has no loss."""
         values = np.asarray(losses, dtype=float)
         values = np.where(np.isfinite(values), values, np.nan)
         if self._range is None:
@@ -57,7 +57,7 @@ class LossAxis:
         return self._range.outside(losses)
 
     def triangles(self, x: Sequence[float] | Array, losses: Sequence[float] | Array, numbers: Sequence[int]) -> Any:
-        """Marks at the edge for outliers, with their true losses in the hover text; None without any.
+        """Return marks at the edge for outliers, with their true losses in the hover text; None without any.
 
         x, losses, numbers: one entry per point of the figure; `numbers` are the trials.
         """
@@ -84,11 +84,11 @@ class LossAxis:
 
     @property
     def note(self) -> str:
-        """A note about outliers; empty without any."""
+        """The note about outliers; empty without any."""
         return f"{counted(self.n_outliers, 'outlier')} at the edge (hover for the loss)" if self.n_outliers else ""
 
     def layout(self) -> dict[str, Any]:
-        """The axis as plotly describes it."""
+        """Return the axis as plotly describes it."""
         shape: dict[str, Any] = {"title": {"text": self._title}, "exponentformat": "power"}
         if self._range is None:
             return shape
@@ -99,7 +99,7 @@ class LossAxis:
         return shape
 
     def buttons(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Buttons for a linear and a logarithmic scale; none if a loss is not positive.
+        """Return buttons for a linear and a logarithmic scale; none if a loss is not positive.
 
         names: the axes in the figure's layout, such as "yaxis".
         """
@@ -129,7 +129,7 @@ class LossAxis:
         return {"label": kind, "method": "relayout", "args": [changes]}
 
     def _span(self, log: bool) -> list[float]:
-        """The ends of the axis; plotly takes those of a logarithmic one as powers of ten."""
+        """Return the ends of the axis; plotly takes those of a logarithmic one as powers of ten."""
         assert self._range is not None
         low, high = min(self.bottom, self._range.low), self.top
         if log:

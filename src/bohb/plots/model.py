@@ -15,7 +15,20 @@ from bohb.core.trial import Origin
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import MOST_PARAMETERS, Panel, panels
-from bohb.plots.theme import BAD, BLUE, GOOD, GREY, ORIGINS, empty, figure, label, no_losses, thinned
+from bohb.plots.theme import (
+    BAD,
+    BLUE,
+    GOOD,
+    GREY,
+    ORIGINS,
+    budget_ticks,
+    empty,
+    figure,
+    label,
+    no_losses,
+    thinned,
+    ticks,
+)
 
 _MOST_BARS = 30
 _RUG = 200  # fitted configurations shown below the densities
@@ -60,12 +73,7 @@ def draw_picks(history: History, dark: bool = False) -> Figure:
         dark=dark,
         losses=axis,
         boxmode="group",
-        xaxis={
-            "tickvals": list(range(len(budgets))),
-            "ticktext": [f"{budget:g}" for budget in budgets],
-            "title": {"text": "first budget of a configuration"},
-            "showgrid": False,
-        },
+        xaxis=budget_ticks(budgets, title={"text": "first budget of a configuration"}, showgrid=False),
     )
 
 
@@ -86,27 +94,26 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
         hovertemplate="%{x:.1f} %<extra></extra>",
         showlegend=False,
     )
-    ticks = go.Scatter(
+    by_chance = go.Scatter(
         x=np.array([min(100 * row.chance, most) for row in rows]),
         y=places,
         mode="markers",
-        name="95 % of shuffled losses stay below",
+        name="95 % of shuffled losses are below",
         marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": BAD}},
         hovertemplate="chance alone: up to %{x:.1f} %<extra></extra>",
     )
     source = "random picks" if table.budget is None else f"results on budget {table.budget:g}"
     return figure(
-        [bars, ticks],
+        [bars, by_chance],
         dark=dark,
         height=max(240, 150 + 28 * len(rows)),
         xaxis={"title": {"text": "share of the importance (%)"}, "range": [0, most]},
-        yaxis={
-            "tickvals": places.tolist(),
-            "ticktext": [f"{label(row.name, 28)}  {100 * row.share:.0f} %" for row in rows],
-            "showgrid": False,
-            "range": [-0.6, len(rows) - 0.4],
-        },
-        notes=[f"best {table.best} of {table.n} {source}"],
+        yaxis=ticks(
+            [f"{label(row.name, 28)}  {100 * row.share:.0f} %" for row in rows],
+            showgrid=False,
+            range=[-0.6, len(rows) - 0.4],
+        ),
+        notes=[f"the best {table.best} of {table.n} {source}"],
     )
 
 
@@ -168,7 +175,7 @@ def _rug(points: Any, colour: str, height: float) -> Any:
 
 
 def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis) -> Any:
-    """All boxes of one origin, with at most a thousand losses each."""
+    """Return all boxes of one origin, with at most a thousand losses each."""
     x: list[int] = []
     y: list[float] = []
     for row in rows:

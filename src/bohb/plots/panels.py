@@ -15,7 +15,7 @@ from bohb.analysis.importance import importance
 from bohb.core.history import History
 from bohb.plots.drawing import Figure
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.theme import figure, label
+from bohb.plots.theme import figure, label, text_at, ticks
 
 COLUMNS = 3
 _PANEL, _BELOW, _TITLE = 165, 80, 24  # pixels: height of a panel, room below it, height of a title
@@ -65,7 +65,7 @@ def panels(
             **({"title": None} if column else {}),
             **({"matches": "y"} if losses is not None and index else {}),
         }
-        layout["annotations"].append(_title(panel.title, sum(across) / 2, up[1]))
+        layout["annotations"].append(text_at(sum(across) / 2, up[1], panel.title, 13, xanchor="center", yshift=2))
         for trace in panel.traces:
             trace.xaxis, trace.yaxis = f"x{name}", f"y{name}"
             traces.append(trace)
@@ -75,29 +75,10 @@ def panels(
     return found
 
 
-def _title(text: str, x: float, y: float) -> dict[str, Any]:
-    return {
-        "text": text,
-        "x": x,
-        "y": y,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "center",
-        "yanchor": "bottom",
-        "yshift": 2,
-        "showarrow": False,
-        "font": {"size": 13},
-    }
-
-
 def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
     """Return the axis of one hyperparameter, from 0 to 1, with its values as tick labels."""
-    return {
-        **({"title": {"text": label(axis.name) + (" (log scale)" if axis.log else "")}} if titled else {}),
-        "tickvals": list(axis.ticks),
-        "ticktext": [label(value, 14) for value in axis.labels],
-        "range": [-0.03, 1.03],
-    }
+    title = {"title": {"text": label(axis.name) + (" (log scale)" if axis.log else "")}} if titled else {}
+    return ticks([label(value, 14) for value in axis.labels], axis.ticks, range=[-0.03, 1.03], **title)
 
 
 def most_important(history: History, names: list[str]) -> list[str]:
