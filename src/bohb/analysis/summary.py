@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from bohb.analysis.clock import run_clock
 from bohb.analysis.evaluations import Evaluation, losses
 from bohb.analysis.trajectory import moments
 from bohb.core.history import History, Result
 from bohb.core.trial import Origin, Status
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +70,8 @@ class Summary:
 def summary(history: History) -> Summary:
     """Return counts, costs, times and the incumbent."""
     rows = losses(history)
+    statuses = Counter(row.status for row in rows)
+    origins = Counter(trial.origin for trial in history.trials.values())
     end = moments(history, rows)[-1] if rows else None
     seconds = _run_time(history, (row.seconds for row in rows))
     return Summary(
@@ -83,8 +82,8 @@ def summary(history: History) -> Summary:
         waiting=len(history.lost),
         reused=sum(row.reused for row in rows),
         configurations=len({trial.config_id for trial in history.trials.values()}),
-        statuses=_counts((row.status for row in rows), Status),
-        origins=_counts((trial.origin for trial in history.trials.values()), Origin),
+        statuses={status: statuses[status] for status in Status if status in statuses},
+        origins={origin: origins[origin] for origin in Origin if origin in origins},
         budgets=_budget_counts(rows),
         spent=0.0 if end is None else end.fresh,
         spent_continued=0.0 if end is None else end.continued,
@@ -125,9 +124,3 @@ def _run_time(history: History, finishes: Iterable[float | None]) -> float | Non
     latest = max((time for time in history.started.values() if time is not None), default=None)
     known = (history.seconds or None, run_clock(history).seconds(latest), *finishes)
     return max((time for time in known if time is not None), default=None)
-
-
-def _counts(values: Iterable[T], order: Iterable[T]) -> dict[T, int]:
-    """Count the values, in a fixed order, without zeros."""
-    counted = Counter(values)
-    return {value: counted[value] for value in order if counted[value]}

@@ -14,7 +14,7 @@ from bohb.core.history import History
 from bohb.core.trial import Origin
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.panels import MOST_PARAMETERS, Panel, panels
+from bohb.plots.panels import MOST_PARAMETERS, panels
 from bohb.plots.theme import (
     BAD,
     BLUE,
@@ -47,7 +47,7 @@ def draw_densities(history: History, dark: bool = False) -> Figure:
         marginals.sort(key=lambda m: -float(np.abs(np.log(m.good / m.bad)).mean()))
         marginals = marginals[:MOST_PARAMETERS]
     drawn = [
-        Panel(_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
+        (_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
         for index, marginal in enumerate(marginals)
     ]
     notes = [f"budget {table.budget:g}: {table.n} results, {table.good} good, {table.bad} bad"]

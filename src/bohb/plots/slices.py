@@ -11,7 +11,7 @@ from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots.drawing import Figure
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.panels import Panel, jitter, most_important, panels
+from bohb.plots.panels import jitter, most_important, panels
 from bohb.plots.theme import MOST_POINTS, ORANGE, budget_colours, label, marks, no_losses, thinned
 
 
@@ -31,7 +31,7 @@ def draw_slice(
     most = max(200, MOST_POINTS // max(1, len(chosen)))
     named: set[str] = set()
     drawn = [
-        Panel(label(name, 28), table.axes[j], _traces(table, j, most, losses, named))
+        (label(name, 28), table.axes[j], _traces(table, j, most, losses, named))
         for j, name in enumerate(names)
         if name in chosen
     ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,12 @@ def template(dark: bool = False) -> Any:
     )
 
 
+@cache
+def templates() -> dict[str, Any]:
+    """Return the light and the dark template for plotly's JavaScript."""
+    return {name: template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))}
+
+
 def figure(
     traces: Sequence[Any] = (),
     *,
@@ -127,7 +134,7 @@ def figure(
 
 
 def empty(message: str, dark: bool = False) -> Figure:
-    """Return a figure that says why there is nothing to see yet."""
+    """Return a figure without data that shows why there is none."""
     hidden = {"visible": False, "range": [0, 1]}
     lines = "<br>".join(textwrap.wrap(message, 44))  # so that it fits on a phone
     words = text_at(0.5, 0.5, lines, 15, xanchor="center", yanchor="middle")
