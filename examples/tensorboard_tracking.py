@@ -1,4 +1,4 @@
-"""A study beside TensorBoard: a run per trial with its hyperparameters, written by a process of its own."""
+"""Track a study with TensorBoard: one run per trial with its hyperparameters, written by a separate process."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class _Site:
             if card is None and time.monotonic() < deadline:
                 card = self._library.card(name, length)
             cards.append((name, card))
-        # An unfinished list has a version of its own, so that the page's script asks for it again.
+        # An unfinished list has a different version, so that the page's script asks for it again.
         version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
         path = path_of(self._library.target)
         return _page(studies_page("of a server" if path is None else path.name, cards, version, time.time()))

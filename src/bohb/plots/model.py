@@ -38,8 +38,11 @@ _NAMES = {Origin.RANDOM: "random", Origin.MODEL: "model", Origin.GIVEN: "given"}
 def draw_densities(history: History, dark: bool = False) -> Figure:
     """Draw the densities of good and bad configurations, one panel per hyperparameter."""
     table = densities(history)
+    if history.created is None:
+        return no_losses(history, dark)
     if table is None:
-        return empty(_no_model(history), dark) if history.created is not None else no_losses(history, dark)
+        needed = points_needed(history.space, history.settings)
+        return empty(f"No model yet: it needs {needed} results on one budget, at least one of them with a loss", dark)
     marginals = [marginal for marginal in table.marginals if len(marginal.good_points) + len(marginal.bad_points)]
     seen = {marginal.axis.name for marginal in marginals}
     unseen = [marginal.axis.name for marginal in table.marginals if marginal.axis.name not in seen]
@@ -117,11 +120,6 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
     )
 
 
-def _no_model(history: History) -> str:
-    needed = points_needed(history.space, history.settings)
-    return f"No model yet: it needs {needed} results on one budget, at least one of them with a loss"
-
-
 def _panel_title(marginal: Marginal) -> str:
     inactive = marginal.good_inactive + marginal.bad_inactive
     n = inactive + len(marginal.good_points) + len(marginal.bad_points)
@@ -183,11 +181,12 @@ def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis
         x += [budgets.index(row.budget)] * len(chosen)
         y += [row.losses[i] for i in chosen]
     few = all(len(row.losses) <= 100 for row in rows)
+    n, failed = sum(row.n for row in rows), sum(row.failed for row in rows)
     return go.Box(
         x=np.array(x, dtype=np.int16),
         y=axis.place(y),
         customdata=np.array(y),
-        name=_name(rows, origin),
+        name=f"{_NAMES[origin]}: {n}" + (f" ({failed} failed)" if failed else ""),
         boxpoints="all" if few else "outliers",
         jitter=0.4,
         pointpos=0,
@@ -195,8 +194,3 @@ def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis
         line={"width": 1.5},
         hovertemplate="loss %{customdata:.6g}<extra>" + _NAMES[origin] + "</extra>",
     )
-
-
-def _name(rows: list[Picks], origin: Origin) -> str:
-    n, failed = sum(row.n for row in rows), sum(row.failed for row in rows)
-    return f"{_NAMES[origin]}: {n}" + (f" ({failed} failed)" if failed else "")

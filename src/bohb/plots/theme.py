@@ -1,4 +1,4 @@
-"""The look of all figures: colours that can be told apart on light and dark pages and by colour-blind readers.
+"""The look of all figures: colours that readers can distinguish, on light and dark pages and if colour-blind.
 
 The colours of the data are the same in both themes; only the template differs. A page can therefore switch a figure
 between light and dark by exchanging `layout.template`.
