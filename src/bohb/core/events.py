@@ -98,7 +98,7 @@ class BracketPlanned(_Event):
 
 @dataclass(frozen=True, slots=True)
 class TrialStarted(_Event):
-    """A trial was started. The event holds the whole trial, so that no model is fitted when a study is read."""
+    """A trial was started. The event has the whole trial, so that reading a study needs no model."""
 
     kind = "started"
     identity = ("trial.number", "trial.attempt")
@@ -173,7 +173,7 @@ class SessionStarted(_Event):
 
 @dataclass(frozen=True, slots=True)
 class FailuresForgotten(_Event):
-    """The objective was broken: failures from the `since`-th finished trial on, up to here, are no evidence."""
+    """The objective was broken: failures from the `since`-th finished trial on, up to here, are not evidence."""
 
     kind = "forgotten"
     identity = ("session",)
