@@ -76,13 +76,13 @@ def test_braces_of_the_commands_own_stay() -> None:
         ("p {seed}", ("seed",), "could be the trial's seed or the hyperparameter"),
         ("", (), "is empty"),
         ("p 'x", (), "cannot be split"),
-        (["p", 3], (), "must be a list of texts"),
+        (["p", 3], (), "must be a list of strings"),
     ],
 )
 def test_a_command_that_cannot_work_is_refused_at_once(command: Any, names: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         ShellObjective(command, names)
-    with pytest.raises(InvalidArgument, match="one text"):
+    with pytest.raises(InvalidArgument, match="one string"):
         ShellObjective(["p"], (), shell=True)
 
 

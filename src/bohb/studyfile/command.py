@@ -13,7 +13,7 @@ import selectors
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -32,7 +32,7 @@ _POLL = 0.05
 class ShellObjective:
     """Runs a command for each trial and reads the loss from what it prints.
 
-    command: a text, which is split as a shell would, or the list of its arguments.
+    command: a string, which is split as a shell would, or the list of its arguments.
     names: the hyperparameters of the space; unknown placeholders are refused.
     directory: the working directory of the command.
     shell: let a shell read the whole line, for pipes and redirections.
@@ -65,8 +65,8 @@ class ShellObjective:
                 f"command: {{{name}}} could be the trial's {name} or the hyperparameter of that name; "
                 "rename the hyperparameter"
             )
-        if name not in PLACEHOLDERS and name not in self.names:
-            known = ", ".join([*self.names, *PLACEHOLDERS])
+        if name not in self._known:
+            known = ", ".join(self._known)
             raise InvalidArgument(f"command: {{{name}}} is unknown; use {known}, or {{{{{name}}}}} for the text itself")
 
     def arguments(self, trial: Trial) -> list[str]:
@@ -77,17 +77,33 @@ class ShellObjective:
         """
         values = texts(trial)
         if self.shell:
-            return [_filled(self._parts[0], {name: shlex.quote(text) for name, text in values.items()}, self.names)]
+            quoted = {name: shlex.quote(values.get(name, "")) for name in self._known}
+            return [str(self._filled(self._parts[0], quoted))]
         filled: list[str] = []
         for index, part in enumerate(self._parts):
-            if all(name in values for name in self._named(part)):
-                filled.append(_filled(part, values, self.names))
+            text = self._filled(part, values)
+            if text is not None:
+                filled.append(text)
             elif not part.startswith("-") and filled[-1:] == [self._parts[index - 1]] and filled[-1].startswith("-"):
                 filled.pop()
         return filled
 
-    def _named(self, part: str) -> list[str]:
-        return [m[2] for m in _PLACE.finditer(part) if m[2] in self.names or m[2] in PLACEHOLDERS]
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return (*self.names, *PLACEHOLDERS)
+
+    def _filled(self, part: str, values: Mapping[str, str]) -> str | None:
+        """Insert values for the placeholders of an argument; return None if a value is absent."""
+
+        def fill(found: re.Match[str]) -> str:
+            if found[2] is None:
+                return f"{{{found[1]}}}"
+            return values[found[2]] if found[2] in self._known else found[0]
+
+        try:
+            return _PLACE.sub(fill, part)
+        except KeyError:
+            return None
 
     def __call__(self, trial: Trial) -> Outcome:
         """Run the command and read the loss from its output."""
@@ -154,21 +170,10 @@ def _split(command: str | Sequence[str], shell: bool) -> list[str]:
     if isinstance(command, str):
         return [command] if shell else shlex.split(command)
     if shell:
-        raise InvalidArgument(f"command = {command!r} must be one text when shell is true")
+        raise InvalidArgument(f"command = {command!r} must be one string when shell is true")
     if not all(isinstance(part, str) for part in command):
-        raise InvalidArgument(f"command = {command!r} must be a list of texts")
+        raise InvalidArgument(f"command = {command!r} must be a list of strings")
     return list(command)
-
-
-def _filled(part: str, values: Mapping[str, str], names: Iterable[str]) -> str:
-    known = {*names, *PLACEHOLDERS}
-
-    def fill(found: re.Match[str]) -> str:
-        if found[2] is None:
-            return f"{{{found[1]}}}"
-        return values.get(found[2], "''") if found[2] in known else found[0]
-
-    return _PLACE.sub(fill, part)
 
 
 def _whole(budget: float | None) -> float | None:
