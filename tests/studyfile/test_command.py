@@ -134,6 +134,15 @@ def test_printed_steps_become_the_learning_curve() -> None:
     assert curve == [(1, 0.1), (2, 0.2), (3, 0.3)]
 
 
+def test_no_step_is_lost_in_megabytes_of_output() -> None:
+    steps: list[float] = []
+    trial = a_trial({"x": 1}, reporter=lambda step, loss: steps.append(step))
+    line = r'"%0100d\n{\"step\": %d, \"loss\": 1}\n"'
+    program = f"BEGIN {{ for (i = 0; i < 40000; i++) printf {line}, i, i; print 0.25 }}"
+    assert ShellObjective(["awk", program])(trial).loss == 0.25
+    assert steps == list(range(40000))
+
+
 def test_a_child_that_keeps_the_pipes_open_is_not_waited_for_and_not_left() -> None:
     began = time.monotonic()
     told = run_shell("sleep 60 & echo '{\"loss\": 0.5, \"pid\": '$!'}'")

@@ -14,8 +14,9 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
 from bohb.errors import InvalidArgument, InvalidResult
@@ -24,7 +25,7 @@ from bohb.executors.local.processes import signal_name
 PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number", "config_id", "config")
 _PLACE = re.compile(r"\{\{([^{}\s]+)\}\}|\{([^{}\s]+)\}")  # {{name}} stands for {name} itself
 _NAME = re.compile(r"[A-Za-z_][\w.:-]*")
-_KEPT = 2**20  # characters of the output that are searched for the loss
+_KEPT = 2**20  # bytes at the end of the output that are searched for the loss
 _POLL = 0.05
 
 
@@ -195,58 +196,40 @@ def _environment(trial: Trial) -> dict[str, str]:
 
 
 def _follow(process: subprocess.Popen[bytes], trial: Trial) -> tuple[str, str]:
-    """Return the output and the errors of the command, and copy both to the log of the trial as they come."""
+    """Return the ends of the command's stdout and stderr; copy both to the log of the trial as they come."""
     assert process.stdout is not None
     assert process.stderr is not None
-    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
-    reported = 0
+    kept = {process.stdout.fileno(): b"", process.stderr.fileno(): b""}
+    unfinished = b""
     with selectors.DefaultSelector() as selector:
-        for stream in kept:
-            os.set_blocking(stream.fileno(), False)
-            selector.register(stream, selectors.EVENT_READ)
+        for descriptor in kept:
+            selector.register(descriptor, selectors.EVENT_READ)
         over = False
         while selector.get_map() and not over:
             over = process.poll() is not None  # then read once more: a child process may hold the pipes open
             for key, _ in selector.select(0 if over else _POLL):
-                source: Any = key.fileobj
-                if not _read(source, kept[source]):
-                    selector.unregister(source)
-            reported = _report(kept[process.stdout], reported, trial)
+                data = os.read(key.fd, _KEPT)  # all that is in the pipe
+                if not data:
+                    selector.unregister(key.fd)
+                with suppress(OSError):  # a full disk should not fail the trial
+                    os.write(2, data)
+                kept[key.fd] = (kept[key.fd] + data)[-_KEPT:]
+                if key.fd == process.stdout.fileno():
+                    unfinished = _report(unfinished + data, trial)
     process.wait()
-    return kept[process.stdout].decode(errors="replace"), kept[process.stderr].decode(errors="replace")
+    printed, complaints = (data.decode(errors="replace") for data in kept.values())
+    return printed, complaints
 
 
-def _read(stream: IO[bytes], kept: bytearray) -> bool:
-    """Copy available data from a pipe to the log and keep its end; return whether the pipe is still open."""
-    while True:
-        try:
-            data = os.read(stream.fileno(), 2**16)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        try:
-            os.write(2, data)
-        except OSError:
-            pass  # a full disk should not fail the trial
-        kept += data
-        if len(kept) > 2 * _KEPT:
-            del kept[: len(kept) - _KEPT]
-
-
-def _report(printed: bytearray, done: int, trial: Trial) -> int:
-    """Report new lines {"step": …, "loss": …} as the learning curve; return the position after the last line read."""
-    if trial.reporter is None:
-        return done
-    end = printed.rfind(b"\n") + 1
-    for line in bytes(printed[min(done, end) : end]).splitlines():
+def _report(printed: bytes, trial: Trial) -> bytes:
+    """Report the lines {"step": …, "loss": …} as the learning curve; return the unfinished last line."""
+    *lines, unfinished = printed.split(b"\n")
+    for line in lines:
         if line.startswith(b"{") and b'"step"' in line:
             found = _parsed(line.decode(errors="replace"))
-            try:
+            with suppress(TypeError, KeyError, InvalidResult):
                 trial.report(found["step"], found["loss"])
-            except (TypeError, KeyError, InvalidResult):
-                continue
-    return end
+    return unfinished[-_KEPT:]
 
 
 def _failure(code: int, complaints: str) -> str:
