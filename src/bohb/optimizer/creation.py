@@ -31,11 +31,11 @@ Budgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use 
 
 
 def study_budgets(
-    min_budget: float | None,
-    max_budget: float | None,
-    eta: float,
-    budgets: Budgets,
-    integer: bool,
+    min_budget: float | None = None,
+    max_budget: float | None = None,
+    eta: float = 3,
+    budgets: Budgets = None,
+    integer_budgets: bool = False,
 ) -> tuple[float, ...]:
     """Return the budgets of the study from the arguments that define them."""
     if isinstance(budgets, str):
@@ -51,7 +51,7 @@ def study_budgets(
         raise InvalidArgument(
             f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
         )
-    return geometric_budgets(min_budget, max_budget, eta, integer)
+    return geometric_budgets(min_budget, max_budget, eta, integer_budgets)
 
 
 def study_seed(seed: int | None) -> int:
