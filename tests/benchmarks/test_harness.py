@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import command, rivals, runs
+from benchmarks import rivals, runs
 from benchmarks.data import Missing
 from benchmarks.fingerprint import code_digest, deciding_files
 from benchmarks.harness import Accounting, Record, incumbents, simulate, trajectory
@@ -252,7 +252,7 @@ def test_the_whole_core_decides_a_run() -> None:
 
 def run_main(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["experiment", *arguments])
-    command.main(lcbench.EXPERIMENT, "")
+    lcbench.main()
 
 
 def test_missing_data_is_told_in_one_line_with_status_2(

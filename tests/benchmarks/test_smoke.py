@@ -19,11 +19,7 @@ needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason
 def run(module: str, out: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
     arguments = ["--smoke", "--out", str(out), "--cache", str(out / "cache"), *options]
     monkeypatch.setattr(sys, "argv", [module, *arguments])
-    imported = importlib.import_module(f"benchmarks.paper.{module}")
-    if module in ("lcbench", "measured"):
-        imported.main(imported.EXPERIMENT, "")
-    else:
-        imported.main()
+    importlib.import_module(f"benchmarks.paper.{module}").main()
 
 
 @pytest.mark.parametrize(
