@@ -14,7 +14,7 @@ from bohb.executors.options import TrialOptions
 from bohb.studyfile.check import Finding, preflight
 from tests import objectives
 from tests.cli import planted
-from tests.cli.running import EXAMPLES, STUDY, answer, call, written
+from tests.cli.running import EXAMPLES, STUDY, answer, call, complaint, written
 
 SPACE = Space({"x": (0.0, 0.5), "y": (0.0, 1.0)})
 LIMITED = TrialOptions(trial_seconds=20)
@@ -85,3 +85,8 @@ def test_the_command_reports_and_exits_with_1_on_a_failure(tmp_path: Path) -> No
     assert "cannot start 'no-such-program'" in told.stdout
     assert "what to do:" in told.stdout
     assert "x  float     0 to 1\n" in told.stdout
+
+
+def test_a_wrong_start_method_is_an_error_of_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, 'start_method = "magic"\n' + STUDY)
+    assert f"{file}: start_method='magic' must be one of" in complaint("check", file)

@@ -121,7 +121,7 @@ def test_a_read_only_journal_cannot_append(path: Path) -> None:
 
 def test_a_reader_sees_what_the_writer_has_committed_and_does_not_hold_it_up(path: Path) -> None:
     with SqlJournal(path) as writer, SqlJournal(path, read_only=True) as reader:
-        with reader._transaction() as unfinished:
+        with reader.database.transaction() as unfinished:
             assert unfinished is not None
             writer.append(numbered_events(5, first=500), after=LENGTH)
         assert list(reader.read(LENGTH)) == numbered_events(5, first=500)

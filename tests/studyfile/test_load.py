@@ -46,9 +46,9 @@ def refused(tmp_path: Path, text: str) -> str:
         (("seed = 1", "limits = {max_trails = 3}"), "unknown key 'limits.max_trails' = 3; did you mean 'max_trials'?"),
         (
             ("seed = 1", 'limits = {max_seconds = "8 hours"}'),
-            'limits.max_seconds = "8 hours" must be a number or a text',
+            'limits.max_seconds = "8 hours" must be a number or a string',
         ),
-        (("seed = 1", 'trial = {memory = "4 gigs"}'), 'trial.memory = "4 gigs" must be a number or a text'),
+        (("seed = 1", 'trial = {memory = "4 gigs"}'), 'trial.memory = "4 gigs" must be a number or a string'),
         (("min = 1", 'min = "1"'), 'budget.min = "1" must be a number'),
         (("min = 1", "minimum = 1"), "unknown key 'budget.minimum' = 1; did you mean 'min'?"),
         (("seed = 1", 'objective = "m:f"'), "exactly one of the keys 'objective' and 'command' must be given"),

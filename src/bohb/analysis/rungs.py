@@ -79,7 +79,7 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
     # A bracket without a survivor ends early; its rung is then the number of its rungs.
     complete = halving.rung > rung
     survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
-    lucky = next((n for n in survivors if n in history.promotions.at_random), None)
+    lucky = next((n for n in survivors if n in history.schedule.at_random), None)
     by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
     rank = {n: place for place, (_, n) in enumerate(ranked, start=1) if history.outcomes[n].ok}
     entries = tuple(

@@ -104,7 +104,7 @@ def _announce(arguments: dict[str, Any]) -> None:
         note(f"new {target.name}")
         return
     seen = history(target)
-    note(f"{target.name} goes on: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
+    note(f"{target.name} continues: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
 
 
 @contextmanager

@@ -76,7 +76,7 @@ class Trial:
     def report(self, step: float, loss: float) -> None:
         """Record one point of the learning curve. It is stored with the outcome and never used in a decision."""
         if self.reporter is not None:
-            self.reporter(_number("step", step), _number("loss", loss))
+            self.reporter(_real(step, "step"), _real(loss))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def outcome_of(result: object) -> Outcome:
         case Mapping():
             return _outcome_of_mapping(result)
         case _:
-            return _outcome_of_loss(_loss(result))
+            return _outcome_of_loss(_real(result))
 
 
 def failure(error: BaseException, status: Status = Status.CRASHED) -> Outcome:
@@ -165,14 +165,14 @@ def _outcome_of_mapping(result: Mapping[Any, Any]) -> Outcome:
         )
     cost = result.get("cost")
     if cost is not None:
-        cost = _loss(cost, "cost")
+        cost = _real(cost, "cost")
         if not (math.isfinite(cost) and cost >= 0):
             raise InvalidResult(f"cost={cost!r} must be a finite number, at least 0")
     extra = {k: v for k, v in result.items() if k not in ("loss", "info", "cost")}
     info = result.get("info")
     if info is not None and not isinstance(info, Mapping):
         info = {"info": info}
-    return replace(_outcome_of_loss(_loss(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost)
+    return replace(_outcome_of_loss(_real(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost)
 
 
 def _outcome_of_loss(loss: float) -> Outcome:
@@ -181,7 +181,7 @@ def _outcome_of_loss(loss: float) -> Outcome:
     return Outcome(Status.DIVERGED, error=f"the loss is {loss}, not a finite number")
 
 
-def _loss(value: object, name: str = "loss") -> float:
+def _real(value: object, name: str = "loss") -> float:
     """Return a real number as a float; refuse bool, None, text, complex numbers and arrays."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:
@@ -194,10 +194,6 @@ def _loss(value: object, name: str = "loss") -> float:
     elif hasattr(value, "item"):
         hint = "; call .item() on a tensor or array that holds one number"
     raise InvalidResult(f"{name}={_short(value)} is of type {type(value).__name__}; it must be one real number{hint}")
-
-
-def _number(name: str, value: object) -> float:
-    return _loss(value, name)
 
 
 def jsonable(value: Any, depth: int = 0) -> Any:

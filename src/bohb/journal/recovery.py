@@ -51,7 +51,7 @@ def repair(target: str | Path, study: str = "study") -> int:
 
 @contextmanager
 def _reading(target: str | Path, study: str) -> Iterator[tuple[SqlJournal, Connection]]:
-    with SqlJournal(target, study, read_only=True) as journal, journal._transaction() as connection:
+    with SqlJournal(target, study, read_only=True) as journal, journal.database.transaction() as connection:
         yield journal, connection
 
 
@@ -102,7 +102,7 @@ def _back_up(path: Path) -> Path:
 
 def _copy(path: Path, study: str, fresh: Path) -> int:
     """Copy the valid rows of one study to a new file."""
-    with SqlJournal(fresh, study) as journal, journal._transaction() as connection:
+    with SqlJournal(fresh, study) as journal, journal.database.transaction() as connection:
         rows, last = list[Record](), Record(-1, 0, "", "", "", 0)
         for last in _sound(path, study):
             rows.append(last)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, Engine, make_url, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bohb.core.events import Event
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError
 from bohb.journal import leases, schema
 from bohb.journal.base import Journal
-from bohb.journal.database_errors import is_damage, is_not_a_database, is_uncertain, translated
-from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
-from bohb.journal.lock import WriterLock, this_process
+from bohb.journal.database import Database
+from bohb.journal.database_errors import is_damage
+from bohb.journal.lock import this_process
 from bohb.journal.memory import MemoryJournal
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
 
@@ -50,33 +48,14 @@ class SqlJournal:
     def __init__(self, url: str | Path, study: str = "study", read_only: bool = False) -> None:
         self.study = check_study_name(study)
         self.read_only = read_only
-        self.path = path_of(url)  # None: a server
-        self._mutex = threading.RLock()
-        self._pid = os.getpid()
+        self.database = Database(url, read_only)
+        self.path = self.database.path  # None: a server
+        self.name = self.database.name
         self._epoch: int | None = None  # claimed at the first append
-        self._doubt: JournalError | None = None
-        self._connection: Connection | None = None
-        self._turn: Connection | None = None  # the connection of the current turn
-        self._lock: WriterLock | None = None
-        if self.path is not None:
-            self.name = str(self.path)
-            check_file(self.path, read_only)
-            self._lock = None if read_only else WriterLock(self.path)
-            self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
-        else:
-            self.url = make_url(str(url))
-            self.name = self.url.render_as_string(hide_password=True)
-            self._engine = schema.postgres_engine(self.url, read_only)
-        try:
-            with self._explaining():
-                schema.prepare(self._connected(), self.name, read_only)
-        except BaseException:
-            self.close()
-            raise
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             head = self._head(connection)
             if head is None or head.length <= after:
                 return []
@@ -96,7 +75,7 @@ class SqlJournal:
         self._check_writable()
         bodies = [(event, body_of(event)) for event in events]
         epoch = self._claim()
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             head = connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
             if self.path is not None and head.epoch != epoch:
                 raise JournalError(
@@ -123,55 +102,44 @@ class SqlJournal:
         """
         self._check_writable()
         self._claim()
-        with self._transaction() as connection:
+        with self.database.turn() as connection:
             connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
-            self._turn = connection
-            try:
-                yield
-            finally:
-                self._turn = None
+            yield
 
     def renew_lease(self, holder: str, seconds: float) -> None:
         """Let a lease expire `seconds` from now, by the server's clock."""
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             leases.renew(connection, self.study, holder, seconds)
 
     def end_lease(self, holder: str) -> None:
         """Delete a lease: its runner has stopped."""
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             leases.end(connection, self.study, holder)
 
     def lease_is_over(self, holder: str) -> bool:
         """Whether a runner has no lease any more; a lease that has expired is deleted."""
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             return leases.end_expired(connection, self.study, holder)
 
     def live_leases(self) -> set[str]:
         """Return the holders of all leases that have not expired."""
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             return leases.live(connection, self.study)
 
     def again(self) -> SqlJournal:
         """Open the same study of the same server with another connection."""
         assert self.path is None, "a file has one connection"
-        return SqlJournal(self.url.render_as_string(hide_password=False), self.study)
+        return SqlJournal(self.database.url.render_as_string(hide_password=False), self.study)
 
     def lengths(self) -> dict[str, int]:
         """Return the number of events of every study in the database, in the order of their names."""
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
         return dict(sorted((str(name), int(length)) for name, length in rows))
 
     def close(self) -> None:
         """Release the connection and the lock. Closing twice has no effect."""
-        with self._mutex:
-            self._disconnect()
-            if self._engine is not None:
-                self._engine.dispose()
-                self._engine = None
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -192,65 +160,6 @@ class SqlJournal:
                 return
             yield Record._make(row)
             position += 1
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with self._mutex:
-            if self._turn is not None:
-                yield self._turn
-                return
-            with self._explaining():
-                connection = self._connected()
-                with connection.begin():
-                    yield connection
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Translate errors of the database, and keep the connection usable for the next call."""
-        try:
-            yield
-        except DBAPIError as error:
-            self._undo(error)
-            explained = translated(error, self.name)
-            if is_not_a_database(error) and self.path is not None and (kind := other_kind(self.path)) is not None:
-                explained = not_a_journal(self.path, kind)
-            if is_uncertain(error):
-                self._doubt = explained
-            raise explained from error
-        except UnicodeDecodeError as error:  # sqlite3, about names in a damaged schema
-            raise JournalDamaged(f"{self.name} is damaged ({error}); restore a backup") from error
-
-    def _undo(self, error: DBAPIError) -> None:
-        """Roll back what a failed COMMIT leaves open, and close the connection only if it is lost.
-
-        After a failed fsync another connection would read the unsynced events from the log of SQLite and treat them as
-        stored; this connection does not.
-        """
-        if self._connection is None:
-            return
-        if error.connection_invalidated:
-            self._disconnect()
-            return
-        try:
-            self._connection.connection.rollback()
-        except self._connection.dialect.loaded_dbapi.Error:
-            self._disconnect()
-
-    def _connected(self) -> Connection:
-        if os.getpid() != self._pid:
-            raise JournalError(
-                f"{self.name} was opened by process {self._pid}, this is its child {os.getpid()}; open it again here"
-            )
-        if self._engine is None:
-            raise JournalError(f"{self.name} is closed; open it again")
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        return self._connection
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and os.getpid() == self._pid:
-            connection.close()
 
     def _head(self, connection: Connection) -> Head | None:
         """Return where the study ends; None for a study without events."""
@@ -289,13 +198,14 @@ class SqlJournal:
     def _check_writable(self) -> None:
         if self.read_only:
             raise JournalError(f"{self.name} was opened with read_only=True; open it for writing to append")
-        if self._doubt is not None:
-            raise JournalError(f"nothing more is written after an earlier failure: {self._doubt}") from self._doubt
+        doubt = self.database.doubt
+        if doubt is not None:
+            raise JournalError(f"nothing more is written after an earlier failure: {doubt}") from doubt
 
     def _claim(self) -> int:
         """Return the epoch of this writer: a number that no other writer of this study has."""
         if self._epoch is None:
-            with self._transaction() as connection:
+            with self.database.transaction() as connection:
                 connection.execute(schema.NEW_STUDY, {"of": self.study})
                 connection.execute(schema.NEW_EPOCH, {"of": self.study, "me": this_process()})
                 epoch = connection.execute(schema.HEAD, {"of": self.study}).one().epoch

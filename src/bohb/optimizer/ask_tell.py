@@ -5,54 +5,38 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
 from bohb.core.custom_sampler import Sampler
 from bohb.core.density.sampler import Model
-from bohb.core.events import (
-    FORMAT,
-    Event,
-    ResultLate,
-    SessionStarted,
-    StudyCreated,
-    TrialFinished,
-    TrialLost,
-    TrialStarted,
-)
+from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.history import History, Result
-from bohb.core.policy import Now, Starter, restart_lost
+from bohb.core.policy import Starter, restart_lost
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
-from bohb.core.trial import Outcome, Trial, outcome_of
-from bohb.errors import (
-    AlreadyTold,
-    InvalidArgument,
-    NoTrialReady,
-    StudyDone,
-    UnknownTrial,
-)
+from bohb.core.trial import Trial
+from bohb.errors import InvalidArgument, NoTrialReady, StudyDone
 from bohb.journal import Journal, MemoryJournal
 from bohb.journal.base import shared_journal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     Budgets,
     as_histories,
-    changed_settings,
     continue_events,
-    forgotten_brackets,
-    forgotten_events,
     given_events,
     observed_events,
-    scheduled,
     study_budgets,
     study_seed,
+    study_settings,
 )
-from bohb.optimizer.leases import Heartbeat, any_gone, orphans, turn_at
+from bohb.optimizer.leases import turn_at
 from bohb.optimizer.ledger import Ledger
+from bohb.optimizer.reports import known_number, result_events
+from bohb.optimizer.session import Session, forgotten_brackets
 from bohb.optimizer.unknown import check_changes
 
 if TYPE_CHECKING:
@@ -110,7 +94,7 @@ class BOHB:
             budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
             eta=eta,
             seed=study_seed(seed),
-            settings=changed_settings(settings, scheduled(changes, budgets), sampler).to_json(),
+            settings=study_settings(settings, changes, budgets, sampler).to_json(),
             version=__version__,
             format=FORMAT,
             time=clock(),
@@ -170,12 +154,9 @@ class BOHB:
             raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
         self.max_brackets = max_brackets
         self._clock = clock
-        self._stopwatch = stopwatch
         self._ledger = Ledger(journal, space, events)
+        self._session = Session(self._ledger, clock, stopwatch)
         self._last_starter: Starter | None = None
-        self._earlier = self.history.seconds
-        self._began: float | None = None  # stopwatch when a runner started to work
-        self._session: int | None = None  # index of this session, if several runners share the study
 
     def ask(self) -> Trial:
         """Return the next trial to run. There always is one, unless `max_brackets` or a finite space ends the study.
@@ -203,7 +184,7 @@ class BOHB:
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = restart_lost(self.history, self._now()) if enough() else self.next_events()
+            new = restart_lost(self.history, self._session.now()) if enough() else self.next_events()
             if not new:
                 break
             self.history.extend(new)
@@ -225,33 +206,9 @@ class BOHB:
     def tell_many(self, results: Iterable[tuple[Trial | int, object]]) -> None:
         """Report several trials, which are stored together."""
         results = list(results)
-        self._ledger.in_turn(lambda: self._tell(results))
-
-    def _tell(self, results: Sequence[tuple[Trial | int, object]]) -> None:
-        events: list[Event] = []
-        told: dict[int, Outcome] = {}
-        for trial, result in results:
-            number = self._known(trial)
-            outcome = outcome_of(result)
-            if isinstance(trial, Trial) and (number, trial.attempt) in self.history.given_up:
-                events += self._late(trial, outcome)
-                continue
-            before = self.history.outcomes.get(number, told.get(number))
-            if before is None:
-                told[number] = outcome
-                events.append(TrialFinished(number, outcome, self._now().elapsed))
-            elif not before.same_effect(outcome):
-                raise AlreadyTold(
-                    f"trial {number} has already ended with {_describe(before)}; {_describe(outcome)} is not recorded"
-                )
-        self._ledger.append(events)
-
-    def _late(self, trial: Trial, outcome: Outcome) -> list[Event]:
-        """Return the event of a result that comes too late; none if it is already stored."""
-        if any((late.number, late.attempt) == (trial.number, trial.attempt) for late in self.history.late):
-            return []
-        log.warning("the result of trial %d, attempt %d, is late and not used", trial.number, trial.attempt)
-        return [ResultLate(trial.number, trial.attempt, outcome, self._now().elapsed)]
+        self._ledger.in_turn(
+            lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
+        )
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
         """Report that the worker of a trial disappeared; `ask` will return the trial again.
@@ -261,7 +218,7 @@ class BOHB:
         self._ledger.in_turn(lambda: self._lose(trial, reason, counts))
 
     def _lose(self, trial: Trial | int, reason: str, counts: bool) -> None:
-        running = self.history.running.get(self._known(trial))
+        running = self.history.running.get(known_number(self.history, trial))
         if running is not None and (not isinstance(trial, Trial) or trial.attempt == running.attempt):
             self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
 
@@ -269,36 +226,21 @@ class BOHB:
         """Start a session; `ask` will return the trials again that an earlier runner left unfinished.
 
         runner: a unique name, which identifies its lease if several runners share the study.
-        forget_failures: whether earlier failures no longer count as evidence. Those of a session in which every trial
-            failed never do: the objective was broken.
+        forget_failures: whether earlier failures no longer count as evidence. Those of a session with a broken
+            objective never do (`session.forgotten_failures`).
         """
-        self._ledger.in_turn(lambda: self._begin_session(runner, forget_failures))
-
-    def _begin_session(self, runner: str, forget_failures: bool) -> None:
-        index = len(self.history.sessions)
-        forgotten = forgotten_events(self.history, forget_failures, self.shared)
-        if forgotten:
-            log.warning("failures of earlier sessions no longer count: the sampler does not learn from them")
-        self._began, self._earlier = self._stopwatch(), self.history.seconds
-        self._ledger.append([SessionStarted(index, runner, self._clock()), *forgotten, *self._orphans()])
+        self._ledger.in_turn(lambda: self._session.begin(runner, forget_failures))
         if self.max_brackets is not None:
             self.max_brackets += forgotten_brackets(self.history)
-        self._session = index if self.shared else None
 
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
         """Return a context that shows other runners of a shared study that this one is alive."""
-        shared = self._ledger.shared_journal
-        return nullcontext() if shared is None else Heartbeat(shared, runner, seconds)
+        return self._session.lease(runner, seconds)
 
     def take_over(self) -> None:
         """Declare the trials of runners that are gone as lost, so that `ask` returns them again."""
         self.catch_up()
-        shared = self._ledger.shared_journal
-        if shared is not None and self._session is not None and any_gone(self.history, shared, self._session):
-            self._ledger.in_turn(lambda: self._ledger.append(self._orphans()))
-
-    def _orphans(self) -> list[Event]:
-        return orphans(self.history, self._ledger.shared_journal, self._session, self._clock())
+        self._session.take_over()
 
     @property
     def shared(self) -> bool:
@@ -308,8 +250,7 @@ class BOHB:
     @property
     def ours(self) -> list[Trial]:
         """The running trials that this session started; none if the study is not shared."""
-        session = self._session
-        return [t for n, t in self.history.running.items() if session is not None and self.history.owners[n] == session]
+        return self._session.trials
 
     @property
     def done(self) -> bool:
@@ -352,25 +293,12 @@ class BOHB:
     def next_events(self) -> list[Event]:
         """Return the events that `ask` would store next; none if nothing can start."""
         with one_thread(self.settings):
-            return self._starter.next_events(self._now(), self.max_brackets)
-
-    def _known(self, trial: Trial | int) -> int:
-        number = trial.number if isinstance(trial, Trial) else trial
-        if not isinstance(number, int) or isinstance(number, bool) or number not in self.history.trials:
-            raise UnknownTrial(
-                f"trial {number!r} was never asked for; this study has started {len(self.history.trials)} trials"
-            )
-        if isinstance(trial, Trial) and trial.seed != self.history.trials[number].seed:
-            raise UnknownTrial(f"trial {number} of this study has another seed; is the one told from another study?")
-        return number
+            return self._starter.next_events(self._session.now(), self.max_brackets)
 
     @property
     def seconds(self) -> float:
         """How long the study has been running, earlier sessions included."""
-        return self.history.seconds if self._began is None else self._earlier + self._stopwatch() - self._began
-
-    def _now(self) -> Now:
-        return Now(self._clock(), None if self._began is None else self.seconds, self._session)
+        return self._session.seconds
 
     def catch_up(self) -> None:
         """Apply the events that other runners have stored."""
@@ -384,12 +312,5 @@ class BOHB:
     def _starter(self) -> Starter:
         """The policy, with the models that it has fitted to this history."""
         if self._last_starter is None or self._last_starter.history is not self.history:
-            self._last_starter = self._make_starter()
+            self._last_starter = Starter(self.history, self._sampler)
         return self._last_starter
-
-    def _make_starter(self) -> Starter:
-        return Starter(self.history, self._sampler)
-
-
-def _describe(outcome: Outcome) -> str:
-    return f"loss {outcome.loss!r}" if outcome.ok else f"{outcome.status.value} ({outcome.error})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,6 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
-    FailuresForgotten,
     ObservationAdded,
     StudyCreated,
 )
@@ -65,19 +63,14 @@ def study_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def scheduled(changes: Mapping[str, Any], budgets: Budgets) -> dict[str, Any]:
-    """Return the changed settings, including the schedule that budgets="adaptive" asks for."""
-    if budgets != "adaptive":
-        return dict(changes)
-    if changes.get("schedule", "adaptive") != "adaptive":
-        raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
-    return {**changes, "schedule": "adaptive"}
-
-
-def changed_settings(
-    settings: Settings | Preset, changes: Mapping[str, Any], sampler: Sampler | None = None
+def study_settings(
+    settings: Settings | Preset, changes: Mapping[str, Any], budgets: Budgets, sampler: Sampler | None
 ) -> Settings:
-    """Return the settings with changes by name, and with the name of the sampler."""
+    """Return the settings with changes by name, with the schedule of budgets="adaptive" and the sampler's name."""
+    if budgets == "adaptive":
+        if changes.get("schedule", "adaptive") != "adaptive":
+            raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
+        changes = {**changes, "schedule": "adaptive"}
     changed = Settings.from_json({**as_settings(settings).to_json(), **changes})
     if sampler is None:
         if changed.sampler != TPE:
@@ -134,27 +127,6 @@ def _stored_history(journal: str | Path) -> History:
         )
     with SqlJournal(journal, names[0], read_only=True) as opened:
         return History().extend(opened.read())
-
-
-def forgotten_events(history: History, forget: bool, shared: bool) -> list[Event]:
-    """Return what makes a new session forget earlier failures: all of them, or those of a session that only failed.
-
-    forget: whether the user asked for it. Otherwise failures count unless every trial of the last session failed: then
-        the objective was broken. Where another runner is at work, that session is not over.
-    """
-    last = list(history.outcomes.values())[history.n_before_session :]
-    broken = bool(last) and not any(outcome.ok for outcome in last) and not (shared and history.running)
-    since = 0 if forget else history.n_before_session
-    failed = {n for n, outcome in itertools.islice(history.outcomes.items(), since, None) if not outcome.ok}
-    if not (forget or broken) or failed <= history.forgotten:
-        return []
-    return [FailuresForgotten(len(history.sessions), since)]
-
-
-def forgotten_brackets(history: History) -> int:
-    """Return the number of finished brackets that consist of forgotten failures only."""
-    counting = {trial.bracket for number, trial in history.trials.items() if number not in history.forgotten}
-    return len(set(range(len(history.brackets))) - counting - set(history.open_brackets))
 
 
 def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:

@@ -50,7 +50,7 @@ def orphans(history: History, journal: SharedJournal | None, session: int | None
 
 
 def any_gone(history: History, journal: SharedJournal, session: int) -> bool:
-    """Whether another runner seems to be gone; unlike `orphans`, this makes nobody wait."""
+    """Whether another runner seems to be gone; unlike `orphans`, this locks nothing."""
     owners = {history.owners[n] for n in history.running} - {session}
     if not owners:
         return False

@@ -25,7 +25,7 @@ def parse(text: object, compare: Compare, all_of: Join, any_of: Join) -> Any:
     all_of, any_of: build the conjunction or disjunction of their arguments.
     """
     if not isinstance(text, str):
-        raise InvalidSpace("a clause must be a text such as 'layers > 1'")
+        raise InvalidSpace("a clause must be a string such as 'layers > 1'")
     return _Parser(text, compare, all_of, any_of).whole()
 
 

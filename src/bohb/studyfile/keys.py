@@ -31,7 +31,7 @@ def _kind(kind: Any, rule: str) -> Check:
     return check
 
 
-_text = _kind(str, "must be a text")
+_text = _kind(str, "must be a string")
 _number = _kind(int | float, "must be a number")
 _whole = _kind(int, "must be a whole number")
 _flag = _kind(bool, "must be true or false")
@@ -41,7 +41,7 @@ _table = _kind(dict, "must be a table")
 
 def _texts(value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("must be a list of texts")
+        raise ValueError("must be a list of strings")
     return value
 
 
@@ -62,7 +62,7 @@ TOP: dict[str, Check] = {
     "journal": _text,
     "directory": _text,
     "objective": _text,
-    "command": _kind(str | list, "must be a text or a list of texts"),
+    "command": _kind(str | list, "must be a string or a list of strings"),
     "shell": _flag,
     "space": _kind(str | dict, "must be a table, 'module:object' or a JSON file"),
     "forbidden": _texts,

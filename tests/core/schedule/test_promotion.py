@@ -43,7 +43,7 @@ def test_a_bracket_promotes_its_own() -> None:
     assert promoted(study)
     for trial in promoted(study):
         assert study.history.trials[source_of(trial)].bracket == trial.bracket
-    assert study.history.promotions.at_random == set()
+    assert study.history.schedule.at_random == set()
 
 
 @pytest.mark.parametrize("schedule", ["hyperband", "adaptive"])

@@ -14,7 +14,7 @@ from typing import Any
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, Answers, EngineBroken, settle
+from bohb.executors.engines.executor import Answer, AnswerFuture, EngineBroken, settle
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -36,7 +36,7 @@ class _Task:
     """
 
     key: str
-    answer: Answers = field(default_factory=Future)
+    answer: AnswerFuture = field(default_factory=Future)
     future: DaskFuture[Answer] | None = None
     execution: str | None = None
 
@@ -77,7 +77,7 @@ class DaskEngine:
         """Not while the client, having lost its scheduler, tries to reconnect; after a while it closes."""
         return self._client.status in ("running", "closing", "closed")
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
         """Submit a trial without retries, because the runner starts lost trials again."""
         if self._client.status in ("closing", "closed"):
             raise EngineBroken("the Dask client has lost its scheduler; start a scheduler and workers again")
@@ -96,7 +96,7 @@ class DaskEngine:
         entry.future.add_done_callback(partial(self._fetch, entry))  # Dask calls it in a thread of its own
         return entry.answer
 
-    def cancel(self, futures: Collection[Answers]) -> None:
+    def cancel(self, futures: Collection[AnswerFuture]) -> None:
         """Cancel these tasks; the scheduler informs their workers, where `run` notices it."""
         wanted = set(futures)
         self._drop([entry for entry in list(self._tasks.values()) if entry.answer in wanted])
