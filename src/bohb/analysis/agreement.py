@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from bohb.analysis.correlation import losses_by_budget
 from bohb.core.adaptive.adaptation import ladder
-from bohb.core.adaptive.agreement import Agreement, Losses, agreements, correlations
+from bohb.core.adaptive.agreement import Agreement, agreements, correlations
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
 
@@ -46,7 +47,7 @@ def rung_agreement(history: History) -> list[Agreement]:
     rng = np.random.default_rng(history.created.seed)
     if history.adaptive:
         return ladder(rng, history.budgets, history.created.eta, history.evidence.seen)[1]
-    seen = _seen(history)
+    seen = losses_by_budget(history)
     return agreements(history.budgets, seen, correlations(rng, history.budgets, seen))
 
 
@@ -77,14 +78,3 @@ def bracket_choices(history: History) -> list[BracketChoice]:
     """Return the choices of all brackets in order."""
     known = max([len(history.brackets), *(index + 1 for index in history.planned)])
     return [bracket_choice(history, index) for index in range(known)]
-
-
-def _seen(history: History) -> dict[float, Losses]:
-    """Return the losses on each budget by configuration, for a study that is not adaptive."""
-    seen: dict[float, dict[bytes, float]] = {}
-    for number, outcome in history.outcomes.items():
-        trial = history.trials[number]
-        # In a finite space a configuration can be chosen again under another id.
-        key = history.key(trial.config) if history.space.finite else str(trial.config_id).encode()
-        seen.setdefault(trial.budget, {})[key] = outcome.ranking_loss
-    return dict(seen)

@@ -65,15 +65,10 @@ def axis(scale: Scale) -> Axis:
             )
 
 
-def placed(space: Space, X: Array) -> Array:
-    """Return vectors with all coordinates between 0 and 1; inactive ones are NaN."""
-    choices = space.choices
-    return np.where(choices > 0, (X + 0.5) / np.maximum(choices, 1), X)
-
-
-def vectors(space: Space, configs: list[dict[str, Any]]) -> Array:
-    """Return the encoded configurations, (n, d)."""
-    return np.array([space.encode(config) for config in configs], dtype=float).reshape(len(configs), space.d)
+def places(space: Space, configs: list[dict[str, Any]]) -> Array:
+    """Return where the values of configurations lie on their axes, (n, d); NaN where inactive."""
+    X = np.array([space.encode(config) for config in configs], dtype=float).reshape(len(configs), space.d)
+    return np.where(space.choices > 0, (X + 0.5) / np.maximum(space.choices, 1), X)
 
 
 def text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Convert times to seconds at work, without the pauses between sessions."""
+"""Convert times to the run time of the study, which does not include pauses between sessions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from bohb.core.history import History
 
 
 @dataclass(frozen=True, slots=True)
-class WorkClock:
-    """The times at which the study was at work.
+class RunClock:
+    """The clock of a study, which stands still in pauses.
 
     origin: the time at which it began; None if no time was recorded.
     pauses: (start, end) of the pauses, in order.
@@ -23,14 +23,14 @@ class WorkClock:
     pauses: tuple[tuple[float, float], ...] = ()
 
     def seconds(self, time: float | None) -> float | None:
-        """Return the seconds at work until a time; None if that or the origin is unknown."""
+        """Return the run time in seconds until a time; None if that or the origin is unknown."""
         if time is None or self.origin is None:
             return None
         idle = sum(min(time, end) - start for start, end in self.pauses if start < time) if self.pauses else 0.0
         return max(0.0, time - self.origin - idle)
 
 
-def work_clock(history: History) -> WorkClock:
+def run_clock(history: History) -> RunClock:
     """Return the clock of a study.
 
     A pause is a period in which no trial ran and at whose end a session began. Sessions of several runners that
@@ -40,7 +40,7 @@ def work_clock(history: History) -> WorkClock:
     sessions = sorted(session.time for session in history.sessions)
     first = [start for start, _ in spans[:1]] + sessions[:1]
     if not first:
-        return WorkClock(None)
+        return RunClock(None)
     origin = min(first)
     busy = np.array(spans, dtype=float).reshape(-1, 2)
     reached = np.maximum.accumulate(busy[:, 1]) if len(busy) else busy[:, 1]
@@ -51,7 +51,7 @@ def work_clock(history: History) -> WorkClock:
         end = max(end, *(s for s in sessions if s < session), origin)
         if end < session:
             pauses.append((end, session))
-    return WorkClock(origin, tuple(pauses))
+    return RunClock(origin, tuple(pauses))
 
 
 def _span(history: History, number: int) -> tuple[float, float] | None:

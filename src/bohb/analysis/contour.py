@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array, Axis, axes, placed, vectors
-from bohb.analysis.budgets import observed, telling_budget
+from bohb.analysis.axes import Array, Axis
+from bohb.analysis.configurations import configurations, telling_budget
 from bohb.analysis.importance import importance
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
@@ -52,28 +52,28 @@ def contour(
     x, y: their names. Default: the most important ones.
     budget: the budget of the trials. Default: the largest with at least a hundred losses, else the one with the most.
     """
-    seen = observed(history, telling_budget(history, enough=100) if budget is None else budget)
-    if seen is None or history.space.d < 2:
+    budget = telling_budget(history, enough=100) if budget is None else budget
+    if budget is None or history.space.d < 2:
         return None
-    table = {axis.name: j for j, axis in enumerate(axes(history.space))}
-    first, second = _pair(history, list(table), x, y)
-    j = [table[first], table[second]]
-    places = placed(history.space, vectors(history.space, [trial.config for trial in seen.trials]))[:, j]
+    table = configurations(history, budget)
+    names = [axis.name for axis in table.axes]
+    pair = [names.index(name) for name in _pair(history, names, x, y)]
+    places = table.places[:, pair]
     active = ~np.isnan(places).any(axis=1)
-    points, losses = places[active], np.array(seen.losses, dtype=float)[active]
-    both = axes(history.space)[j[0]], axes(history.space)[j[1]]
+    points, losses = places[active], table.losses[active]
+    both = table.axes[pair[0]], table.axes[pair[1]]
     grid_x, grid_y = _grid(both[0]), _grid(both[1])
     usual = loss_range(losses)
     shown = losses if usual is None else usual.clip(losses)  # one outlier would dominate every mean around it
     log = usual is not None and usual.log
     surface = smoothed(both, points, np.log(shown) if log else shown, grid_x, grid_y)
     return Contour(
-        budget=seen.budget,
+        budget=budget,
         x=both[0],
         y=both[1],
         points=points,
         losses=losses,
-        numbers=np.array([trial.number for trial in seen.trials], dtype=np.int64)[active],
+        numbers=table.numbers[active],
         grid_x=grid_x,
         grid_y=grid_y,
         surface=np.exp(surface) if log else surface,

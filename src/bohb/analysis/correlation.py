@@ -33,19 +33,27 @@ class Correlation:
 
 def correlations(history: History) -> list[Correlation]:
     """Return one row per pair of budgets, the smaller budget first."""
-    losses: dict[float, dict[object, float]] = {}
-    for number, outcome in history.outcomes.items():
-        trial = history.trials[number]
-        if outcome.loss is not None:
-            # In a finite space a configuration can be chosen again under another id.
-            same: object = history.key(trial.config) if history.space.finite else trial.config_id
-            losses.setdefault(trial.budget, {})[same] = outcome.loss
+    losses = {
+        budget: {key: loss for key, loss in here.items() if math.isfinite(loss)}
+        for budget, here in losses_by_budget(history).items()
+    }
     rows = []
-    for low, high in itertools.combinations(sorted(losses), 2):
+    for low, high in itertools.combinations(sorted(budget for budget in losses if losses[budget]), 2):
         both = [key for key in losses[high] if key in losses[low]]
         rho = spearman([losses[low][key] for key in both], [losses[high][key] for key in both])
         rows.append(Correlation(low, high, len(both), rho, _interval(rho, len(both))))
     return rows
+
+
+def losses_by_budget(history: History) -> dict[float, dict[bytes, float]]:
+    """Return the losses on each budget by configuration; +inf for a failed trial."""
+    losses: dict[float, dict[bytes, float]] = {}
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        # In a finite space a configuration can be chosen again under another id.
+        key = history.key(trial.config) if history.space.finite else str(trial.config_id).encode()
+        losses.setdefault(trial.budget, {})[key] = outcome.ranking_loss
+    return losses
 
 
 def spearman(x: Sequence[float] | Array, y: Sequence[float] | Array) -> float | None:

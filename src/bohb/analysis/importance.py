@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from bohb.analysis.axes import Array, Axis, axes, placed, vectors
-from bohb.analysis.budgets import observed, telling_budget
+from bohb.analysis.axes import Array, Axis, axes, places
+from bohb.analysis.configurations import configurations, telling_budget
 from bohb.analysis.correlation import ranks
 from bohb.core.history import History
 from bohb.core.trial import Origin
@@ -86,15 +86,15 @@ def importance(
     numbers, standings = _random_picks(history) if budget is None else ([], [])
     if len(numbers) < _RANDOM_ENOUGH:
         budget = telling_budget(history, enough=50) if budget is None else budget
-        seen = None if budget is None else observed(history, budget)
-        if seen is None:
+        if budget is None:
             return None
-        numbers, standings = [trial.number for trial in seen.trials], seen.losses
+        table = configurations(history, budget)
+        numbers, standings = table.numbers.tolist(), table.losses.tolist()
     best = _best(np.array(standings, dtype=float), quantile)
     if len(numbers) < ENOUGH or not best.any() or best.all():
         return None
-    places = placed(history.space, vectors(history.space, [history.trials[n].config for n in numbers]))
-    divergences = [Divergence(axis, places[:, j]) for j, axis in enumerate(axes(history.space))]
+    columns = places(history.space, [history.trials[n].config for n in numbers]).T
+    divergences = [Divergence(axis, column) for axis, column in zip(axes(history.space), columns, strict=True)]
     values = np.array([divergence.of(best) for divergence in divergences])
     chance = _chance(divergences, best, shuffles)
     total = float(values.sum())

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from bohb.analysis.clock import work_clock
+from bohb.analysis.clock import run_clock
 from bohb.analysis.evaluations import Evaluation, losses
+from bohb.analysis.trajectory import moments
 from bohb.core.history import History, Result
 from bohb.core.trial import Origin, Status
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,9 @@ class Summary:
     spent, spent_continued: budget of the finished trials in full evaluations, if every trial starts from scratch and if
         training continues from checkpoints.
     cost: cost that the objective reported, in its own unit.
-    seconds: time at work; None if no time was recorded.
+    seconds: run time; None if no time was recorded.
     busy: seconds that workers spent in trials, as far as they were measured.
-    rate: finished trials per second at work; None without a time.
+    rate: finished trials per second of run time; None without a time.
     brackets_open, brackets_done: numbers of brackets.
     """
 
@@ -72,26 +70,26 @@ class Summary:
 def summary(history: History) -> Summary:
     """Return counts, costs, times and the incumbent."""
     rows = losses(history)
-    full = history.budgets[-1] if history.created is not None else 1.0
-    run = [row for row in rows if not row.reused]
-    continued = sum(row.budget - (history.trials[row.number].previous_budget or 0.0) for row in run)
-    seconds = _seconds_at_work(history, (row.seconds for row in rows))
+    statuses = Counter(row.status for row in rows)
+    origins = Counter(trial.origin for trial in history.trials.values())
+    end = moments(history, rows)[-1] if rows else None
+    seconds = _run_time(history, (row.seconds for row in rows))
     return Summary(
         trials=len(history.trials),
         finished=len(rows),
         failed=sum(row.loss is None for row in rows),
         running=len(history.running),
         waiting=len(history.lost),
-        reused=len(rows) - len(run),
+        reused=sum(row.reused for row in rows),
         configurations=len({trial.config_id for trial in history.trials.values()}),
-        statuses=_counts((row.status for row in rows), Status),
-        origins=_counts((trial.origin for trial in history.trials.values()), Origin),
+        statuses={status: statuses[status] for status in Status if status in statuses},
+        origins={origin: origins[origin] for origin in Origin if origin in origins},
         budgets=_budget_counts(rows),
-        spent=sum(row.budget for row in run) / full,
-        spent_continued=continued / full,
+        spent=0.0 if end is None else end.fresh,
+        spent_continued=0.0 if end is None else end.continued,
         cost=history.cost_reported,
         seconds=seconds,
-        busy=sum(row.duration or 0.0 for row in run),
+        busy=sum(row.duration or 0.0 for row in rows),
         rate=len(rows) / seconds if seconds else None,
         brackets_open=len(history.open_brackets),
         brackets_done=len(history.brackets) - len(history.open_brackets),
@@ -118,17 +116,11 @@ def _budget_counts(rows: list[Evaluation]) -> tuple[BudgetCount, ...]:
     return tuple(table)
 
 
-def _seconds_at_work(history: History, finishes: Iterable[float | None]) -> float | None:
+def _run_time(history: History, finishes: Iterable[float | None]) -> float | None:
     """Return the recorded time, or the last time that a trial started or ended, whichever is later.
 
     With ask and tell no time is recorded, and a simulated study takes longer than its recorded time.
     """
     latest = max((time for time in history.started.values() if time is not None), default=None)
-    known = (history.seconds or None, work_clock(history).seconds(latest), *finishes)
+    known = (history.seconds or None, run_clock(history).seconds(latest), *finishes)
     return max((time for time in known if time is not None), default=None)
-
-
-def _counts(values: Iterable[T], order: Iterable[T]) -> dict[T, int]:
-    """Count the values, in a fixed order, without zeros."""
-    counted = Counter(values)
-    return {value: counted[value] for value in order if counted[value]}

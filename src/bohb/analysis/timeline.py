@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bohb.analysis.clock import work_clock
+from bohb.analysis.clock import run_clock
 from bohb.core.columns import finished, started
 from bohb.core.history import History
 from bohb.core.trial import Status
@@ -13,7 +13,7 @@ from bohb.core.trial import Status
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time of one trial on its worker, in seconds at work.
+    """The time of one trial on its worker, in seconds of run time.
 
     end: None while it runs.
     worker: the name of the worker. It is known only when the trial has finished; until then, and for workers without a
@@ -33,7 +33,7 @@ class Span:
 
 def timeline(history: History) -> list[Span]:
     """Return every trial that ran or runs, ordered by start; without reused results and unknown starts."""
-    clock = work_clock(history)
+    clock = run_clock(history)
     timed = []
     for number, trial in history.trials.items():
         start = clock.seconds(started(history, number))

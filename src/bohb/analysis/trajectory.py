@@ -13,7 +13,7 @@ class Moment:
     """The progress of a study when a trial finished.
 
     trials: number of finished trials, including this one.
-    seconds: time at work; None if no time was recorded.
+    seconds: run time; None if no time was recorded.
     fresh, continued: budget of the finished trials in full evaluations, if every trial starts from scratch and if a
         promoted configuration continues from its checkpoint.
     """

@@ -59,7 +59,7 @@ def track(
     try:
         if once:
             listener.read()
-            listener.hand_on()
+            listener.send()
         else:
             follow(listener, _until_stdin_closes if attached else sleep, note, patient=attached)
     except KeyboardInterrupt:
@@ -69,8 +69,8 @@ def track(
             listener.close()
         except TrackerUnavailable as error:
             note(str(error))
-    data = {"tracker": tracker, "study": place.study, "handed_on": listener.handed_on, "waiting": listener.waiting}
-    emit(as_json, data, f"{counted(listener.handed_on, 'trial')} sent to {tracker}, {listener.waiting} waiting")
+    data = {"tracker": tracker, "study": place.study, "sent": listener.sent, "waiting": listener.waiting}
+    emit(as_json, data, f"{counted(listener.sent, 'trial')} sent to {tracker}, {listener.waiting} waiting")
     sys.exit(1 if listener.waiting else 0)
 
 

@@ -104,7 +104,7 @@ class Listener:
         self._history = History()
         self._known: set[int] | None = None  # the trials that the tracker had when it was opened
         self._queue: deque[Finished] = deque()
-        self.handed_on = 0
+        self.sent = 0
 
     @property
     def begun(self) -> bool:
@@ -127,7 +127,7 @@ class Listener:
                 trial, order = history.trials[event.number], len(history.outcomes)
                 self._queue.append(Finished(trial, event.outcome, order, history.incumbent))
 
-    def hand_on(self) -> None:
+    def send(self) -> None:
         """Write the waiting trials; those that the tracker does not accept stay for the next call."""
         if not self.begun:
             return
@@ -136,7 +136,7 @@ class Listener:
         while self._queue:
             if self._queue[0].trial.number not in self._known:
                 self._tracker.write(self._queue[0])
-                self.handed_on += 1
+                self.sent += 1
             self._queue.popleft()
 
     def close(self) -> None:
@@ -171,7 +171,7 @@ def follow(
             if over or not (patient or isinstance(error, JournalUnavailable)):
                 raise
         try:
-            listener.hand_on()
+            listener.send()
             if down:
                 say("the tracker is back; nothing was left out")
             seconds, down = _PAUSE, False

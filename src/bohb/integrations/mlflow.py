@@ -46,8 +46,6 @@ class MlflowTracker:
     def __init__(self, uri: str | None = None, experiment: str | None = None) -> None:
         _require()
         self._uri, self._experiment = uri, experiment
-        self._client: Any = None
-        self._begun: dict[int, str] = {}  # incomplete runs of an earlier listener, by trial
 
     def open(self, study: str, history: History) -> set[int]:
         """Find or create the study's run; return the trials it has."""
@@ -55,7 +53,7 @@ class MlflowTracker:
 
         self._key = study_key(history)
         with _errors(self._uri):
-            self._client = MlflowClient(tracking_uri=self._uri)
+            self._client: Any = MlflowClient(tracking_uri=self._uri)
             name = self._experiment or study
             known = self._client.get_experiment_by_name(name)
             self._experiment_id = self._client.create_experiment(name) if known is None else known.experiment_id
@@ -68,7 +66,8 @@ class MlflowTracker:
                 tags = {_KEY: self._key, "bohb.version": history.created.version if history.created else ""}
                 self._parent = self._client.create_run(self._experiment_id, run_name=study, tags=tags).info.run_id
         trials = {int(run.data.tags[_TRIAL]): run for run in runs if _TRIAL in run.data.tags}
-        self._begun = {n: run.info.run_id for n, run in trials.items() if run.info.status == "RUNNING"}
+        # incomplete runs of an earlier listener
+        self._begun: dict[int, str] = {n: run.info.run_id for n, run in trials.items() if run.info.status == "RUNNING"}
         return set(trials) - set(self._begun)
 
     def write(self, finished: Finished) -> None:

@@ -21,15 +21,7 @@ from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.integrations.sklearn_folds import Folds
-from bohb.integrations.sklearn_rows import (
-    Fit,
-    batched,
-    fits_of,
-    leading_metric,
-    measured,
-    outcome_of_failure,
-    outcome_of_fits,
-)
+from bohb.integrations.sklearn_rows import Fit, fits_of, measured, outcome_of_failure, outcome_of_fits
 from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.limits import Limits, reason_to_stop
@@ -255,7 +247,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             else:
                 n = len(folds.folds)
                 fits = self._fits[-len(group) * n :]
-                ended = [outcome_of_fits(part, self._leading(part)) for part in batched(fits, n)]
+                parts = [fits[i : i + n] for i in range(0, len(fits), n)]
+                ended = [outcome_of_fits(part, self._leading(part)) for part in parts]
             stamped = [with_times(outcome, started, time.time()) for outcome in ended]
             costs = [trial.budget / float(self.max_resource_) for trial in group]
             outcomes += [replace(outcome, cost=cost) for outcome, cost in zip(stamped, costs, strict=True)]
@@ -269,10 +262,12 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         return {**trial.config, **budget}
 
     def _leading(self, fits: Sequence[Fit]) -> str | None:
+        """Return the score that the search maximises: that of `refit`, else the first; None if there is only one."""
         scores = fits[0]["test_scores"]
-        if isinstance(scores, Mapping):
-            self._check_refit_for_multimetric(scores)
-        return leading_metric(self.refit, scores)
+        if not isinstance(scores, Mapping):
+            return None
+        self._check_refit_for_multimetric(scores)
+        return self.refit if isinstance(self.refit, str) else str(next(iter(scores)))
 
     def _format_results(
         self,

@@ -36,13 +36,6 @@ def outcome_of_failure(traceback: str) -> Outcome:
     return Outcome(Status.CRASHED, error=traceback.strip().splitlines()[-1], traceback=traceback)
 
 
-def leading_metric(refit: object, scores: object) -> str | None:
-    """Return the score that the search maximises: that of `refit`, else the first; None if there is only one."""
-    if not isinstance(scores, Mapping):
-        return None
-    return refit if isinstance(refit, str) else str(next(iter(scores)))
-
-
 def measured(outcome: Outcome) -> bool:
     """Whether the trial has scores; it has none if all fits of its batch failed."""
     return "splits" in outcome.info
@@ -54,22 +47,15 @@ def fits_of(rows: Sequence[tuple[Trial, Outcome]], n_splits: int, error_score: f
     error_score: the score of a trial without scores.
     """
     known = [outcome.info["splits"][0] for _, outcome in rows if measured(outcome)]
-    unknown = {name: _filled(value, error_score) for name, value in known[0].items() if name.endswith("scores")}
-    failed = {**unknown, "fit_time": np.nan, "score_time": np.nan}
+    failed: Fit = {"fit_time": np.nan, "score_time": np.nan}
+    for name, value in known[0].items():
+        if name.endswith("scores"):
+            failed[name] = dict.fromkeys(value, error_score) if isinstance(value, Mapping) else error_score
     return [
         _numbers(split)
         for _, outcome in rows
         for split in (outcome.info["splits"] if measured(outcome) else [failed] * n_splits)
     ]
-
-
-def batched(fits: Sequence[Fit], n: int) -> list[Sequence[Fit]]:
-    """Group the fits by trial, n each."""
-    return [fits[i : i + n] for i in range(0, len(fits), n)]
-
-
-def _filled(value: object, score: float) -> object:
-    return dict.fromkeys(value, score) if isinstance(value, Mapping) else score
 
 
 def _numbers(split: Mapping[str, Any]) -> Fit:

@@ -45,7 +45,6 @@ class TensorboardTracker:
     def __init__(self, logdir: str | Path) -> None:
         require("tensorboardX", "tensorboard")
         self._logdir = Path(logdir)
-        self._incumbents: EventsWriter | None = None
 
     def open(self, study: str, history: History) -> set[int]:
         """Find the runs of the study; refuse a directory that belongs to another one."""
@@ -79,15 +78,14 @@ class TensorboardTracker:
             _fill(writer, finished)
             writer.close()
             os.replace(hidden, self._root / name)
-            if finished.improves and self._incumbents is not None:
+            if finished.improves:
                 _scalar(self._incumbents, "incumbent_loss", finished.outcome.ranking_loss, finished.order)
                 self._incumbents.flush()
 
     def close(self) -> None:
         """Close the file of the incumbents."""
-        if self._incumbents is not None:
-            with tracker_errors(f"the log directory {self._root}"):
-                self._incumbents.close()
+        with tracker_errors(f"the log directory {self._root}"):
+            self._incumbents.close()
 
 
 def _fill(writer: EventsWriter, finished: Finished) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from bohb.core.history import History
 from bohb.core.trial import jsonable
@@ -73,26 +72,23 @@ class WandbTracker:
             )
             for _, step, loss in finished.curve:
                 run.log({"curve_step": step, "curve": loss})
-            run.summary.update(_summary(finished))
+            run.summary.update(
+                {
+                    **finished.metrics,
+                    "trial": trial.number,
+                    "config_id": trial.config_id,
+                    "bracket": trial.bracket,
+                    "rung": trial.rung,
+                    "improves": finished.improves,
+                    **({} if outcome.error is None else {"error": outcome.error}),
+                }
+            )
             run.finish(exit_code=0 if outcome.ok else 1)
             with self._done.open("a") as file:
                 file.write(f"{trial.number}\n")
 
     def close(self) -> None:
         """Do nothing: every run is already closed."""
-
-
-def _summary(finished: Finished) -> dict[str, Any]:
-    trial, outcome = finished.trial, finished.outcome
-    found = {
-        **finished.metrics,
-        "trial": trial.number,
-        "config_id": trial.config_id,
-        "bracket": trial.bracket,
-        "rung": trial.rung,
-        "improves": finished.improves,
-    }
-    return found if outcome.error is None else {**found, "error": outcome.error}
 
 
 def _errors(directory: Path) -> AbstractContextManager[None]:

@@ -41,8 +41,8 @@ class SqlJournal:
     read_only: take no lock and change nothing; the writer never waits for a reader.
 
     A SQLite file has one writer, which holds a lock on `<file>.lock`. If the lock is circumvented, the epoch prevents
-    damage: each writer raises it, and older writers can no longer append. PostgreSQL has several writers; each append
-    locks the row of the study, and the slower one of two gets a Conflict.
+    damage, because each writer raises it and older writers can no longer append. PostgreSQL has several writers; each
+    append locks the row of the study, and the slower one of two gets a Conflict.
     """
 
     def __init__(self, url: str | Path, study: str = "study", read_only: bool = False) -> None:

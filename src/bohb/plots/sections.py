@@ -18,7 +18,7 @@ from bohb.analysis.why import why
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
 from bohb.core.settings import PAPER
-from bohb.core.space.scales import Numeric
+from bohb.core.space.describe import space_table
 from bohb.plots.markup import Markup, code, details, element, joined, table
 from bohb.units import DASH, counted, date, duration, number
 
@@ -119,7 +119,7 @@ def reproduction_section(history: History) -> Markup:
             table(("", "value"), facts, "Seed, budgets and versions"),
             table(("setting", "value", ""), settings, "Settings"),
             _space(history),
-            code(_reproduce(history), "To run it again"),
+            code(_reproduce(history), "Run it again"),
             details("The search space as ConfigSpace serialises it", code(serialised, "Search space (JSON)")),
         ]
     )
@@ -143,7 +143,7 @@ def _tiles(numbers: Summary) -> list[tuple[str, str]]:
         ("running", str(numbers.running + numbers.waiting)),
         ("configurations", str(numbers.configurations)),
         ("full evaluations", f"{numbers.spent_continued:.1f}"),
-        ("time at work", duration(numbers.seconds)),
+        ("run time", duration(numbers.seconds)),
         ("trials per minute", DASH if numbers.rate is None else f"{60 * numbers.rate:.3g}"),
         ("brackets done", f"{numbers.brackets_done} of {numbers.brackets_done + numbers.brackets_open}"),
     ]
@@ -169,19 +169,7 @@ def _cause(cause: Cause) -> Markup:
 
 def _space(history: History) -> Markup:
     space = history.space
-    varying = {scale.name: scale for scale in space.dimensions}
-    rows = []
-    for name, hyperparameter in space.configspace.items():
-        scale = varying.get(name)
-        if scale is None:
-            kind, values = "constant", text(hyperparameter.default_value)
-        elif isinstance(scale, Numeric):
-            kind = ("integer" if scale.integer else "float") + (", log" if scale.log else "")
-            values = f"{scale.lower:.12g} to {scale.upper:.12g}"
-        else:
-            kind, values = type(scale).__name__.lower(), ", ".join(text(value) for value in scale.values)
-        conditions = space.configspace.parent_conditions_of.get(name, ())
-        rows.append((name, kind, values, " and ".join(str(condition) for condition in conditions)))
+    rows = space_table(space)
     whole = table(("hyperparameter", "kind", "values", "active if"), rows, "Search space")
     forbidden = [element("li", str(clause)) for clause in space.configspace.forbidden_clauses]
     return joined([whole, *([element("p", "Forbidden:"), element("ul", *forbidden)] if forbidden else [])])
