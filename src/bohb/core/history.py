@@ -219,7 +219,12 @@ class History:
         """Apply one event."""
         if self.created is None and not isinstance(event, StudyCreated):
             raise JournalError(f"a study must begin with 'created', not with {event.kind!r}")
-        match event:
+        match event:  # the most frequent events first
+            case TrialStarted():
+                self._apply_started(event)
+            case TrialFinished():
+                self._apply_finished(event.number, event.outcome)
+                self.seconds = max(self.seconds, event.elapsed or 0.0)
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
@@ -232,11 +237,6 @@ class History:
                 self.schedule.use_budgets(event.budgets, event.first_bracket)
             case BracketPlanned():
                 self.schedule.add_planned(event)
-            case TrialStarted():
-                self._apply_started(event)
-            case TrialFinished():
-                self._apply_finished(event.number, event.outcome)
-                self.seconds = max(self.seconds, event.elapsed or 0.0)
             case TrialLost():
                 self._apply_lost(event)
             case ResultLate():

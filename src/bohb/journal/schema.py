@@ -85,6 +85,18 @@ ROWS = (
 )
 NEW_ROWS = EVENT.insert()
 
+# A runner holds a lease while it lives; once it has expired, another runner may delete it and take over the trials. All
+# times are those of the server, so that the clocks of the runners do not matter.
+_of_holder = "study = :study AND holder = :holder"
+RENEW_LEASE = text(
+    "INSERT INTO lease VALUES (:study, :holder, clock_timestamp() + make_interval(secs => :seconds)) "
+    "ON CONFLICT (study, holder) DO UPDATE SET expires = excluded.expires"
+)
+END_LEASE = text(f"DELETE FROM lease WHERE {_of_holder}")
+END_EXPIRED_LEASE = text(f"DELETE FROM lease WHERE {_of_holder} AND expires < clock_timestamp()")
+HELD_LEASE = text(f"SELECT 1 FROM lease WHERE {_of_holder}")
+LIVE_LEASES = text("SELECT holder FROM lease WHERE study = :study AND expires >= clock_timestamp()")
+
 
 def connect_sqlite(uri: str) -> sqlite3.Connection:
     """Open a SQLite file; tests replace this function to simulate a failing disk."""

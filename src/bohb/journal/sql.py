@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, inspect, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bohb.core.events import Event
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError
-from bohb.journal import leases, schema
+from bohb.journal import schema
 from bohb.journal.base import Journal
 from bohb.journal.database import Database
 from bohb.journal.database_errors import is_damage
@@ -107,24 +107,28 @@ class SqlJournal:
             yield
 
     def renew_lease(self, holder: str, seconds: float) -> None:
-        """Let a lease expire `seconds` from now, by the server's clock."""
+        """Let a lease expire `seconds` from now, by the server's clock, even if it had already expired."""
         with self.database.transaction() as connection:
-            leases.renew(connection, self.study, holder, seconds)
+            connection.execute(schema.RENEW_LEASE, {"study": self.study, "holder": holder, "seconds": seconds})
 
     def end_lease(self, holder: str) -> None:
         """Delete a lease: its runner has stopped."""
         with self.database.transaction() as connection:
-            leases.end(connection, self.study, holder)
+            connection.execute(schema.END_LEASE, {"study": self.study, "holder": holder})
 
     def lease_is_over(self, holder: str) -> bool:
-        """Whether a runner has no lease any more; a lease that has expired is deleted."""
+        """Whether a runner has no lease any more; one that has expired is deleted, and renewals wait for that."""
+        of = {"study": self.study, "holder": holder}
         with self.database.transaction() as connection:
-            return leases.end_expired(connection, self.study, holder)
+            connection.execute(schema.END_EXPIRED_LEASE, of)
+            return connection.execute(schema.HELD_LEASE, of).first() is None
 
     def live_leases(self) -> set[str]:
         """Return the holders of all leases that have not expired."""
         with self.database.transaction() as connection:
-            return leases.live(connection, self.study)
+            if not inspect(connection).has_table(schema.LEASE.name):  # written before leases existed
+                return set()
+            return set(connection.execute(schema.LIVE_LEASES, {"study": self.study}).scalars())
 
     def again(self) -> SqlJournal:
         """Open the same study of the same server with another connection."""
