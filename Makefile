@@ -5,7 +5,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+.PHONY: help demo test test-long test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
 	bench-gp bench-better bench-demo
 
@@ -30,7 +30,10 @@ demo: .venv-demo/.done ## tune a neural network three ways, kill a study and res
 	.venv-demo/bin/python examples/tune_digits.py
 
 test: .venv/.done ## run the tests
-	$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+test-long: .venv/.done ## the tests, with more repetitions where a claim is about many random studies
+	BOHB_LONG_TESTS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test-machines: .venv/.done ## the tests that depend on linear algebra, as other machines would run them: an hour or more
 	$(BIN)/python tools/test_machines.py

@@ -3,7 +3,7 @@
 EXPERIMENT = Experiment(name="svm", title="…", problems=("svm_mnist",), methods=("bohb", "hyperband"), …)
 
 if __name__ == "__main__":
-    main(EXPERIMENT, __doc__)
+    run_experiment(EXPERIMENT, __doc__)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.data import VARIABLE, Missing
-from benchmarks.experiment import Experiment, measure
+from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.problems import problem_of
 from benchmarks.report import RESULTS
 from benchmarks.results import final_table, publish
@@ -94,12 +94,21 @@ def guarded(act: Callable[[], None]) -> None:
         sys.exit(2)
 
 
-def main(experiment: Experiment, description: str | None) -> None:
-    """Run the command line of an experiment."""
+def print_finals(measured: Measured, out: Path) -> None:
+    """Write the usual files, and print the final regrets."""
+    print(final_table(publish(measured, out)))
+
+
+def run_experiment(
+    experiment: Experiment,
+    description: str | None,
+    report: Callable[[Measured, Path], None] = print_finals,
+    measure: Callable[[Experiment, int, Path], Measured] = measure,
+) -> None:
+    """Run the command line of an experiment.
+
+    report: writes and prints the results.
+    measure: performs the runs.
+    """
     args = parser_of(experiment, description).parse_args()
-
-    def act() -> None:
-        measured = measure(chosen(experiment, args), args.jobs, args.cache)
-        print(final_table(publish(measured, args.out)))
-
-    guarded(act)
+    guarded(lambda: report(measure(chosen(experiment, args), args.jobs, args.cache), args.out))

@@ -43,6 +43,7 @@ class _Network(lightning.LightningModule):
 def train(trial: bohb.Trial) -> dict[str, Any]:
     rows, path = TensorDataset(X[:256], Y[:256]), trial.checkpoint_dir and trial.checkpoint_dir / "last.ckpt"
     batches: Any = DataLoader(rows, trial.config["batch"], sampler=DistributedSampler(rows, 1, 0, seed=trial.seed))
+    torch.set_num_threads(1)
     torch.manual_seed(trial.seed)
     network = _Network(trial.config, trial.seed)
     trainer = lightning.Trainer(accelerator="cpu", devices=1, max_epochs=round(trial.budget), **QUIET)

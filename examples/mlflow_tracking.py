@@ -1,4 +1,4 @@
-"""A study beside MLflow: a run per trial, nested in a run of the study, written by a process of its own."""
+"""Track a study with MLflow: one run per trial, nested in a run of the study, written by a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study beside TensorBoard: a run per trial with its hyperparameters, written by a process of its own."""
+"""Track a study with TensorBoard: one run per trial with its hyperparameters, written by a separate process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ if __name__ == "__main__":
         directory = Path(name)
         with tensorboard.track(directory / "study.db", logdir=directory / "runs", wait_seconds=120):
             study = bohb.minimize(
-                objective, {"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=1, journal=directory / "study.db"
+                objective,
+                {"x": (0.0, 1.0)},
+                min_budget=1,
+                max_budget=9,
+                seed=1,
+                max_brackets=1,
+                journal=directory / "study.db",
             )
         runs = len(list((directory / "runs" / "study").glob("trial-*")))
         print(f"{runs} runs of {len(study.trials)} trials")  # tensorboard --logdir runs

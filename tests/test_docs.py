@@ -58,6 +58,7 @@ def script_of(page: Path) -> str:
 def test_the_code_of_a_page_runs_as_it_stands(page: Path, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text(script_of(page))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     ran = subprocess.run(
         [sys.executable, "-W", "error", script.name],

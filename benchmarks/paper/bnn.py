@@ -11,10 +11,11 @@ the incumbent is the best on the largest budget so far. Writes bnn.json, .csv, .
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from benchmarks.command import chosen, guarded, parser_of
-from benchmarks.experiment import Experiment, Measured, measure
+from benchmarks.command import run_experiment
+from benchmarks.experiment import Experiment, Measured
 from benchmarks.problems import problem_of
 from benchmarks.problems.bnn import BayesianNetwork
 from benchmarks.results import final_table, publish, shown
@@ -47,17 +48,15 @@ def held_out_losses(measured: Measured) -> dict[str, Any]:
     return losses
 
 
+def report(measured: Measured, out: Path) -> None:
+    body = publish(measured, out, lambda _: {"test": held_out_losses(measured)})
+    print(final_table(body))
+    for problem, methods in body["test"].items():
+        print(f"{problem}, test data:", *(f"{method} {text};" for method, text in methods.items()))
+
+
 def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
-        body = publish(measured, args.out, lambda _: {"test": held_out_losses(measured)})
-        print(final_table(body))
-        for problem, methods in body["test"].items():
-            print(f"{problem}, test data:", *(f"{method} {text};" for method, text in methods.items()))
-
-    guarded(act)
+    run_experiment(EXPERIMENT, __doc__, report)
 
 
 if __name__ == "__main__":

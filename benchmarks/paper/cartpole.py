@@ -11,7 +11,7 @@ far. A run of the paper, 16 brackets, is about 46 full evaluations. Writes cartp
 
 from __future__ import annotations
 
-from benchmarks.command import main
+from benchmarks.command import run_experiment
 from benchmarks.experiment import Experiment
 
 EXPERIMENT = Experiment(
@@ -28,5 +28,9 @@ EXPERIMENT = Experiment(
 )
 
 
+def main() -> None:
+    run_experiment(EXPERIMENT, __doc__)
+
+
 if __name__ == "__main__":
-    main(EXPERIMENT, __doc__)
+    main()

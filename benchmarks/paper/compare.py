@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.command import run_experiment
 from benchmarks.curves import Axis, Trajectory, final, regret_at
 from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.paper.lcbench import INSTANCES
@@ -140,21 +140,19 @@ def measure_all(experiment: Experiment, jobs: int, folder: Path) -> Measured:
     return Measured(experiment, {problem: results[problem] for problem in experiment.problems})
 
 
+def report(measured: Measured, out: Path) -> None:
+    rows = rows_of(measured)
+    if not rows:
+        print("nothing to compare: both methods must have run; `make hpbandster-env` makes the other one")
+        return
+    line = overall(rows)
+    publish(measured, out, lambda _: {"comparison": rows, "lengths": LENGTHS, "verdict": line})
+    write_table(out / "compare.md", rows, line)
+    print(table(rows), "", line, sep="\n")
+
+
 def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        measured = measure_all(chosen(EXPERIMENT, args), args.jobs, args.cache)
-        rows = rows_of(measured)
-        if not rows:
-            print("nothing to compare: both methods must have run; `make hpbandster-env` makes the other one")
-            return
-        line = overall(rows)
-        publish(measured, args.out, lambda _: {"comparison": rows, "lengths": LENGTHS, "verdict": line})
-        write_table(args.out / "compare.md", rows, line)
-        print(table(rows), "", line, sep="\n")
-
-    guarded(act)
+    run_experiment(EXPERIMENT, __doc__, report, measure_all)
 
 
 if __name__ == "__main__":

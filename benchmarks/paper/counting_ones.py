@@ -9,11 +9,12 @@ regret is free of noise. The paper runs 8192 full evaluations; 512 are enough to
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from benchmarks import drawing
-from benchmarks.command import chosen, guarded, parser_of
-from benchmarks.experiment import Experiment, measure
+from benchmarks.command import run_experiment
+from benchmarks.experiment import Experiment, Measured
 from benchmarks.report import verdict
 from benchmarks.results import AXES, final_table, mean_error, panel, publish
 
@@ -48,20 +49,19 @@ def goals(body: dict[str, Any]) -> list[str]:
     return lines
 
 
+def report(measured: Measured, out: Path) -> None:
+    body = publish(measured, out)
+    print(final_table(body), "", *goals(body), sep="\n")
+    if FRONT in body["problems"]:
+        front = body["problems"][FRONT]
+        methods = {name: curve for name, curve in front["methods"].items() if name in PAPER}
+        shown = panel("Counting ones, 8 + 8 dimensions, mean ± standard error", {**front, "methods": methods})
+        path = out / "counting_ones_8_8.png"
+        drawing.draw([shown], path, AXES["spent"], "mean regret", measured.experiment.floor)
+
+
 def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        experiment = chosen(EXPERIMENT, args)
-        body = publish(measure(experiment, args.jobs, args.cache), args.out)
-        print(final_table(body), "", *goals(body), sep="\n")
-        if FRONT in body["problems"]:
-            front = body["problems"][FRONT]
-            methods = {name: curve for name, curve in front["methods"].items() if name in PAPER}
-            shown = panel("Counting ones, 8 + 8 dimensions, mean ± standard error", {**front, "methods": methods})
-            drawing.draw([shown], args.out / "counting_ones_8_8.png", AXES["spent"], "mean regret", experiment.floor)
-
-    guarded(act)
+    run_experiment(EXPERIMENT, __doc__, report)
 
 
 if __name__ == "__main__":

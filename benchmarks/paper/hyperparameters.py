@@ -10,11 +10,12 @@ budget, and makes new ones between.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from benchmarks import drawing
-from benchmarks.command import chosen, guarded, parser_of
-from benchmarks.experiment import Experiment, measure
+from benchmarks.command import run_experiment
+from benchmarks.experiment import Experiment, Measured
 from benchmarks.results import AXES, mean_error, publish, shown
 
 # By setting: its symbol, its value in the paper, and the values that are tried.
@@ -65,19 +66,17 @@ def panels(problems: Mapping[str, Mapping[str, Any]]) -> list[drawing.Panel]:
     return drawn
 
 
+def report(measured: Measured, out: Path) -> None:
+    body = publish(measured, out, scans)
+    path, floor = out / "hyperparameters.png", measured.experiment.floor
+    drawing.draw(panels(body["problems"]), path, AXES["spent"], "mean regret", floor, own_legends=True)
+    for problem, entry in body["problems"].items():
+        for method, result in entry["methods"].items():
+            print(f"{problem}  {method:40s} {shown(result['final'].values())}")
+
+
 def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        experiment = chosen(EXPERIMENT, args)
-        body = publish(measure(experiment, args.jobs, args.cache), args.out, scans)
-        path = args.out / "hyperparameters.png"
-        drawing.draw(panels(body["problems"]), path, AXES["spent"], "mean regret", experiment.floor, own_legends=True)
-        for problem, entry in body["problems"].items():
-            for method, result in entry["methods"].items():
-                print(f"{problem}  {method:40s} {shown(result['final'].values())}")
-
-    guarded(act)
+    run_experiment(EXPERIMENT, __doc__, report)
 
 
 if __name__ == "__main__":

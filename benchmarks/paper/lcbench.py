@@ -8,7 +8,7 @@ that random and local search found on the surrogate: a bound, so they may be neg
 
 from __future__ import annotations
 
-from benchmarks.command import main
+from benchmarks.command import run_experiment
 from benchmarks.experiment import Experiment
 
 INSTANCES = (
@@ -26,5 +26,10 @@ EXPERIMENT = Experiment(
     floor=1e-5,
 )
 
+
+def main() -> None:
+    run_experiment(EXPERIMENT, __doc__)
+
+
 if __name__ == "__main__":
-    main(EXPERIMENT, __doc__)
+    main()

@@ -9,7 +9,7 @@ forests, algorithm selection, elastic nets) are included as well.
 
 from __future__ import annotations
 
-from benchmarks.command import main
+from benchmarks.command import run_experiment
 from benchmarks.experiment import Experiment
 
 TASKS = (
@@ -38,5 +38,10 @@ EXPERIMENT = Experiment(
     smoke=(("taskset-imdb_patch32_GRU128_bs128", "table-nasbench201", "iaml_super-1489"), ("bohb", "hyperband")),
 )
 
+
+def main() -> None:
+    run_experiment(EXPERIMENT, __doc__)
+
+
 if __name__ == "__main__":
-    main(EXPERIMENT, __doc__)
+    main()

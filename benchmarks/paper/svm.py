@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import drawing
-from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.command import run_experiment
 from benchmarks.curves import first_at_most, mean_and_error
 from benchmarks.data import find
-from benchmarks.experiment import Experiment, Measured, measure
+from benchmarks.experiment import Experiment, Measured
 from benchmarks.harness import Point
 from benchmarks.problems.svm import MINIMUM
 from benchmarks.results import AXES, final_table, numbers, panel, publish, shown
@@ -81,20 +82,16 @@ def draw(body: Mapping[str, Any], references: Mapping[str, Any], path: Any) -> N
     drawing.draw([both], path, AXES["time"], "mean regret", EXPERIMENT.floor)
 
 
+def report(measured: Measured, out: Path) -> None:
+    body = publish(measured, out, lambda problems: {"recorded": reference_curves(problems["svm_mnist"]["x"], measured)})
+    draw(body, body["recorded"], out / "svm.png")
+    print(final_table(body))
+    for name, curve in body["recorded"].items():
+        print(f"{name}, recorded by the authors: {shown(curve['final'])}")
+
+
 def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
-        body = publish(
-            measured, args.out, lambda problems: {"recorded": reference_curves(problems["svm_mnist"]["x"], measured)}
-        )
-        draw(body, body["recorded"], args.out / "svm.png")
-        print(final_table(body))
-        for name, curve in body["recorded"].items():
-            print(f"{name}, recorded by the authors: {shown(curve['final'])}")
-
-    guarded(act)
+    run_experiment(EXPERIMENT, __doc__, report)
 
 
 if __name__ == "__main__":

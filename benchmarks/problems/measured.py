@@ -1,4 +1,4 @@
-"""Measured data, no surrogate: the learning curves of TaskSet and three exhaustive tables."""
+"""Measured data without a surrogate: the learning curves of TaskSet and three exhaustive tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.data import directory, find
 from benchmarks.problem import Config, Evaluation, Parameter, geometric
 
-# TaskSet drew every hyperparameter uniformly in its logarithm; of β₁ and β₂ it is the distance to 1 that was drawn so.
+# TaskSet drew every hyperparameter log-uniformly; of β₁ and β₂, the distance to 1.
 _TASKSET = (
     ("learning_rate", 1e-8, 10.0),
     ("one_minus_beta1", 1e-4, 1.0),
@@ -26,7 +26,7 @@ _TASKSET = (
 
 
 def taskset_names() -> list[str]:
-    """The tasks there are."""
+    """Return the names of the stored tasks."""
     find("taskset")
     return sorted(f"taskset-{path.stem}" for path in directory().glob("taskset/*.npz"))
 
@@ -71,7 +71,7 @@ class TaskSet:
 class _Source:
     file: str
     column: str
-    best: float | None  # losses are `best` less the column, or the column itself
+    best: float | None  # losses are `best` minus the column; None: the column itself
     unit: float = 1.0
 
 
@@ -83,7 +83,7 @@ TABLES = {
 
 
 class Table:
-    """A grid of configurations, each trained with several seeds; the budget is how many of them are averaged.
+    """A grid of configurations, each trained with several seeds; the budget is the number of seeds to average.
 
     Budgets are 1 and 3. Which of the seeds come first follows from the evaluation's seed; the cost is their training
     time. The regret is of the mean over all seeds that were measured.

@@ -1,4 +1,4 @@
-"""Networks with two hidden layers of tanh units and one output, in single precision and numpy alone."""
+"""Networks with two hidden layers of tanh units and one output, in single precision, with numpy only."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Perceptron:
-    """One network, or a stack of them that are computed together but share nothing.
+    """One network, or a stack of independent networks that are computed together.
 
     All parameters lie in one flat vector, and their gradient in another: few calls of numpy change them all.
 
-    theta: weights and biases, layer by layer, then `extra` numbers for whoever needs more.
-    slope: the gradient that `backward` computed last; its extra numbers are left alone.
+    theta: weights and biases, layer by layer, then `extra` further numbers.
+    slope: the gradient that `backward` computed last; its extra numbers do not change.
     """
 
     def __init__(
@@ -29,9 +29,9 @@ class Perceptron:
         stack: tuple[int, ...] = (),
         extra: int = 0,
     ) -> None:
-        """Draw weights as He et al. (2015) do; biases are zero.
+        """Draw weights as in He et al. (2015); biases are zero.
 
-        rng: draws them.
+        rng: draws the weights.
         inputs: columns of X.
         units: of the two hidden layers.
         stack: the leading axes of every array: () is one network, (9,) are nine.
@@ -48,7 +48,7 @@ class Perceptron:
             weights[:] = rng.standard_normal(weights.shape) * math.sqrt(2 / weights.shape[-2])
 
     def forward(self, X: Array) -> tuple[Array, Array, Array]:
-        """The activations of both hidden layers (…, rows, units) and the outputs (…, rows) for X (…, rows, inputs)."""
+        """Return both hidden activations (…, rows, units) and the outputs (…, rows) for X (…, rows, inputs)."""
         w1, b1, w2, b2, w3, b3 = self._parts
         first: Array = X @ w1
         first += b1
@@ -61,11 +61,11 @@ class Perceptron:
         return first, second, output[..., 0]
 
     def predict(self, X: Array) -> Array:
-        """The output for every row of X."""
+        """Return the output for every row of X."""
         return self.forward(X)[-1]
 
     def backward(self, X: Array, first: Array, second: Array, error: Array) -> None:
-        """Fill `slope` from the derivatives of a scalar by the outputs.
+        """Fill `slope`, given the derivatives of a scalar by the outputs.
 
         X, first, second: what `forward` was given and returned.
         error: the derivatives by the outputs (…, rows).
@@ -85,9 +85,9 @@ class Perceptron:
         delta.sum(axis=-2, keepdims=True, out=d_b1)
 
     def keep(self, which: list[int], *others: Array) -> list[Array]:
-        """Drop all other networks of a stack with one axis; also from further flat vectors, which are returned.
+        """Keep some networks of a stack with one axis, also in further flat vectors, which are returned.
 
-        which: the positions of those that stay.
+        which: the positions of the networks to keep.
         others: vectors laid out like `theta`.
         """
         stack, left = (self._parts[0].shape[0],), (len(which),)
@@ -99,7 +99,7 @@ class Perceptron:
         return selected[1:]
 
     def _views(self, flat: Array, stack: tuple[int, ...]) -> list[Array]:
-        """The consecutive pieces of a flat vector in the shapes of weights and biases."""
+        """Return the consecutive pieces of a flat vector in the shapes of weights and biases."""
         views, start = [], 0
         for shape in self._shapes:
             stop = start + math.prod(stack) * math.prod(shape)

@@ -1,4 +1,4 @@
-"""Proximal policy optimisation on the cart and pole, in numpy alone; no Gym is needed.
+"""Proximal policy optimisation on the cart and pole, with numpy only; Gym is not needed.
 
 The dynamics are those of Barto, Sutton and Anderson (IEEE Transactions on Systems, Man, and Cybernetics, 1983) without
 friction, with the numbers of OpenAI Gym's CartPole-v0: Euler steps of 20 ms, an episode ends beyond 2.4 m or 12°, or
@@ -20,8 +20,8 @@ GRAVITY, CART, POLE, HALF_LENGTH, FORCE, STEP = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
 MAX_POSITION, MAX_ANGLE, MAX_STEPS = 2.4, math.radians(12), 200
 CONVERGED_AFTER = 20  # episodes of full length in a row
 MAX_EPISODES = 3000
-# What the paper leaves open is as in its authors' benchmark: ten Adam steps per batch, here each on a random tenth of
-# it, and a baseline of its own with two layers of 64 units and a learning rate of 1e-3. Batches are counted in
+# What the paper does not specify follows the authors' benchmark: ten Adam steps per batch, here each on a random tenth
+# of it, and a separate baseline with two layers of 64 units and a learning rate of 1e-3. Batches are counted in
 # episodes, and advantages are not normalised.
 UPDATES, SHARE = 10, 0.1
 BASELINE_UNITS, BASELINE_RATE = (64, 64), 1e-3
@@ -32,10 +32,10 @@ Int = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def accelerations(angle: Float, spin: Float, force: Float) -> tuple[Float, Float]:
-    """Of the cart and of the pole's angle, by the equations of motion.
+    """Return the accelerations of the cart and of the pole's angle, by the equations of motion.
 
     angle, spin: the pole's angle from upright and its time derivative.
-    force: on the cart.
+    force: the force on the cart.
     """
     sin, cos = np.sin(angle), np.cos(angle)
     pushed = (force + POLE * HALF_LENGTH * spin * spin * sin) / (CART + POLE)
@@ -44,10 +44,10 @@ def accelerations(angle: Float, spin: Float, force: Float) -> tuple[Float, Float
 
 
 def advance(state: Float, right: Bool) -> Float:
-    """The states one Euler step later.
+    """Return the states after one Euler step.
 
     state: (4, n) positions, speeds, angles and spins of n carts.
-    right: whether each cart is pushed to the right, else to the left.
+    right: whether each cart is pushed to the right; otherwise to the left.
     """
     _, speed, angle, spin = state
     acceleration, turn = accelerations(angle, spin, np.where(right, FORCE, -FORCE))
@@ -55,7 +55,7 @@ def advance(state: Float, right: Bool) -> Float:
 
 
 def fallen(state: Float) -> Bool:
-    """Which of the carts have left the track or dropped their pole."""
+    """Return which carts have left the track or dropped their pole."""
     result: Bool = (np.abs(state[0]) > MAX_POSITION) | (np.abs(state[2]) > MAX_ANGLE)
     return result
 
@@ -64,10 +64,10 @@ def fallen(state: Float) -> Bool:
 class Settings:
     """The hyperparameters of Appendix K.
 
-    units: of the policy's two hidden layers.
+    units: widths of the two hidden layers of the policy.
     batch_size: episodes between two updates.
-    learning_rate: of Adam, for the policy.
-    discount: of future rewards.
+    learning_rate: learning rate of Adam for the policy.
+    discount: discount of future rewards.
     clipping: how far the likelihood ratio may move from 1.
     entropy: the weight of the policy's entropy.
     """
@@ -82,9 +82,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some episodes of every trial: what was seen and done in all their steps, and how many steps came after each.
+    """Episodes of every trial: states and actions of all steps, and the number of steps after each.
 
-    trial: which of the trials a step belongs to.
+    trial: the trial that a step belongs to.
     lengths: steps of each episode, in the order in which they count.
     """
 
@@ -96,14 +96,14 @@ class Batch:
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015) with its usual constants on a network's flat parameters."""
+    """Adam (Kingma and Ba, 2015) with its usual constants, on the flat parameters of a network."""
 
     def __init__(self, network: Perceptron, rate: float) -> None:
         self.network, self._rate, self._count = network, rate, 0
         self._mean, self._square = np.zeros_like(network.theta), np.zeros_like(network.theta)
 
     def step(self) -> None:
-        """Move against the network's `slope`."""
+        """Take a step against the network's `slope`."""
         self._count += 1
         slope = self.network.slope
         self._mean += np.float32(0.1) * (slope - self._mean)
@@ -112,12 +112,12 @@ class Adam:
         self.network.theta -= np.float32(size) * self._mean / (np.sqrt(self._square) + np.float32(1e-8))
 
     def keep(self, which: list[int]) -> None:
-        """Drop all other networks of the stack."""
+        """Keep only these networks of the stack."""
         self._mean, self._square = self.network.keep(which, self._mean, self._square)
 
 
 def play(rng: np.random.Generator, policy: Perceptron, trials: int, episodes: int) -> Batch:
-    """Play episodes of all trials side by side until the last one has ended.
+    """Play episodes of all trials in parallel until the last one has ended.
 
     rng: draws the first states and the actions.
     policy: a stack of one network per trial, whose output is the logit of a push to the right.
@@ -140,7 +140,7 @@ def play(rng: np.random.Generator, policy: Perceptron, trials: int, episodes: in
         widest = int(alive.sum(axis=1).max())
         if not widest:
             break
-        if widest <= alive.shape[1] // 2:  # the living move to the left, and the columns of the dead go
+        if widest <= alive.shape[1] // 2:  # move running episodes to the left and drop the columns of ended ones
             order = np.argsort(~alive, axis=1, kind="stable")[:, :widest]
             state, alive, episode = state[:, every, order], alive[every, order], episode[every, order]
     states, rights, trial, who, age = (np.concatenate(column) for column in zip(*steps, strict=True))
@@ -148,7 +148,7 @@ def play(rng: np.random.Generator, policy: Perceptron, trials: int, episodes: in
 
 
 class Agents:
-    """One policy per trial and the baselines of their returns, which learn from batches of episodes."""
+    """One policy per trial, and baselines of their returns, trained on batches of episodes."""
 
     def __init__(self, rng: np.random.Generator, settings: Settings, trials: int) -> None:
         self._rng, self._settings = rng, settings
@@ -156,11 +156,11 @@ class Agents:
         self._baseline = Perceptron(rng, 4, BASELINE_UNITS, stack=(trials,))
         self._policy_steps = Adam(self.policy, settings.learning_rate)
         self._baseline_steps = Adam(self._baseline, BASELINE_RATE)
-        # The sum of k + 1 discounted rewards of 1 each, for k steps that lie ahead.
+        # The sum of k + 1 discounted rewards of 1 each, with k steps to come.
         self._returns = np.cumsum(settings.discount ** np.arange(MAX_STEPS)).astype(np.float32)
 
     def learn(self, batch: Batch) -> None:
-        """One round of PPO: steps on the clipped objective, and as many on the baseline's squared error."""
+        """Perform one round of PPO: steps on the clipped objective, and as many on the baseline's squared error."""
         rows, weights = self._subsets(batch)
         states, right, returns = batch.states[rows], batch.right[rows], self._returns[batch.ahead[rows]]
         advantages = [r - self._baseline.predict(x) for x, r in zip(states, returns, strict=True)]
@@ -175,12 +175,12 @@ class Agents:
             self._baseline_steps.step()
 
     def keep(self, which: list[int]) -> None:
-        """Drop all other trials."""
+        """Keep only these trials."""
         self._policy_steps.keep(which)
         self._baseline_steps.keep(which)
 
     def _subsets(self, batch: Batch) -> tuple[Int, Array]:
-        """Per update and trial, a random tenth of the trial's steps; with weights, as trials differ in length."""
+        """Draw a random tenth of each trial's steps for each update, with weights, because trials differ in length."""
         sizes = batch.lengths.sum(axis=1)
         counts = np.ceil(sizes * SHARE).astype(int)
         order = np.argsort(batch.trial, kind="stable")
@@ -192,12 +192,12 @@ class Agents:
 
 
 def objective(logit: Array, right: Array, old: Array, advantage: Array, settings: Settings) -> Array:
-    """The clipped objective with the entropy's bonus, per step (Schulman et al., 2017, Eq. 7 and 9).
+    """Return the clipped objective with the entropy bonus, per step (Schulman et al., 2017, Eq. 7 and 9).
 
-    logit: of a push to the right under the policy that learns.
-    right: what was done.
-    old: the log-likelihood of that under the policy that did it.
-    advantage: how much better than the baseline it went.
+    logit: logit of a push to the right under the policy that learns.
+    right: the actions.
+    old: the log-likelihood of the actions under the policy that chose them.
+    advantage: the return minus the baseline.
     """
     ratio = _ratio(logit, right, old)
     clipped = np.clip(ratio, 1 - settings.clipping, 1 + settings.clipping)
@@ -207,7 +207,7 @@ def objective(logit: Array, right: Array, old: Array, advantage: Array, settings
 
 
 def objective_slope(logit: Array, right: Array, old: Array, advantage: Array, settings: Settings) -> Array:
-    """The derivative of `objective` by the logit."""
+    """Return the derivative of `objective` by the logit."""
     p = _sigmoid(logit)
     ratio = _ratio(logit, right, old)
     free = np.where(advantage > 0, ratio <= 1 + settings.clipping, ratio >= 1 - settings.clipping)
@@ -218,12 +218,12 @@ def objective_slope(logit: Array, right: Array, old: Array, advantage: Array, se
 def episodes_to_convergence(
     rng: np.random.Generator, settings: Settings, trials: int = 1, max_episodes: int = MAX_EPISODES
 ) -> list[int]:
-    """Train fresh agents; how many episodes each took until twenty in a row had full length.
+    """Train new agents and return how many episodes each took until twenty in a row had full length.
 
-    rng: draws everything that is random.
+    rng: draws all random numbers.
     settings: the hyperparameters.
-    trials: how many agents.
-    max_episodes: where an agent is given up; then this is its number.
+    trials: number of agents.
+    max_episodes: largest number of episodes; also the result of an agent that does not converge.
     """
     agents = Agents(rng, settings, trials)
     taken = [max_episodes] * trials

@@ -1,4 +1,4 @@
-"""A Bayesian neural network sampled by SGHMC with scale adaptation (Springenberg et al., NIPS 2016), in numpy alone.
+"""A Bayesian neural network sampled by SGHMC with scale adaptation (Springenberg et al., NIPS 2016), with numpy only.
 
 The network has two hidden layers of tanh units and one noise level for all data. The chain runs in single precision
 over one flat vector of parameters, so that a step is a dozen calls of numpy whatever the number of layers.
@@ -22,7 +22,7 @@ KEEP_EVERY = 100  # steps between two samples that are kept
 NOISE_START = math.log(1e-3)  # the log noise variance of a fresh network; targets have unit variance
 # Springenberg et al. put a log-normal prior around 1e-4 on the noise variance; its variance on the log scale:
 NOISE_PRIOR_MEAN, NOISE_PRIOR_VARIANCE = math.log(1e-4), 0.01
-SMALLEST = np.float32(1e-16)  # of a mean squared gradient, which masses divide by
+SMALLEST = np.float32(1e-16)  # lower bound of a mean squared gradient, by which masses divide
 
 
 class Sampler:
@@ -38,10 +38,10 @@ class Sampler:
     def __init__(
         self, rng: np.random.Generator, theta: Array, *, step_length: float, momentum_decay: float, data_size: int
     ) -> None:
-        """Begin a chain.
+        """Start a chain.
 
         rng: draws the injected noise.
-        theta: where the chain begins.
+        theta: the start of the chain.
         step_length: ε.
         momentum_decay: the share of the momentum lost per step, in [0, 1].
         data_size: n.
@@ -58,10 +58,10 @@ class Sampler:
         self._rescale()
 
     def step(self, gradient: Array, *, adapt: bool) -> None:
-        """One update of momentum and parameters (Eq. 10).
+        """Update momentum and parameters once (Eq. 10).
 
         gradient: ∇U at θ.
-        adapt: whether the scales are estimated further, as they are during burn-in.
+        adapt: whether to adapt the scales, as during burn-in.
         """
         if adapt:
             self._adapt(gradient)
@@ -76,9 +76,9 @@ class Sampler:
         self.theta += momentum
 
     def _adapt(self, gradient: Array) -> None:
-        """Moving averages of gradient and squared gradient, each parameter with its own window (Eq. 8 and 9)."""
+        """Update moving averages of gradient and squared gradient, each parameter with its own window (Eq. 8 and 9)."""
         window, mean, square, buffer = self._window, self._mean, self._square, self._buffer
-        rate, square_now = self._drift, self._sigma  # borrowed: `_rescale` fills them afresh
+        rate, square_now = self._drift, self._sigma  # reused as buffers: `_rescale` overwrites them
         np.add(window, 1, out=rate)
         np.reciprocal(rate, out=rate)
         np.multiply(mean, mean, out=buffer)
@@ -96,7 +96,7 @@ class Sampler:
         np.maximum(square, SMALLEST, out=square)
 
     def _rescale(self) -> None:
-        """What a step needs of the masses V̂^(−1/2): the gradient's factor and the noise's standard deviation."""
+        """Compute the gradient's factor and the noise's standard deviation from the masses V̂^(−1/2)."""
         np.sqrt(self._square, out=self._buffer)
         np.divide(self._squared, self._buffer, out=self._drift)
         np.sqrt(self._buffer, out=self._buffer)
@@ -104,7 +104,7 @@ class Sampler:
 
 
 class Network(Perceptron):
-    """A perceptron with the logarithm of the noise's variance as its last parameter."""
+    """A perceptron whose last parameter is the logarithm of the noise variance."""
 
     def __init__(self, rng: np.random.Generator, inputs: int, units: tuple[int, int]) -> None:
         """Draw the weights; see `Perceptron`."""
@@ -114,11 +114,11 @@ class Network(Perceptron):
 
     @property
     def log_noise(self) -> float:
-        """The logarithm of the noise's variance."""
+        """The logarithm of the noise variance."""
         return float(self.theta[-1])
 
     def energy(self, X: Array, y: Array, data_size: int) -> float:
-        """U but for a constant: negative log-likelihood per datum, and the priors' share.
+        """Return U up to a constant: the negative log-likelihood per datum, and 1/n of the priors.
 
         X, y: a minibatch.
         data_size: n, by which the priors are divided: N(0, 1) for weights and biases, log-normal for the noise.
@@ -129,7 +129,7 @@ class Network(Perceptron):
         return fit + (weights + 0.5 * (log_noise - NOISE_PRIOR_MEAN) ** 2 / NOISE_PRIOR_VARIANCE) / data_size
 
     def gradient(self, X: Array, y: Array, data_size: int) -> Array:
-        """The derivative of `energy`; the array is used again by the next call."""
+        """Return the derivative of `energy`; the next call overwrites the array."""
         first, second, output = self.forward(X)
         log_noise, precision = self.theta[-1], np.exp(-self.theta[-1])
         error = output - y
@@ -144,13 +144,13 @@ class Network(Perceptron):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a chain is run with.
+    """The settings of a chain.
 
-    units: of the two hidden layers.
+    units: widths of the two hidden layers.
     step_length: ε.
     burn_in: the share of the steps in which scales are adapted and no sample is kept.
     momentum_decay: the share of the momentum lost per step.
-    steps: how many in all, burn-in included.
+    steps: total number of steps, including burn-in.
     """
 
     units: tuple[int, int]
@@ -161,16 +161,16 @@ class Chain:
 
     @property
     def kept(self) -> range:
-        """The steps before which a sample is kept: every hundredth that is past the burn-in."""
+        """Return the steps before which a sample is kept: every hundredth after burn-in."""
         first = -(-int(self.burn_in * self.steps) // KEEP_EVERY) * KEEP_EVERY
         return range(first, self.steps, KEEP_EVERY)
 
 
 def samples(rng: np.random.Generator, chain: Chain, X: Array, y: Array) -> Iterator[Network]:
-    """Run a chain and yield the network at every sample; it goes on changing afterwards. Ends early if it diverges.
+    """Run a chain and yield the network at every sample; later steps change it. Ends early if the chain diverges.
 
     rng: draws the initial weights, the minibatches and the noise.
-    chain: what it is run with.
+    chain: the settings.
     X, y: the standardised training data.
     """
     network = Network(rng, X.shape[1], chain.units)
@@ -193,11 +193,11 @@ def samples(rng: np.random.Generator, chain: Chain, X: Array, y: Array) -> Itera
 
 
 def predictive(networks: Iterator[Network], X: Array, *, expected: int) -> tuple[Double, Double] | None:
-    """Mean and variance of the mixture of all samples (App. J); None if the chain diverged.
+    """Return mean and variance of the mixture of all samples (App. J); None if the chain diverged.
 
-    networks: a chain's samples.
+    networks: the samples of a chain.
     X: standardised rows.
-    expected: how many samples there are unless the chain diverges.
+    expected: number of samples of a chain that does not diverge.
     """
     total, squares, noise, count = np.zeros(len(X)), np.zeros(len(X)), 0.0, 0
     for network in networks:
@@ -214,5 +214,5 @@ def predictive(networks: Iterator[Network], X: Array, *, expected: int) -> tuple
 
 
 def negative_log_likelihood(y: Array | Double, mean: Double, variance: Double) -> float:
-    """The mean of −log N(y; mean, variance)."""
+    """Return the mean of −log N(y; mean, variance)."""
     return float(np.mean(0.5 * np.log(2 * math.pi * variance) + 0.5 * (y - mean) ** 2 / variance))

@@ -16,12 +16,12 @@ from benchmarks.problem import Config, Evaluation, Parameter, geometric
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A family of tasks by one model.
+    """A family of tasks that share one model.
 
-    folder: where it lies below yahpo/.
+    folder: its folder in yahpo/.
     budget: the input that is the budget; `low` and `high` are its range, rounded to whole numbers if `whole`.
-    fixed: other inputs that are no hyperparameters.
-    unit: what its objective is divided by, to give a share.
+    fixed: other inputs that are not hyperparameters.
+    unit: divides the objective, to give a share.
     """
 
     folder: str
@@ -42,7 +42,7 @@ SCENARIOS = {
 
 
 def instances(scenario: str) -> list[str]:
-    """The names of a scenario's tasks."""
+    """Return the names of a scenario's tasks."""
     return list(_json(scenario, "reference.json")["instances"])
 
 
@@ -65,10 +65,10 @@ class Yahpo:
     def evaluate(self, config: Config, budget: float, seed: int) -> Evaluation:  # noqa: ARG002 - deterministic
         level = round(budget) if self._scenario.whole else budget
         objective, seconds = self._model({**config, **self._fixed, self._scenario.budget: level})
-        return Evaluation(self._loss(objective), max(seconds, 1e-3))  # the network may predict less than nothing
+        return Evaluation(self._loss(objective), max(seconds, 1e-3))  # the network may predict a negative time
 
     def regret(self, config: Config, loss: float) -> float:  # noqa: ARG002 - the loss may be of a smaller budget
-        """Against the best value that random and local search found: a bound, so it may be negative."""
+        """Return the distance to the best value that random and local search found; it may be negative."""
         key = json.dumps(dict(config), sort_keys=True)
         if key not in self._full:
             full = self.evaluate(config, self.budgets[-1], 0).loss
@@ -82,7 +82,7 @@ class Yahpo:
 
 
 class Model:
-    """A scenario's network. One row at a time: batches change the last digits."""
+    """The network of a scenario. It predicts one row at a time, because batches change the last digits."""
 
     def __init__(self, scenario: str) -> None:
         try:
@@ -107,7 +107,7 @@ class Model:
         self._output = [self._session.get_outputs()[0].name]
 
     def __call__(self, values: Mapping[str, Any]) -> tuple[float, float]:
-        """The objective and the seconds; what is inactive is absent from the values."""
+        """Return the objective and the seconds; the values have no inactive hyperparameters."""
         codes = [self._encoding[name][str(values.get(name, "#na#"))] for name in self._categorical]
         numbers = [values.get(name, 0) for name in self._numeric]
         rows = (np.array([codes], dtype=np.int32), np.array([numbers], dtype=np.float32))
@@ -125,7 +125,7 @@ def _json(scenario: str, file: str) -> Any:
 
 
 def _parameters(space: Mapping[str, Any], fixed: Iterable[str]) -> Iterable[Parameter]:
-    """The hyperparameters that can be searched, with their conditions."""
+    """Return the hyperparameters of the search space, with their conditions."""
     conditions: dict[str, list[tuple[str, tuple[Any, ...]]]] = {}
     for condition in space["conditions"]:
         parts = condition["conditions"] if condition["type"] == "AND" else [condition]

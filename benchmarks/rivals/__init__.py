@@ -21,16 +21,16 @@ ROOT = Path(__file__).parents[2]
 
 
 class MissingEnvironment(RuntimeError):
-    """A rival's environment has not been made."""
+    """The environment of a rival is missing."""
 
 
 class Rival(NamedTuple):
-    """Where a rival is found.
+    """How to run a rival.
 
-    environment: the folder under .venvs; None for this very Python.
+    environment: the folder in .venvs; None for this Python.
     module: its adapter in this package.
-    package: what it is called where packages are published; None for none.
-    budgets: whether it uses the smaller budgets at all.
+    package: the name of its distribution; None if it has none.
+    budgets: whether it uses smaller budgets.
     """
 
     environment: str | None
@@ -69,9 +69,9 @@ def connect(
 ) -> Method:
     """Start a rival on a problem.
 
-    full_evaluations: what will be spent, in evaluations on the largest budget; some rivals plan by it.
-    workers: how many evaluations will run at the same time.
-    answer_seconds: how long one answer may take before the rival is given up.
+    full_evaluations: the length of the run, in evaluations on the largest budget; some rivals need it for their plan.
+    workers: number of evaluations at the same time.
+    answer_seconds: time limit of one answer.
     """
     from benchmarks.rivals.connection import Connection
 
@@ -91,14 +91,14 @@ def connect(
 
 
 def find(name: str) -> Rival:
-    """The rival of that name."""
+    """Return the rival of that name."""
     if name not in RIVALS:
         raise ValueError(f"rival={name!r} is none of {', '.join(RIVALS)}")
     return RIVALS[name]
 
 
 def python(rival: Rival) -> Path:
-    """The interpreter that has it."""
+    """Return the interpreter that runs it."""
     if rival.environment is None:
         return Path(sys.executable)
     path = ROOT / ".venvs" / rival.environment / "bin" / "python"
@@ -111,7 +111,7 @@ def python(rival: Rival) -> Path:
 
 @functools.cache
 def version(name: str) -> str:
-    """What decides: the rival's version and a digest of its adapter, to key stored runs by."""
+    """Return the version of the rival and a digest of its adapter, part of the key of stored runs."""
     rival = find(name)
     files = [ROOT / "benchmarks" / "rivals" / f"{module}.py" for module in ("wire", "space", rival.module)]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""A rival's process seen from this side: a `Method` that speaks JSON lines."""
+"""The process of a rival as a `Method`; it is controlled by JSON lines."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class RivalFailed(RuntimeError):
 
 
 class Connection:
-    """One rival at work on one task, in a process and a temporary directory of its own.
+    """One rival that works on one task, in a new process and a temporary directory.
 
-    command: what starts the process.
-    first: its first line, the task.
-    root: what it may import `benchmarks` from.
-    answer_seconds: how long one answer may take.
+    command: the command that starts the process.
+    first: the first line, which describes the task.
+    root: the directory that contains `benchmarks`.
+    answer_seconds: time limit of one answer.
     """
 
     def __init__(self, command: list[str], first: Mapping[str, Any], root: Path, answer_seconds: float) -> None:
@@ -37,7 +37,7 @@ class Connection:
         self._directory = tempfile.TemporaryDirectory(prefix="rival-")
         self._log = Path(self._directory.name) / "stderr.txt"
         self._unread = b""
-        # A fixed hash seed, since a rival that iterates over a set would not repeat itself otherwise.
+        # A fixed hash seed makes rivals repeatable that iterate over sets.
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(root), "PYTHONHASHSEED": "0"}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -62,7 +62,7 @@ class Connection:
         self._request({"tell": number, "loss": loss, "cost": evaluation.cost})
 
     def close(self) -> None:
-        """End the process; it is killed if it does not go by itself."""
+        """End the process; kill it if it does not exit."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -85,11 +85,11 @@ class Connection:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(line).encode() + b"\n")
-        except BrokenPipeError:  # it is gone; what it said before that is still to be read
+        except BrokenPipeError:  # the process has ended; its last answers can still be read
             pass
 
     def _receive(self) -> bytes:
-        """One line of its answers."""
+        """Return one line of its answers."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + self._seconds
         with selectors.DefaultSelector() as selector:

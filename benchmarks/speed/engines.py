@@ -1,14 +1,13 @@
-"""No-op evaluations per second through local workers, Dask and Ray, beside what those engines do with bare tasks.
+"""Measure no-op evaluations per second with local workers, Dask and Ray, and bare tasks of these engines.
 
-    python -m benchmarks.speed.engines                                       # three times each; some minutes
+    python -m benchmarks.speed.engines                                       # three runs each, a few minutes
     python -m benchmarks.speed.engines --smoke --out /tmp/engines
 
-Each engine has --workers worker processes on this machine, one BLAS thread each, and is driven from a fresh process.
-That first runs bare tasks that do nothing, as many at a time as there are workers and then all at once, and after that
-a whole study (`bohb.minimize`), whose trials run in our isolated children inside the engine's tasks. "local" is
-`minimize(workers=…)` beside a `ProcessPoolExecutor`. Ray binds to the machine's outward address even when asked
-otherwise, so it runs in a network namespace that has only loopback (`unshare --net`; needs root).
-Writes throughput_engines.json and .csv.
+Each engine has --workers worker processes on this machine, with one BLAS thread each, and is used from a new process.
+This process first runs bare tasks that do nothing, one per worker at a time and then all at once. Then it runs a whole
+study (`bohb.minimize`), whose trials run in supervised child processes of the engine's workers. "local" compares
+`minimize(workers=…)` with a `ProcessPoolExecutor`. Ray always binds to the machine's external address, so it runs in a
+network namespace with loopback only (`unshare --net`; needs root). Writes throughput_engines.json and .csv.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ PACKAGES = ["bohb", "distributed", "ray", "numpy", "cloudpickle"]
 
 
 class Bare(NamedTuple):
-    """An engine without us: start a task that does nothing, and wait until one of several is done.
+    """An engine without bohb: starts tasks that do nothing, and waits for the first of several.
 
-    keywords: with these `minimize` runs on the same engine.
+    keywords: arguments with which `minimize` uses the same engine.
     """
 
     submit: Callable[[int], Any]
@@ -49,13 +48,13 @@ class Bare(NamedTuple):
 
 
 def nothing(number: int) -> int:
-    """A task that does nothing."""
+    """Do nothing."""
     return number
 
 
 @contextmanager
 def local(workers: int) -> Iterator[Bare]:
-    """A pool of processes; the study has workers of its own."""
+    """A pool of processes; the study starts its own workers."""
 
     def wait(tasks: list[Any]) -> tuple[list[Any], list[Any]]:
         done, left = futures.wait(tasks, return_when=futures.FIRST_COMPLETED)
@@ -67,7 +66,7 @@ def local(workers: int) -> Iterator[Bare]:
 
 @contextmanager
 def dask(workers: int) -> Iterator[Bare]:
-    """A scheduler and workers of one thread each, all in processes of their own, on loopback."""
+    """A scheduler and workers with one thread each, in separate processes on loopback."""
     engine: Any = import_module("distributed")  # partly typed
     processes: Any = import_module("distributed.deploy.subprocess")
 
@@ -77,7 +76,7 @@ def dask(workers: int) -> Iterator[Bare]:
 
     with (
         processes.SubprocessCluster(
-            host="127.0.0.1", dashboard_address=None, n_workers=workers, threads_per_worker=1
+            host="127.0.0.1", dashboard_address=":0", n_workers=workers, threads_per_worker=1
         ) as cluster,
         engine.Client(cluster) as client,
     ):
@@ -87,7 +86,7 @@ def dask(workers: int) -> Iterator[Bare]:
 
 @contextmanager
 def ray(workers: int) -> Iterator[Bare]:
-    """A cluster of this machine alone."""
+    """A cluster on this machine."""
     import ray as engine
 
     engine.init(address="local", num_cpus=workers, include_dashboard=False, log_to_driver=False)
@@ -99,7 +98,7 @@ def ray(workers: int) -> Iterator[Bare]:
 
 
 def rush(bare: Bare, tasks: int, window: int) -> dict[str, float]:
-    """So many tasks, at most `window` of them at a time."""
+    """Run `tasks` tasks, at most `window` at a time."""
     watch = Stopwatch()
     running: list[Any] = []
     for i in range(tasks):
@@ -112,7 +111,7 @@ def rush(bare: Bare, tasks: int, window: int) -> dict[str, float]:
 
 
 def study(keywords: dict[str, Any], trials: int, seed: int) -> dict[str, float]:
-    """A whole study, from the start of its children to their end."""
+    """Run a whole study, including the start and the end of its child processes."""
     import bohb
 
     watch = Stopwatch()
@@ -131,18 +130,18 @@ def study(keywords: dict[str, Any], trials: int, seed: int) -> dict[str, float]:
     body = watch.read()
     finished = sorted(outcome.finished or 0.0 for outcome in found.history.outcomes.values() if outcome.ok)
     if len(finished) != trials:
-        raise RuntimeError(f"{len(finished)} of {trials} trials ended well")
+        raise RuntimeError(f"{len(finished)} of {trials} trials succeeded")
     half = trials // 2
     return {**body, "steady": (trials - half) / (finished[-1] - finished[half - 1])}
 
 
 def run_one(engine: str, args: argparse.Namespace) -> dict[str, Any]:
-    """One engine, in this process: warm it up, then bare tasks, then a study."""
+    """Measure one engine in this process: warm it up, run bare tasks, then a study."""
     warnings.simplefilter("ignore")
     start = {"local": local, "dask": dask, "ray": ray}[engine]
     with start(args.workers) as bare:
         rush(bare, 20 * args.workers, args.workers)
-        study(bare.keywords, 10 * args.workers, args.seed)  # imports, and whatever else is done once per process
+        study(bare.keywords, 10 * args.workers, args.seed)  # imports, and other work that is done once per process
         load = os.getloadavg()[0]
         windowed, bulk = rush(bare, args.tasks, args.workers), rush(bare, args.tasks, args.tasks)
         body = {"windowed": windowed, "bulk": bulk, "study": study(bare.keywords, args.trials, args.seed)}
@@ -150,7 +149,7 @@ def run_one(engine: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def child(engine: str, args: argparse.Namespace, seed: int) -> dict[str, Any]:
-    """What `run_one` found in a process of its own, or {"skipped": why}."""
+    """Call `run_one` in a new process; return its result, or {"skipped": reason}."""
     command = [sys.executable, "-m", "benchmarks.speed.engines", "--one", engine, "--seed", str(seed)]
     command += ["--workers", str(args.workers), "--tasks", str(args.tasks), "--trials", str(args.trials)]
     if engine == "ray":
@@ -170,7 +169,7 @@ def child(engine: str, args: argparse.Namespace, seed: int) -> dict[str, Any]:
 
 
 def measure_all(args: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
-    """Every engine as often as wanted, round by round, so that a busy minute does not hit one alone."""
+    """Measure every engine --runs times, in turns, so that a busy minute does not affect only one."""
     runs: dict[str, list[dict[str, Any]]] = {engine: [] for engine in args.engines}
     for i in range(args.runs):
         for engine in args.engines:
@@ -182,7 +181,7 @@ def measure_all(args: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
 
 
 def row_of(engine: str, runs: list[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
-    """One line of the table: medians over the runs that gave something."""
+    """Return one line of the table: medians over the runs that were not skipped."""
     good = [run for run in runs if "skipped" not in run]
     note = "; ".join(run["skipped"] for run in runs if "skipped" in run)
 
@@ -206,7 +205,7 @@ def row_of(engine: str, runs: list[dict[str, Any]], args: argparse.Namespace) ->
 
 
 def claim(row: dict[str, Any]) -> str:
-    """What the runner adds to what the engine's own client takes."""
+    """Return what the runner costs in addition to the engine's own client."""
     detail = row["note"]
     if row["we add"] is not None:
         detail = f"{row['we add']:.2f} ms, the model included, to {row['bare CPU ms']:.2f} ms of the engine's own"
@@ -219,12 +218,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--engines", type=lambda text: text.split(","), default=list(ENGINES))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--tasks", type=int, default=1000, help="bare tasks")
-    parser.add_argument("--trials", type=int, default=1000, help="of the study")
-    parser.add_argument("--runs", type=int, default=3, help="per engine, the median is shown")
-    parser.add_argument("--seed", type=int, default=0, help="of the first run; the others follow")
-    parser.add_argument("--limit", type=float, default=300, help="seconds one engine may take")
+    parser.add_argument("--trials", type=int, default=1000, help="trials of the study")
+    parser.add_argument("--runs", type=int, default=3, help="runs per engine; the median is shown")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first run; later runs count up")
+    parser.add_argument("--limit", type=float, default=300, help="time limit of an engine in seconds")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")
-    parser.add_argument("--smoke", action="store_true", help="local workers alone, once, few tasks")
+    parser.add_argument("--smoke", action="store_true", help="only local workers, one run, few tasks")
     parser.add_argument("--one", help="measure only this engine, in this process, and print JSON")
     args = parser.parse_args(arguments)
     if args.smoke:

@@ -1,10 +1,10 @@
-"""What the Gaussian process costs: one proposal, and one fit of its hyperparameters, by the number of results.
+"""Measure one proposal of the Gaussian process and one fit of its hyperparameters, by number of results.
 
     python -m benchmarks.speed.gp_speed    # a minute or two, on an idle machine
 
-CPU time (not wall time), median of --repeats calls, one BLAS thread. The results are those of a study on budgets 1 to
-27 whose configurations are random. A proposal follows new results, so it includes conditioning the process anew; it is
-timed alone and beside 15 running trials. A fit starts from the prior, which is the longest way.
+The figures are CPU times: medians of --repeats calls, with one BLAS thread. The results are those of a study on budgets
+1 to 27 with random configurations. A proposal follows new results, so it includes conditioning the process on them; it
+is timed without running trials and with 15 of them. A fit starts from the prior, which takes longest.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ PROMISED, UP_TO = {"proposal ms": 8.0, "fit ms": 100.0}, 1000  # for so many res
 
 
 def cpu(call: Callable[[], object]) -> float:
-    """The milliseconds of CPU time that a call takes; it must return something."""
+    """Return the CPU time of a call in milliseconds; the call must not return None."""
     start = time.process_time()
     if call() is None:
-        raise RuntimeError("the process had nothing to say")
+        raise RuntimeError("the process made no proposal")
     return 1e3 * (time.process_time() - start)
 
 
 def loss(config: dict[str, Any], budget: float) -> float:
-    """A bowl in the numbers, a preference among the choices; larger budgets are better."""
+    """Return a loss that is quadratic in the numbers and prefers some choices; larger budgets are better."""
     values = [(v - 0.3) ** 2 if isinstance(v, float) else 0.2 * (v != "b") for v in config.values()]
     return sum(value / (1 + i) for i, value in enumerate(values)) + 1 / budget
 
 
 def study(d: int, n: int, seed: int) -> BOHB:
-    """A study with n results, random ones; a quarter of its d hyperparameters are choices."""
+    """Return a study with n random results; a quarter of its d hyperparameters are categorical."""
     import bohb
 
     space: dict[str, Any] = {f"x{i}": ["a", "b", "c"] if i % 4 == 3 else (0.0, 1.0) for i in range(d)}
@@ -54,7 +54,7 @@ def study(d: int, n: int, seed: int) -> BOHB:
 
 
 def fit(made: BOHB) -> object:
-    """The hyperparameters given all results, searched from the prior."""
+    """Fit the hyperparameters to all results, starting from the prior."""
     from bohb.core.gp import process as gp
     from bohb.core.gp import targets
     from bohb.core.gp.sampler import FIT_POINTS, STEPS
@@ -69,7 +69,7 @@ def fit(made: BOHB) -> object:
 
 
 def measure(d: int, n: int, repeats: int, seed: int) -> dict[str, Any]:
-    """One row: medians in milliseconds."""
+    """Return one row: medians in milliseconds."""
     import numpy as np
 
     from bohb.core.gp.sampler import GaussianSampler
@@ -84,7 +84,7 @@ def measure(d: int, n: int, repeats: int, seed: int) -> dict[str, Any]:
 
     taken: dict[str, list[float]] = {"proposal ms": [], f"beside {RUNNING} ms": [], "fit ms": []}
     for _ in range(repeats):
-        propose()  # with the fits that have become due
+        propose()  # including fits that are due
         taken["proposal ms"].append(cpu(propose))
         running = made.ask_many(RUNNING)
         taken[f"beside {RUNNING} ms"].append(cpu(propose))
@@ -94,7 +94,7 @@ def measure(d: int, n: int, repeats: int, seed: int) -> dict[str, Any]:
 
 
 def goals(rows: list[dict[str, Any]]) -> list[str]:
-    """What was promised, against what was measured."""
+    """Compare the measurements with the documented limits."""
     lines = []
     for name, limit in PROMISED.items():
         worst = max(row[name] for row in rows if row["results"] <= UP_TO)
@@ -105,7 +105,7 @@ def goals(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=lambda text: [int(n) for n in text.split(",")], default=SIZES)
-    parser.add_argument("--repeats", type=int, default=15, help="calls per figure, of which the median is shown")
+    parser.add_argument("--repeats", type=int, default=15, help="calls per figure; the median is shown")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[2] / "docs" / "results")
     args = parser.parse_args()

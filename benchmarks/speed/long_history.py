@@ -1,14 +1,13 @@
-"""The runner's CPU time per evaluation with 10 000 observations in the history.
+"""Measure the CPU time of the runner per evaluation, with 10 000 observations in the history.
 
     python -m benchmarks.speed.long_history                                        # a few minutes
     python -m benchmarks.speed.long_history --smoke --out /tmp/long_history
 
 A journal of --size finished trials (as in `speed.resume`: 8 binary and 8 continuous dimensions, budgets 1 to 27)
-is opened, then --trials no-op trials are run by the real runner (`bohb.run` with checkpoints, as `minimize` does it),
-in this process and with local workers, with the model and without (random_fraction=1). Counted is the CPU time of the
-runner's process from the first new trial to the end of the last; `speed.resume` measures opening the journal.
-Each figure comes from a process of its own, one BLAS thread, the median of --runs. Writes throughput_history.json and
-throughput_history.csv.
+is opened, then the runner performs --trials no-op trials (`bohb.run` with checkpoints, like `minimize`), in this
+process and with local workers, with the model and without (random_fraction=1). The figure is the CPU time of the
+runner's process from the first new trial to the end of the last; `speed.resume` measures opening the journal. Figures
+are medians of --runs new processes with one BLAS thread. Writes throughput_history.json and throughput_history.csv.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ GOAL_MS = 2.0
 
 
 def objective(trial: Any) -> float:
-    """Nothing but a loss that orders the trials."""
+    """Return a loss that depends on the configuration."""
     return float(trial.config["float_0"])
 
 
 def run_one(args: argparse.Namespace) -> dict[str, Any]:
-    """One figure, in this process."""
+    """Measure one figure in this process."""
     import bohb
     from bohb.executors.base import Executor
     from bohb.executors.inline import InlineExecutor
@@ -74,7 +73,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def stored_events(path: Path, random_fraction: float) -> list[Event]:
-    """The events of a journal, as of a study that draws this fraction of its configurations at random."""
+    """Return the events of a journal, with this fraction of random configurations in the settings."""
     from bohb.core.events import StudyCreated
     from bohb.journal import SqlJournal
 
@@ -85,7 +84,7 @@ def stored_events(path: Path, random_fraction: float) -> list[Event]:
 
 
 def measure_all(args: argparse.Namespace, journal: Path) -> list[dict[str, Any]]:
-    """Every figure as often as wanted, round by round, so that a busy minute does not hit one alone."""
+    """Measure every figure --runs times, in turns, so that a busy minute does not affect only one."""
     results: list[dict[str, Any]] = [
         {"workers": workers, "storage": storage, "model": model, "runs": []}
         for workers, storage, model in product(args.workers_list, args.storages, MODELS)
@@ -105,7 +104,7 @@ def measure_all(args: argparse.Namespace, journal: Path) -> list[dict[str, Any]]
 
 
 def row_of(result: dict[str, Any], trials: int) -> dict[str, Any]:
-    """One line of the table: medians over the runs."""
+    """Return one line of the table: medians over the runs."""
 
     def median(figure: Any) -> float:
         return float(statistics.median(figure(run) for run in result["runs"]))
@@ -126,14 +125,14 @@ def row_of(result: dict[str, Any], trials: int) -> dict[str, Any]:
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=10_000, help="finished trials in the journal")
-    parser.add_argument("--trials", type=int, default=1000, help="run on top of them")
+    parser.add_argument("--trials", type=int, default=1000, help="further trials to run")
     parser.add_argument(
         "--workers-list", type=lambda text: [int(n) for n in text.split(",")], default=[0, 2], help="0: in process"
     )
     parser.add_argument("--storages", type=lambda text: text.split(","), default=list(STORAGES))
-    parser.add_argument("--runs", type=int, default=3, help="per figure, the median is shown")
+    parser.add_argument("--runs", type=int, default=3, help="runs per figure; the median is shown")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=180, help="seconds one run may take")
+    parser.add_argument("--limit", type=float, default=180, help="time limit of a run in seconds")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")
     parser.add_argument("--smoke", action="store_true", help="300 observations, in process, no file, 30 trials, once")
     parser.add_argument("--one", action="store_true", help="measure one figure, in this process, and print JSON")

@@ -1,11 +1,11 @@
-"""What one ask and one tell cost, beside HpBandSter 0.7.4 and Optuna, by number of observations.
+"""Measure one ask and one tell by number of observations, compared with HpBandSter 0.7.4 and Optuna.
 
-    python -m benchmarks.speed.overhead                       # all of it; half an hour or so
+    python -m benchmarks.speed.overhead                       # everything, about half an hour
     python -m benchmarks.speed.overhead --sizes 100,1000 --growth 1000 --out /tmp/overhead
 
-CPU time (not wall time), median of --repeats calls, one BLAS thread. Each package is measured in a process of its own;
-HpBandSter in the environment that `make hpbandster-env` creates. One that takes longer than --limit is skipped, and
-the table says so. Writes overhead.json and overhead.csv.
+The figures are CPU times: medians of --repeats calls, with one BLAS thread. Each package is measured in a new process,
+HpBandSter in the environment that `make hpbandster-env` creates. The table notes packages slower than --limit.
+Writes overhead.json and overhead.csv.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "
 
 
 def run(python: Path, arguments: list[str], limit: float) -> dict[str, Any]:
-    """The JSON that `overhead_one` prints, or {"skipped": why}."""
+    """Return the JSON that `overhead_one` prints, or {"skipped": reason}."""
     if not python.exists():
         return {"skipped": f"no {python}"}
     command = [str(python), "-m", "benchmarks.speed.overhead_one", *arguments]
@@ -45,7 +45,7 @@ def run(python: Path, arguments: list[str], limit: float) -> dict[str, Any]:
 
 
 def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """One result per space, number of observations and package; small ones first."""
+    """Return one result per space, number of observations and package; small ones first."""
     results = []
     too_slow: set[tuple[str, str]] = set()
     for space in args.spaces:
@@ -66,7 +66,7 @@ def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def rows_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The table: milliseconds, and how many times more than ours."""
+    """Return the table: milliseconds, and the ratio to ours."""
     ours = {(r["space"], r["n"]): total(r) for r in results if r["package"] == "bohb"}
     rows = []
     for r in results:
@@ -88,7 +88,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def total(result: dict[str, Any]) -> float | None:
-    """Seconds of one ask and one tell."""
+    """Return the seconds of one ask and one tell."""
     median = result.get("median")
     return None if median is None else float(median["ask"] + median["tell"])
 
@@ -98,7 +98,7 @@ def ms(seconds: float | None) -> float | None:
 
 
 def goals(results: list[dict[str, Any]], growth: dict[str, Any]) -> list[str]:
-    """What was promised, against what was measured."""
+    """Compare the measurements with the documented limits."""
     cost = {(r["space"], r["n"], r["package"]): total(r) for r in results}
     lines = []
     for space in ("cont6", "mixed16"):
@@ -125,7 +125,7 @@ def goals(results: list[dict[str, Any]], growth: dict[str, Any]) -> list[str]:
 
 
 def grow_all(args: argparse.Namespace) -> dict[str, Any]:
-    """CPU seconds per tenth of the evaluations, with the density and without."""
+    """Return CPU seconds per tenth of the evaluations, with the density and without."""
     growth: dict[str, Any] = {"evaluations": args.growth}
     for name, extra in (("bohb", []), ("random_fraction=1", ["--random-fraction", "1"])):
         arguments = ["--package", "bohb", "--grow", str(args.growth), "--seed", str(args.seed), *extra]
@@ -140,9 +140,9 @@ def main() -> None:
         "--sizes", type=lambda text: [int(n) for n in text.split(",")], default=[100, 1000, 10**4, 10**5]
     )
     parser.add_argument("--packages", type=lambda text: text.split(","), default=list(PACKAGES))
-    parser.add_argument("--repeats", type=int, default=11, help="calls per figure, the median is shown")
+    parser.add_argument("--repeats", type=int, default=11, help="calls per figure; the median is shown")
     parser.add_argument("--growth", type=int, default=10_000, help="serial no-op evaluations")
-    parser.add_argument("--limit", type=float, default=180, help="seconds a package may take for one figure")
+    parser.add_argument("--limit", type=float, default=180, help="time limit of a figure in seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hpbandster-python", type=Path, default=ROOT / ".venvs/hpbandster/bin/python")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")

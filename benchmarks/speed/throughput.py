@@ -1,10 +1,10 @@
-"""No-op evaluations per second of whole studies, beside HpBandSter 0.7.4 and Optuna with SQLite storage.
+"""Measure no-op evaluations per second of whole studies, compared with HpBandSter 0.7.4 and Optuna on SQLite.
 
-    python -m benchmarks.speed.throughput                       # all of it, three times; ten minutes or so
+    python -m benchmarks.speed.throughput                       # everything, three runs each, about ten minutes
     python -m benchmarks.speed.throughput --trials 500 --repeats 1 --peers "" --out /tmp/throughput
 
-Six continuous dimensions, budgets 1 to 27. Each figure comes from a process of its own, one BLAS thread, the median of
---repeats runs; HpBandSter runs in the environment that `make hpbandster-env` creates and talks over loopback only.
+Six continuous dimensions, budgets 1 to 27. Figures are medians of --repeats new processes with one BLAS thread.
+HpBandSter runs in the environment that `make hpbandster-env` creates and communicates over loopback only.
 Writes throughput.json and throughput.csv.
 """
 
@@ -34,7 +34,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def child(python: Path, module: str, arguments: list[str], limit: float) -> dict[str, Any]:
-    """The JSON that a module prints when it runs in a process of its own, or {"skipped": why}."""
+    """Run a module in a new process; return the JSON that it prints, or {"skipped": reason}."""
     if not python.exists():
         return {"skipped": f"no {python}"}
     command = [str(python), "-m", module, *arguments]
@@ -47,12 +47,12 @@ def child(python: Path, module: str, arguments: list[str], limit: float) -> dict
     if done.returncode != 0:
         print(done.stderr, file=sys.stderr)
         return {"skipped": f"failed: {(done.stderr.strip().splitlines() or ['?'])[-1]}"}
-    body: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # peers print, too
+    body: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])  # peers print as well
     return body
 
 
 class Stopwatch:
-    """Wall time, and CPU time of this process (`own`) and of its ended children (`others`), since it was made."""
+    """Measures wall time, and CPU time of this process (`own`) and of its ended children (`others`)."""
 
     def __init__(self) -> None:
         self._start = self._now()
@@ -71,12 +71,12 @@ class Stopwatch:
 
 
 def objective(trial: Any) -> float:
-    """Nothing but a loss that orders the trials."""
+    """Return a loss that depends on the configuration."""
     return float(trial.config[NAMES[0]])
 
 
 def run_bohb(workers: int, journal: Path | None, trials: int, seed: int) -> dict[str, Any]:
-    """`bohb.minimize`, start and end of the workers included; 0 workers: in this process."""
+    """Time `bohb.minimize`, including start and end of the workers; 0 workers: in this process."""
     import bohb
 
     watch = Stopwatch()
@@ -95,14 +95,14 @@ def run_bohb(workers: int, journal: Path | None, trials: int, seed: int) -> dict
     history = study.history
     finished = sorted(outcome.finished or 0.0 for outcome in history.outcomes.values() if outcome.ok)
     if len(finished) != trials:
-        raise RuntimeError(f"{len(finished)} of {trials} trials ended well")
+        raise RuntimeError(f"{len(finished)} of {trials} trials succeeded")
     half = trials // 2
     steady = (trials - half) / (finished[-1] - finished[half - 1])  # the second half: all workers have started
     return {**body, "evaluations": trials, "steady": steady}
 
 
 def run_hpbandster(workers: int, brackets: int, seed: int) -> dict[str, Any]:
-    """`BOHB.run` with so many worker threads of this process, from when all have registered; no result logger."""
+    """Time `BOHB.run` with worker threads in this process, after all have registered, without a result logger."""
     import ConfigSpace
     import numpy as np
     from hpbandster.core.nameserver import NameServer  # type: ignore[import-not-found]
@@ -139,7 +139,7 @@ def run_hpbandster(workers: int, brackets: int, seed: int) -> dict[str, Any]:
 
 
 def run_optuna(storage: Path, trials: int, seed: int) -> dict[str, Any]:
-    """`study.optimize` with one job; without budgets, for its TPE has none."""
+    """Time `study.optimize` with one job and without budgets, which its TPE does not have."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -156,7 +156,7 @@ def run_optuna(storage: Path, trials: int, seed: int) -> dict[str, Any]:
 
 
 def run_one(args: argparse.Namespace) -> dict[str, Any]:
-    """One figure, in this process."""
+    """Measure one figure in this process."""
     with tempfile.TemporaryDirectory(prefix="throughput-", dir=args.disk) as directory:
         file = Path(directory) / "study.db"
         match args.one:
@@ -168,12 +168,12 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
             case "optuna":
                 body = run_optuna(file, args.optuna_trials, args.seed)
             case _:
-                raise ValueError(f"--one={args.one!r} is not one that can be measured")
+                raise ValueError(f"--one={args.one!r} cannot be measured")
     return {**body, "versions": versions(["bohb", "ConfigSpace", "hpbandster", "numpy", "optuna", "SQLAlchemy"])}
 
 
 def cases(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """What is measured: package, workers and storage."""
+    """Return the cases: package, workers and storage."""
     ours: list[dict[str, Any]] = [
         {"package": "bohb", "workers": workers, "storage": storage}
         for storage in ("memory", "sqlite")
@@ -187,7 +187,7 @@ def cases(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Each case as often as wanted, round by round, so that a busy minute does not hit one case alone."""
+    """Measure each case --repeats times, in turns, so that a busy minute does not affect only one."""
     results: list[dict[str, Any]] = [{**case, "runs": []} for case in cases(args)]
     for i in range(args.repeats):
         for result in results:
@@ -210,7 +210,7 @@ def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def rows_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The table; medians over the runs."""
+    """Return the table: medians over the runs."""
 
     def median(result: dict[str, Any], figure: Any) -> float | None:
         return statistics.median(figure(run) for run in result["runs"]) if result["runs"] else None
@@ -234,7 +234,7 @@ def rows_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def goals(rows: list[dict[str, Any]]) -> list[str]:
-    """What was promised (faults.md, loads to hold), against what was measured."""
+    """Compare the measurements with the documented limits."""
     found = {(row["package"], row["workers"], row["storage"]): row["per second"] for row in rows}
     lines = []
     for workers, storage, least in ((64, "memory", 1000), (64, "sqlite", 100), ("in process", "sqlite", 100)):
@@ -268,11 +268,11 @@ def main() -> None:
     parser.add_argument("--peers", type=lambda text: text.split(",") if text else [], default=["hpbandster", "optuna"])
     parser.add_argument("--brackets", type=int, default=20, help="HpBandSter's n_iterations; 20 are 325 evaluations")
     parser.add_argument("--optuna-trials", type=int, default=200)
-    parser.add_argument("--repeats", type=int, default=3, help="runs per figure, the median is shown")
-    parser.add_argument("--limit", type=float, default=180, help="seconds one run may take")
-    parser.add_argument("--seed", type=int, default=0, help="of the first run; the others follow")
+    parser.add_argument("--repeats", type=int, default=3, help="runs per figure; the median is shown")
+    parser.add_argument("--limit", type=float, default=180, help="time limit of a run in seconds")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first run; later runs count up")
     parser.add_argument(
-        "--disk", type=Path, help="a directory on the disk to be measured; the temporary one by default"
+        "--disk", type=Path, help="a directory on the disk to measure (default: the temporary directory)"
     )
     parser.add_argument("--hpbandster-python", type=Path, default=ROOT / ".venvs/hpbandster/bin/python")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/results")

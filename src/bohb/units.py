@@ -12,12 +12,12 @@ _SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def seconds(value: object) -> float:
-    """Parse a duration: a number of seconds, or a text such as "90s", "30m", "8h" or "2d"."""
+    """Parse a duration: a number of seconds, or a string such as "90s", "30m", "8h" or "2d"."""
     return _quantity(value, {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}, '"30m", "8h"')
 
 
 def memory(value: object) -> int:
-    """Parse a size: a number of bytes, or a text such as "512MB" or "4GiB"."""
+    """Parse a size: a number of bytes, or a string such as "512MB" or "4GiB"."""
     units = {f"{p}{b}": 10 ** (3 * i) for i, p in enumerate(("", "k", "M", "G", "T")) for b in ("", "B")}
     units |= {f"{p}i{b}": 2 ** (10 * i) for i, p in enumerate(("K", "M", "G", "T"), 1) for b in ("", "B")}
     return int(_quantity(value, units, '"512MB", "4GiB"'))
@@ -28,7 +28,7 @@ def _quantity(value: object, units: Mapping[str, float], examples: str) -> float
         return value
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", value) if isinstance(value, str) else None
     if found is None or found[2] not in units:
-        raise ValueError(f"must be a number or a text such as {examples}")
+        raise ValueError(f"must be a number or a string such as {examples}")
     number = float(found[1]) * units[found[2]]
     return int(number) if number.is_integer() else number
 

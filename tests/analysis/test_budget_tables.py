@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bohb import BOHB
-from bohb.analysis import correlations, curves, observed, paths, picks, rung_of, survival, telling_budget
+from bohb.analysis import correlations, curves, paths, picks, rung_of, survival, telling_budget
 from bohb.analysis.correlation import spearman
 from bohb.core.trial import Origin
-from bohb.errors import InvalidArgument
 from tests.analysis.studies import KINDS, XY, play, played, tiny
 
 
@@ -112,8 +111,3 @@ def test_the_telling_budget_is_the_largest_with_enough_losses() -> None:
     assert telling_budget(tiny().history) == 3  # three losses on 3, two on 1; neither is enough
     assert telling_budget(tiny().history, enough=2) == 3
     assert telling_budget(played("large")) == 27
-
-
-def test_a_budget_nobody_used_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match=r"budget=2 has no finished trial; there are some on \[1, 3\]"):
-        observed(tiny().history, 2)

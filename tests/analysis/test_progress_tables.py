@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from bohb import BOHB
-from bohb.analysis import Moment, losses, summary, timeline, trajectory, work_clock
+from bohb.analysis import Moment, losses, run_clock, summary, timeline, trajectory
 from bohb.core.trial import Origin, Status
 from tests.analysis.studies import KINDS, XY, Watch, play, played, smooth, tiny
 
@@ -95,7 +95,7 @@ def test_trials_without_times_have_none() -> None:
     assert timeline(history) == []
 
 
-def test_a_pause_between_two_sessions_is_not_time_at_work() -> None:
+def test_a_pause_between_two_sessions_is_not_run_time() -> None:
     watch = Watch()
     optimizer = BOHB(XY, budgets=[1, 3], seed=0, clock=watch)
     optimizer.begin_session("first")  # at 1000
@@ -103,7 +103,7 @@ def test_a_pause_between_two_sessions_is_not_time_at_work() -> None:
     watch.now = 5000
     optimizer.begin_session("second")
     play(optimizer, 1, smooth, watch)  # until 5001
-    clock = work_clock(optimizer.history)
+    clock = run_clock(optimizer.history)
     assert (clock.origin, clock.pauses) == (1000, ((1011, 5000),))
     assert [row.seconds for row in losses(optimizer.history)] == [1, 11, 12]
     assert clock.seconds(3000) == 11
@@ -118,7 +118,7 @@ def test_sessions_of_several_runners_at_once_make_no_pause() -> None:
     watch.now = 1400
     optimizer.history.sessions.append(type(optimizer.history.sessions[0])(1, "second", 1400.0))
     assert trial.number in optimizer.history.running
-    assert work_clock(optimizer.history).pauses == ()
+    assert run_clock(optimizer.history).pauses == ()
 
 
 def test_the_timeline_shows_who_worked_when() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bohb import BOHB, Space
-from bohb.analysis import axes, contour, densities, parallel, slices
-from bohb.analysis.axes import placed, vectors
+from bohb.analysis import axes, configurations, contour, densities
+from bohb.analysis.axes import places
 from bohb.errors import InvalidArgument
 from tests.analysis.studies import KINDS, XY, play, played, tiny
 from tests.core import spaces
@@ -37,14 +37,12 @@ def test_every_axis_has_ticks_inside_it(bounds: tuple[float, ...]) -> None:
 
 def test_a_category_lies_where_its_tick_is() -> None:
     space = Space({"c": ["a", "b", "c"], "x": (0.0, 2.0)})
-    places = placed(space, vectors(space, [{"c": "b", "x": 0.5}]))
-    assert places.tolist() == [[axes(space)[0].ticks[1], 0.25]]
+    assert places(space, [{"c": "b", "x": 0.5}]).tolist() == [[axes(space)[0].ticks[1], 0.25]]
 
 
-def test_parallel_coordinates_have_gaps_where_a_hyperparameter_is_inactive() -> None:
+def test_configurations_have_gaps_where_a_hyperparameter_is_inactive() -> None:
     history = played("conditional")
-    table = parallel(history, 1)
-    assert table is not None
+    table = configurations(history, 1)
     names = [axis.name for axis in table.axes]
     for row, number in enumerate(table.numbers.tolist()):
         active = {name for name, place in zip(names, table.places[row], strict=True) if not np.isnan(place)}
@@ -53,14 +51,14 @@ def test_parallel_coordinates_have_gaps_where_a_hyperparameter_is_inactive() -> 
     assert np.nanmax(table.places) <= 1
 
 
-def test_slices_show_each_active_trial_once() -> None:
+def test_configurations_are_the_finished_trials_of_one_or_all_budgets() -> None:
     history = played("conditional")
-    finished = len(history.outcomes)
-    for table in slices(history):
-        has = [n for n in history.outcomes if table.axis.name in history.trials[n].config]
-        assert table.numbers.tolist() == has
-        assert len(has) + table.inactive == finished
-    assert [table.losses.tolist() for table in slices(tiny().history, 3)] == [[0.1, 0.3, 0.05]] * 2
+    table = configurations(history)
+    assert table.numbers.tolist() == list(history.outcomes)
+    assert table.budgets.tolist() == [history.trials[n].budget for n in history.outcomes]
+    assert configurations(tiny().history, 3).losses.tolist() == [0.1, 0.3, 0.05]
+    with pytest.raises(InvalidArgument, match=r"budget=2 has no finished trial; there are some on \[1"):
+        configurations(tiny().history, 2)
 
 
 def test_the_surface_follows_the_losses_and_stays_blank_far_away() -> None:
@@ -137,6 +135,6 @@ def test_the_marginals_of_independent_coordinates_multiply_to_the_model() -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_study_breaks_a_table(kind: str) -> None:
     history = played(kind)
-    for table in (parallel, slices, contour):
+    for table in (configurations, contour):
         assert repr(table(history)) == repr(table(history)), "a table is a pure function of the history"
     densities(history)

@@ -1,4 +1,4 @@
-"""The Gaussian process over budgets: its mathematics, and the method made of it."""
+"""The Gaussian process over budgets: its mathematics, and the method that uses it."""
 
 from __future__ import annotations
 

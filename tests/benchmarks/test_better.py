@@ -1,4 +1,4 @@
-"""The study of the BEST preset: its protocol, its wrong budgets, and all its parts in small."""
+"""The study of the BEST preset: its protocol, its misleading budgets, and small versions of its parts."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ RNG = np.random.default_rng
 
 
 def constant(**by_method: list[float]) -> dict[str, dict[str, np.ndarray]]:
-    """Four seeds that agree: a list gives a method's regret on problems p0, p1, …"""
+    """Return results of four equal seeds; a list has the regrets of a method on problems p0, p1, …"""
     count = len(next(iter(by_method.values())))
     return {f"p{i}": {name: np.full(4, values[i]) for name, values in by_method.items()} for i in range(count)}
 

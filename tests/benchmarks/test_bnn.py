@@ -24,7 +24,7 @@ CONFIG = {"l_rate": 1e-2, "burn_in": 0.3, "n_units_1": 16, "n_units_2": 16, "mde
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data directory whose Boston is a noisy sine."""
+    """Make a data directory in which the Boston data is a noisy sine."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(400, 2))
     y = 5 * np.sin(X[:, 0]) + 0.5 * rng.standard_normal(400)
@@ -37,7 +37,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("data_size", [1, 50])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_sghmc_recovers_mean_and_variance_of_a_gaussian(seed: int, data_size: int) -> None:
-    """1000 chains per coordinate in one vector; the mean to 5 % of a standard deviation, the variance to 5 %."""
+    """The vector holds 1000 chains per coordinate. Tolerances: 5 % of a standard deviation, 5 % of the variance."""
     mean, deviation = np.array([[1.0], [-2.0], [0.5]]), np.array([[0.5], [1.0], [2.0]])
     theta = np.zeros(3000, dtype=np.float32)
     rng = np.random.default_rng(seed)

@@ -44,7 +44,7 @@ def test_one_step_from_rest_is_as_computed_by_hand() -> None:
 
 
 def test_accelerations_fulfil_the_equations_of_motion() -> None:
-    """Newton for the whole along the track, and for the turning pole, whose moment of inertia is 4/3 m l²."""
+    """Newton's law for cart and pole along the track, and for the rotation of the pole, with inertia 4/3 m l²."""
     rng = np.random.default_rng(0)
     angle, spin, force = rng.uniform(-3, 3, size=(3, 1000))
     x, turn = accelerations(angle, spin, force)
@@ -67,7 +67,7 @@ def test_energy_is_conserved_without_a_push() -> None:
         x, turn = accelerations(state[2:3], state[3:4], np.zeros(1))
         state = state + step * np.array([state[1], x[0], state[3], turn[0]])
     assert energy() == pytest.approx(before, rel=2e-3)
-    assert abs(state[2]) > 1  # it did fall meanwhile
+    assert abs(state[2]) > 1  # it fell in the meantime
 
 
 def test_the_mirrored_state_moves_mirrored() -> None:
@@ -84,7 +84,7 @@ def test_an_episode_ends_beyond_the_track_or_twelve_degrees() -> None:
 
 
 def constant(trials: int, logit: float) -> Perceptron:
-    """Policies that do the same whatever they see."""
+    """Return policies that choose the same action in every state."""
     policy = Perceptron(np.random.default_rng(0), 4, (8, 8), stack=(trials,))
     policy.theta[:] = 0
     policy.theta[-trials:] = logit  # the biases of the outputs come last
@@ -156,7 +156,7 @@ def test_the_budget_is_the_number_of_trials() -> None:
 
 
 def test_convergence_takes_twenty_full_episodes_in_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a limit of one step every episode is full: the twentieth ends the trial, whatever the batch."""
+    """With a limit of one step every episode is full: the twentieth ends the trial, for every batch size."""
     monkeypatch.setattr(ppo, "MAX_STEPS", 1)
     for batch_size in (8, 20, 64):
         settings = Settings((8, 8), batch_size, 1e-3, 0.9, 0.2, 0.0)

@@ -1,4 +1,4 @@
-"""CIFAR-10 (§5.5): the paper's network, its training, and studies that take turns, in small and on a CPU."""
+"""CIFAR-10 (§5.5): the paper's network, its training, and studies that take turns; small versions on a CPU."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_all_studies_get_the_same_turns_and_go_on_in_the_next_call(module: Modul
 
     for turn in (3.0, 2.0):
         turns = cifar10.tune(objective, module.SPACE, tmp_path, [0], [1, 3], turn)
-        for _ in range(1 + len(cifar10.METHODS)):  # the last one begins a turn that is not taken
+        for _ in range(1 + len(cifar10.METHODS)):  # the last one starts a turn that is not finished
             next(turns)
     for method in cifar10.METHODS:
         with SqlJournal(tmp_path / f"{method}-0.db", read_only=True) as journal:

@@ -1,4 +1,4 @@
-"""Curves are the means they say, and verdicts follow from the files alone."""
+"""Curves are means with standard errors, and verdicts depend on the result files only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_mean_has_its_standard_error_and_waits_for_every_run() -> None:
 
 
 def body(**methods: list[float]) -> dict[str, Any]:
-    """A result file: by method the final regrets; the curve goes from 1 to them at x = 2."""
+    """Write a result file with the final regrets of each method; curves go from 1 to them at x = 2."""
     entries = {
         name: {
             "runs": len(finals),

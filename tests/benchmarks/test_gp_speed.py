@@ -1,4 +1,4 @@
-"""The benchmark of the Gaussian process runs in small."""
+"""A small version of the benchmark of the Gaussian process runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_it_measures_every_size_and_says_what_was_promised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for library in ("OPENBLAS", "OMP", "MKL"):
-        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")  # which it sets, too
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")  # the benchmark sets it; monkeypatch restores it
     monkeypatch.setattr(gp_speed, "DIMENSIONS", (3,))
     monkeypatch.setattr(sys, "argv", ["gp_speed", "--sizes", "20,40", "--repeats", "1", "--out", str(tmp_path)])
     gp_speed.main()

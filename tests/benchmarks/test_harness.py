@@ -1,4 +1,4 @@
-"""The harness charges, orders and remembers as it says; runs are done once."""
+"""The harness accounts for costs, orders evaluations and stores runs; no run is repeated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import command, rivals, runs
+from benchmarks import rivals, runs
 from benchmarks.data import Missing
 from benchmarks.fingerprint import code_digest, deciding_files
 from benchmarks.harness import Accounting, Record, incumbents, simulate, trajectory
@@ -25,7 +25,7 @@ import bohb
 
 @dataclass
 class Plain:
-    """The loss is x on every budget; one unit of budget costs two seconds. Seeds are noted."""
+    """The loss is x on every budget; one unit of budget costs two seconds. Records seeds."""
 
     name: str = "plain"
     parameters: tuple[Parameter, ...] = (Parameter("x", "float", 0.0, 1.0),)
@@ -42,7 +42,7 @@ class Plain:
 
 @dataclass
 class Script:
-    """Suggests what it was given, and notes what it is told."""
+    """Makes the given suggestions, and records the results."""
 
     suggestions: list[Suggestion]
     told: list[tuple[int, Evaluation]] = field(default_factory=list)
@@ -58,12 +58,12 @@ class Script:
 
 
 def asked(*rows: tuple[float, float, float | None]) -> Script:
-    """Suggestions from their x, budget and previous budget."""
+    """Return suggestions with this x, budget and previous budget."""
     return Script([Suggestion(i, {"x": x}, budget, previous) for i, (x, budget, previous) in enumerate(rows)])
 
 
 def records(*rows: tuple[float, float | None]) -> list[Record]:
-    """Records from their budget and loss."""
+    """Return records with this budget and loss."""
     return [Record(i, i, i, {"x": loss}, budget, loss, 1.0) for i, (budget, loss) in enumerate(rows)]
 
 
@@ -252,13 +252,13 @@ def test_the_whole_core_decides_a_run() -> None:
 
 def run_main(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["experiment", *arguments])
-    command.main(lcbench.EXPERIMENT, "")
+    lcbench.main()
 
 
 def test_missing_data_is_told_in_one_line_with_status_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("BOHB_DATA", "")  # put back afterwards, as --data sets it
+    monkeypatch.setenv("BOHB_DATA", "")  # restored afterwards, because --data sets it
     problem_of.cache_clear()
     with pytest.raises(SystemExit) as ended:
         run_main(monkeypatch, ["--smoke", "--data", str(tmp_path / "nowhere")])

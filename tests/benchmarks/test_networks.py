@@ -1,4 +1,4 @@
-"""Training many networks at once gives what training each alone would give."""
+"""Training many networks at once gives the same result as training each alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 24
 
 
 def blobs(rows: int = 90, classes: int = 3) -> Data:
-    """Well separated clusters in five dimensions; a third of them validates."""
+    """Return well separated clusters in five dimensions; one third is for validation."""
     rng = np.random.default_rng(0)
     y = rng.integers(classes, size=rows)
     X = (rng.normal(size=(classes, 5))[y] * 2 + rng.normal(size=(rows, 5)) * 0.3).astype(np.float32)
@@ -31,7 +31,7 @@ def blobs(rows: int = 90, classes: int = 3) -> Data:
 
 
 def three_networks() -> Configs:
-    """All different, deepest first, among them one of a single layer."""
+    """Return different configurations, deepest first; one has a single layer."""
     return {
         "initial_lr": np.array([1e-2, 3e-3, 1e-2]),
         "batch_size": np.array([8.0, 11.0, 16.0]),
@@ -43,7 +43,7 @@ def three_networks() -> Configs:
 
 
 def one_network(stack: Stack, i: int) -> list[torch.Tensor]:
-    """Weights of one network of a stack, each with its bias as the last row."""
+    """Return the weights of one network of a stack; the last rows are biases."""
     units, layers = int(stack.columns["units"][i]), int(stack.columns["layers"][i])
     weights = [stack.first.weight[i, [*range(stack.data.columns), stack.data.columns], :units]]
     for layer in range(1, layers):
@@ -56,7 +56,7 @@ def one_network(stack: Stack, i: int) -> list[torch.Tensor]:
 def train_alone(
     stack: Stack, i: int, data: Data, rows: torch.Tensor, keeps: list[torch.Tensor], number: int, adam: torch.optim.Adam
 ) -> None:
-    """One epoch of one network with autograd and torch's Adam, with the same batches and the same dropout."""
+    """Train one network for one epoch with autograd and torch's Adam, with the same batches and the same dropout."""
     (group,) = adam.param_groups
     lr, fraction = (float(stack.columns[name][i]) for name in ("initial_lr", "final_lr_fraction"))
     group["lr"] = lr * fraction ** (number / 50)
@@ -75,7 +75,7 @@ def train_alone(
 
 
 def train_together(stack: Stack, number: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """One epoch of a stack; returns its batches and the dropout that it will have drawn."""
+    """Train a stack for one epoch; return its batches and its dropout."""
     rows, clock = stack.epoch(number)
     keeps = []
     for step in range(len(rows)):

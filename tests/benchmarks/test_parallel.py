@@ -1,4 +1,4 @@
-"""Speed-ups are computed as stated, and the experiments around them run in small."""
+"""Speed-ups are computed as documented, and small versions of the experiments run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run_of(*curve: tuple[float, float], seconds: float = 100.0) -> Simulated:
 
 
 def test_the_time_to_a_regret_is_when_it_is_first_reached() -> None:
-    run = run_of((1, 5.0), (4, 2.0), (9, 3.0), (16, 0.5))  # with noise an incumbent may be worse than the last
+    run = run_of((1, 5.0), (4, 2.0), (9, 3.0), (16, 0.5))  # with noise, an incumbent may be worse than the one before
     assert [run.time_to(regret) for regret in (5.0, 2.5, 2.0, 0.5, 0.4)] == [1, 4, 4, 16, None]
 
 
@@ -114,7 +114,7 @@ def test_another_problem_has_another_fingerprint() -> None:
 def test_missing_data_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BOHB_DATA", "")  # so that what --data sets is undone
+    monkeypatch.setenv("BOHB_DATA", "")  # restored afterwards, because --data sets it
     arguments = ["--problems", "lcbench-189908", "--runs", "1", "--data", str(tmp_path / "none"), "--cache"]
     assert parallel.main([*arguments, str(tmp_path / "kept.jsonl")]) == 2
     assert "--data" in capsys.readouterr().err

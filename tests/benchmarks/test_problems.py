@@ -1,4 +1,4 @@
-"""Problems give what their sources give; those that need data are skipped where it is missing."""
+"""Problems agree with their sources; those that need missing data are skipped."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_largest_budget_of_hartmann_has_the_known_minimum() -> None:
     best = dict(zip(("x_0", "x_1", "x_2"), (0.114614, 0.555649, 0.852547), strict=True))
     assert problem.regret(best, 0.0) == pytest.approx(0, abs=1e-5)
     losses = [problem.evaluate(best, budget, 0).loss or 0.0 for budget in problem.budgets]
-    assert losses == sorted(losses, reverse=True)  # smaller budgets see lower peaks
+    assert losses == sorted(losses, reverse=True)  # smaller budgets have lower peaks
 
 
 def test_random_values_cover_their_ranges_and_scales() -> None:
@@ -107,5 +107,5 @@ def test_a_larger_budget_of_a_table_adds_seeds_to_those_of_the_smaller() -> None
     one = [problem.evaluate(config, 1.0, seed) for seed in range(20)]
     three = [problem.evaluate(config, 3.0, seed) for seed in range(20)]
     assert len({e.loss for e in one}) > 1  # which seed comes first depends on the evaluation's seed
-    assert len({round(e.loss or 0.0, 12) for e in three}) == 1  # three are all there are
+    assert len({round(e.loss or 0.0, 12) for e in three}) == 1  # there are only three
     assert all(a.cost < b.cost for a, b in zip(one, three, strict=True))

@@ -1,6 +1,6 @@
-"""Rivals answer by the same few lines, legally and repeatably; one that fails says so.
+"""Rivals follow the protocol, make legal suggestions and are repeatable; failures are reported.
 
-The protocol is tested with a rival of the standard library; the others are skipped where their environment is missing.
+The protocol is tested with a rival of the standard library; others are skipped if their environment is missing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PARAMETERS = (
 
 @dataclass(frozen=True)
 class Mixed:
-    """A small mixed, conditional problem whose budgets are rounded; a high rate fails."""
+    """A small problem with mixed, conditional parameters and rounded budgets; high rates fail."""
 
     name: str = "mixed"
     parameters: tuple[Parameter, ...] = PARAMETERS
@@ -56,7 +56,7 @@ class Mixed:
 
 @functools.cache
 def asked(name: str, seed: int) -> tuple[Suggestion, ...]:
-    """What a rival asks for: more than a bracket, or beyond what it draws before it has a model."""
+    """Return the suggestions of a rival: more than one bracket, or more than it draws before it has a model."""
     with closing(connect(name, Mixed(), seed, full_evaluations=4)) as method:
         return tuple(evaluated(method) for _ in range(24 if RIVALS[name].budgets else 4))
 
@@ -69,7 +69,7 @@ def evaluated(method: Method) -> Suggestion:
 
 
 def legal(config: Config) -> bool:
-    """Exactly the active parameters, with values of their own kind and range."""
+    """Assert that a configuration has exactly the active parameters, with legal values."""
     known = {parameter.name for parameter in PARAMETERS if parameter.active(config)}
     return set(config) == known and all(in_range(p, config[p.name]) for p in PARAMETERS if p.name in config)
 
@@ -232,7 +232,7 @@ def test_a_rival_runs_in_the_harness() -> None:
 
 @contextmanager
 def speaking(script: str, seconds: float = 60) -> Iterator[Connection]:
-    """A rival that is a few lines of Python; `build` makes it of a task."""
+    """Return the command of a rival in a few lines of Python; `build` makes it from a task."""
     first = {
         "method": "short",
         "parameters": [p.to_json() for p in PARAMETERS],

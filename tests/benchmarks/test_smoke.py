@@ -1,4 +1,4 @@
-"""Every experiment runs in small, from the command line's options to its files."""
+"""A small version of every experiment runs, from the command line to the result files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason
 def run(module: str, out: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
     arguments = ["--smoke", "--out", str(out), "--cache", str(out / "cache"), *options]
     monkeypatch.setattr(sys, "argv", [module, *arguments])
-    imported = importlib.import_module(f"benchmarks.paper.{module}")
-    if module in ("lcbench", "measured"):
-        imported.main(imported.EXPERIMENT, "")
-    else:
-        imported.main()
+    importlib.import_module(f"benchmarks.paper.{module}").main()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +53,7 @@ def test_an_experiment_writes_its_results(
 
 def test_claims_and_index_are_written_from_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("counting_ones", tmp_path, monkeypatch, "--problems", "counting_ones-8-8", "--evaluations", "2")
-    assert (tmp_path / "counting_ones_8_8.png").exists()  # the one that README.md shows
+    assert (tmp_path / "counting_ones_8_8.png").exists()  # shown in README.md
     assert "counting_ones-8-8 at 1: BOHB" in page(Evidence(tmp_path))
     listed = index(tmp_path)
     assert "[md](counting_ones.md)" in listed

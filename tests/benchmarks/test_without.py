@@ -1,4 +1,4 @@
-"""Parts of the Gaussian process can be taken away for the ablation, and are put back."""
+"""The ablation removes parts of the Gaussian process and restores them."""
 
 from __future__ import annotations
 

@@ -10,20 +10,22 @@ from typing import Any
 import pytest
 
 from bohb import Space, Trial
+from bohb.executors.options import TrialOptions
 from bohb.studyfile.check import Finding, preflight
 from tests import objectives
 from tests.cli import planted
-from tests.cli.running import EXAMPLES, STUDY, answer, call, written
+from tests.cli.running import EXAMPLES, STUDY, answer, call, complaint, written
 
 SPACE = Space({"x": (0.0, 0.5), "y": (0.0, 1.0)})
+LIMITED = TrialOptions(trial_seconds=20)
 
 
 def verdicts(objective: Any, **more: Any) -> dict[str, str]:
-    return {f.check: f.verdict for f in preflight(objective, SPACE, [1, 3, 9], trial_seconds=20, **more)}
+    return {f.check: f.verdict for f in preflight(objective, SPACE, [1, 3, 9], options=LIMITED, **more)}
 
 
 def test_a_sound_objective_passes_everything() -> None:
-    findings = preflight(objectives.training, SPACE, [1, 3, 9], trial_seconds=20)
+    findings = preflight(objectives.training, SPACE, [1, 3, 9], options=LIMITED)
     assert {f.check: f.verdict for f in findings} == dict.fromkeys(
         ("runs", "returns", "deterministic", "resumes", "memory"), "pass"
     )
@@ -44,7 +46,7 @@ def test_a_sound_objective_passes_everything() -> None:
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_a_planted_mistake_is_found(objective: Any, check: str, verdict: str) -> None:
-    findings: dict[str, Finding] = {f.check: f for f in preflight(objective, SPACE, [1, 3, 9], trial_seconds=20)}
+    findings: dict[str, Finding] = {f.check: f for f in preflight(objective, SPACE, [1, 3, 9], options=LIMITED)}
     assert findings[check].verdict == verdict
     assert findings[check].advice
     others = {f.verdict for f in findings.values() if f.check not in (check, "resumes")}
@@ -62,7 +64,7 @@ def test_an_objective_that_cannot_be_sent_to_a_worker_is_found() -> None:
 
 
 def test_one_budget_is_enough() -> None:
-    findings = preflight(objectives.quadratic, SPACE, [9], trial_seconds=20, config={"x": 0.1, "y": 0.2})
+    findings = preflight(objectives.quadratic, SPACE, [9], options=LIMITED, config={"x": 0.1, "y": 0.2})
     assert [f.check for f in findings] == ["runs", "returns", "deterministic", "memory"]
 
 
@@ -83,3 +85,8 @@ def test_the_command_reports_and_exits_with_1_on_a_failure(tmp_path: Path) -> No
     assert "cannot start 'no-such-program'" in told.stdout
     assert "what to do:" in told.stdout
     assert "x  float     0 to 1\n" in told.stdout
+
+
+def test_a_wrong_start_method_is_an_error_of_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path, 'start_method = "magic"\n' + STUDY)
+    assert f"{file}: start_method='magic' must be one of" in complaint("check", file)

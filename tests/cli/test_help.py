@@ -42,7 +42,7 @@ def test_the_summary_names_every_command_in_whole_sentences() -> None:
 def test_wrong_usage_is_one_line_and_code_2() -> None:
     assert complaint("nothing", code=2) == "bohb: No such command 'nothing' (see 'bohb --help')"
     assert "--no-such" in complaint("run", "--no-such", code=2)
-    assert "'many' must be a number or a text such as" in complaint("run", "--max-seconds", "many", code=2)
+    assert "'many' must be a number or a string such as" in complaint("run", "--max-seconds", "many", code=2)
 
 
 def test_errors_are_one_line_without_a_traceback_unless_asked_for(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_training_loop_in_awk_is_tuned_resumed_and_explained(awk: Path) -> Non
     assert first.stderr.startswith("new study 'awk' in ")
     assert re.search(r"\[ +[\d.]+ s\] 10 done of 10, 0 running; best loss \S+ on budget \d", first.stderr)
     again = process("run", cwd=awk)
-    assert "goes on: 10 trials finished" in again.stderr
+    assert "continues: 10 trials finished" in again.stderr
     assert "all 3 brackets are complete" in again.stdout
     told = history(awk / "awk.db", "awk")
     assert len(told.trials) == 22

@@ -45,7 +45,11 @@ def play(lines: list[str], directory: Path) -> list[str]:
 
 
 def normal(text: str) -> str:
-    """The text without what differs from run to run and from machine to machine: times, fractions, spaces."""
+    """The text without what differs from run to run and from machine to machine.
+
+    These are progress lines, which are printed at certain times, then times, fractions and spaces.
+    """
+    text = re.sub(r"^\[ *\d.*\] .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\d+(\.\d+)? (d|h|min|s)\b( \d+ (h|min|s)\b)?", "# s", text)
     text = re.sub(r"-?\d+\.\d+(e[-+]?\d+)?", "#", text)
     return re.sub(r"[ \t]+", " ", text)

@@ -1,4 +1,4 @@
-"""What an objective may return, and what becomes of the rest."""
+"""What an objective may return, and what happens with other values."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ def test_pools_take_cores_and_memory_and_refuse_what_they_do_not_schedule(pool: 
     [
         ({"gpu": -1}, r"resources\['gpu'\]=-1 must be a positive number"),
         ({"gpu": True}, r"resources\['gpu'\]=True"),
-        ({"memory": "8 elephants"}, r"resources\['memory'\]='8 elephants' must be a number or a text"),
+        ({"memory": "8 elephants"}, r"resources\['memory'\]='8 elephants' must be a number or a string"),
         ({"licence": 1}, r"resources\['licence'\]=1 is not scheduled by local workers"),
     ],
 )

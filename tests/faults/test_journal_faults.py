@@ -102,8 +102,10 @@ def _append_until_it_fails(path: Path, rng: random.Random) -> int:
     length = 0
     try:
         with SqlJournal(path) as journal:
-            if journal._connection is not None and rng.random() < 0.8:  # so that the log is often written back
-                journal._connection.connection.cursor().execute(f"PRAGMA wal_autocheckpoint={rng.randint(3, 20)}")
+            if journal.database._connection is not None and rng.random() < 0.8:  # so that the log is often written back
+                journal.database._connection.connection.cursor().execute(
+                    f"PRAGMA wal_autocheckpoint={rng.randint(3, 20)}"
+                )
             while True:
                 group = numbered_events(rng.choice([1, 1, 1, 10]), first=length)
                 journal.append(group, after=length)
@@ -209,10 +211,10 @@ def test_row_22_a_forked_child_neither_keeps_the_lock_nor_uses_the_journal(path:
     process.join()
     os.kill(child, 0)  # it is still there
     with SqlJournal(path) as journal:
-        journal._pid += 1
+        journal.database._pid += 1
         with pytest.raises(JournalError, match="open it again here"):
             journal.read()
-        journal._pid -= 1
+        journal.database._pid -= 1
     pipe.close()
 
 
@@ -255,9 +257,9 @@ def test_a_database_locked_by_another_program_is_named(path: Path, monkeypatch: 
 
 def test_a_database_that_became_read_only_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SqlJournal(path) as journal:
-        assert journal._connection is not None
-        journal._connection.connection.cursor().execute("PRAGMA query_only=1")
+        assert journal.database._connection is not None
+        journal.database._connection.connection.cursor().execute("PRAGMA query_only=1")
         with pytest.raises(JournalError, match=r"cannot be opened or written.*permissions"):
             journal.append(numbered_events(1), after=0)
-        journal._connection.connection.cursor().execute("PRAGMA query_only=0")
+        journal.database._connection.connection.cursor().execute("PRAGMA query_only=0")
         journal.append(numbered_events(1), after=0)

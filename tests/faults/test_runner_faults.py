@@ -208,7 +208,7 @@ def test_while_the_journal_is_full_nothing_starts_and_nothing_is_lost(
     with caplog.at_level(logging.ERROR, "bohb"):
         study = bohb.run(optimizer, InlineExecutor(objective), Limits(max_trials=10))
     assert pauses == [5, 5, 5], "no trial started while the journal was full"
-    assert "no trial is started until that is over" in caplog.text
+    assert "no trial is started until this is resolved" in caplog.text
     assert ran == list(range(10))
     assert [o.loss for o in study.history.outcomes.values()] == [float(n) for n in range(10)]
     assert replay(journal.read(0)).ok

@@ -36,9 +36,7 @@ def test_logs_of_a_real_run_are_read_with_its_crash_and_its_nan() -> None:
     assert len(runs) == 20
     assert {run.budget for run in runs} == {1.0, 3.0, 9.0}
     assert [run.id for run in runs if run.loss is None] == [(0, 0, 6), (2, 0, 2)]
-    assert "too big" in str(runs[-1].error)
     assert runs[0].config == {"c": "a", "x": 0.7203244934421581}
-    assert runs[0].times["started"] < runs[0].times["finished"]
 
 
 def test_runs_become_observations_that_a_model_learns_from() -> None:
@@ -80,7 +78,7 @@ def test_a_last_line_that_was_torn_is_left_out_and_a_repeated_run_counts_once(tm
     ("configs", "results", "message"),
     [
         (["{}"], [], r"configs.json:1: a line must be a list"),
-        ([[[0, 0], {}, {}]], [], r"configs.json:1: \[0, 0\] must be the name of a configuration"),
+        ([[[0, 0], {}, {}]], [], r"configs.json:1: \[0, 0\] must be the id of a configuration"),
         ([CONFIG], ["nonsense", "[]"], r"results.json:1: not JSON"),
         ([CONFIG], [[[0, 0, 0], "1.0", TIMES, None]], r"results.json:1: a line must be"),
         ([CONFIG], [[[0, 0, 9], 1.0, TIMES, None]], r"results.json:1: the configuration \[0, 0, 9\] is not in"),

@@ -56,6 +56,10 @@ def test_training_that_is_continued_equals_training_through(
 ) -> None:
     if importlib.util.find_spec(name) is None:
         pytest.skip(f"examples/{name}_continue.py needs {name}")
+    if name in ("torch", "lightning", "keras"):
+        import torch
+
+        torch.set_num_threads(1)  # the models are tiny
     script = str(EXAMPLES / f"{name}_continue.py")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [script])

@@ -256,7 +256,7 @@ def test_all_trials_see_the_same_rows_even_if_the_splitter_shuffles_anew() -> No
     [
         ({"resource": "epochs"}, "resource='epochs' must be 'n_samples' or a parameter of Known"),
         ({"resource": "good", "max_resource": 9}, "must not be one of the hyperparameters"),
-        ({"estimator": Known(rounds=0)}, "which is 0 and not a positive whole number; say max_resource"),
+        ({"estimator": Known(rounds=0)}, "which is 0 and not a positive whole number; set max_resource"),
         ({"min_resource": 10}, "min_resource=10 must not exceed max_resource, which is 9"),
         ({"eta": 1}, "'eta' parameter of BOHBSearchCV"),
         ({"batch_size": 0}, "'batch_size' parameter of BOHBSearchCV"),
@@ -309,5 +309,5 @@ def test_failed_trials_come_back_from_a_journal(tmp_path: Path) -> None:
 def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.exceptions", None)
     monkeypatch.delitem(sys.modules, "bohb.integrations.sklearn")
-    with pytest.raises(MissingExtra, match=r'pip install "bohb\[sklearn\]"'):
+    with pytest.raises(MissingExtra, match=r"\[sklearn\]"):
         importlib.import_module("bohb.integrations.sklearn")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -53,15 +54,15 @@ def journal(tmp_path: Path) -> Path:
     return path
 
 
-def hand_on(journal: Any, tracker: Tracker) -> int:
-    """One go of a new listener; how many trials it handed on."""
+def send(journal: Any, tracker: Tracker) -> int:
+    """Start a new listener once; return how many trials it sent."""
     listener = Listener(journal, tracker)
     listener.read()
     try:
-        listener.hand_on()
+        listener.send()
     finally:
         listener.close()
-    return listener.handed_on
+    return listener.sent
 
 
 def runs(logdir: Path) -> list[str]:
@@ -80,7 +81,7 @@ def scalars(directory: Path, tag: str) -> list[tuple[int, float]]:
 
 
 def test_tensorboard_reads_hyperparameters_losses_curves_and_incumbents(journal: Path, tmp_path: Path) -> None:
-    assert hand_on(journal, TensorboardTracker(tmp_path)) == 13
+    assert send(journal, TensorboardTracker(tmp_path)) == 13
     assert runs(tmp_path) == EVERY_RUN
     history = bohb.History().extend(open_journal(journal, read_only=True).read())
     last = history.results[-1]
@@ -96,11 +97,11 @@ def test_tensorboard_reads_hyperparameters_losses_curves_and_incumbents(journal:
 def test_every_trial_arrives_once_however_often_listening_begins(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     study(path, max_trials=5)
-    assert hand_on(path, TensorboardTracker(tmp_path)) == 5
+    assert send(path, TensorboardTracker(tmp_path)) == 5
     study(path)
     before = (tmp_path / "study" / "trial-00002").stat().st_mtime_ns
-    assert hand_on(path, TensorboardTracker(tmp_path)) == 8
-    assert hand_on(path, TensorboardTracker(tmp_path)) == 0
+    assert send(path, TensorboardTracker(tmp_path)) == 8
+    assert send(path, TensorboardTracker(tmp_path)) == 0
     assert runs(tmp_path) == EVERY_RUN
     assert (tmp_path / "study" / "trial-00002").stat().st_mtime_ns == before
     steps = [step for step, _ in scalars(tmp_path / "study" / "incumbent", "incumbent_loss")]
@@ -116,11 +117,11 @@ def test_what_was_half_written_is_written_again(journal: Path, tmp_path: Path) -
     listener._known = tracker.open("study", listener._history)
     obstacle.write_text("in the way")  # where the sixth run would be written
     with pytest.raises(TrackerUnavailable, match="cannot be written"):
-        listener.hand_on()
-    assert (listener.handed_on, listener.waiting) == (6, 7)
+        listener.send()
+    assert (listener.sent, listener.waiting) == (6, 7)
     obstacle.unlink()
     obstacle.mkdir()  # as a listener that was killed would leave it
-    assert hand_on(journal, TensorboardTracker(tmp_path)) == 7
+    assert send(journal, TensorboardTracker(tmp_path)) == 7
     assert runs(tmp_path) == EVERY_RUN
 
 
@@ -152,9 +153,9 @@ def test_a_study_beside_a_tracker_that_is_down_is_the_same_study(tmp_path: Path,
         beside = study(path)
     alone = study(None)
     assert [trial.config for trial, _ in beside.trials] == [trial.config for trial, _ in alone.trials]
-    assert "tensorboard has not got all trials yet" in caplog.text
+    assert "tensorboard does not have all trials" in caplog.text
     logdir.unlink()
-    assert answer("track", "tensorboard", path, "--to", logdir, "--once")["handed_on"] == 13
+    assert answer("track", "tensorboard", path, "--to", logdir, "--once")["sent"] == 13
     assert runs(logdir) == EVERY_RUN
 
 
@@ -173,25 +174,29 @@ with tensorboard.track("study.db", logdir="runs"):
 
 
 def test_a_log_directory_of_another_study_is_refused(journal: Path, tmp_path: Path) -> None:
-    hand_on(journal, TensorboardTracker(tmp_path))
+    send(journal, TensorboardTracker(tmp_path))
     study(tmp_path / "other.db", seed=2)
     with pytest.raises(InvalidArgument, match="holds another study; choose another directory"):
-        hand_on(tmp_path / "other.db", TensorboardTracker(tmp_path))
+        send(tmp_path / "other.db", TensorboardTracker(tmp_path))
 
 
 def example(name: str, *arguments: str | Path) -> str:
     """What an example of a study beside a tracker prints."""
     script = Path(__file__).parent.parent.parent / "examples" / name
     ran = subprocess.run(
-        [sys.executable, "-W", "error", script, *arguments], capture_output=True, text=True, timeout=200
+        [sys.executable, "-W", "error", script, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert ran.returncode == 0, ran.stderr
-    assert "has not got all trials" not in ran.stderr
+    assert "does not have all trials" not in ran.stderr
     return ran.stdout
 
 
-def test_a_listener_beside_a_study_waits_for_it_to_begin_and_hands_on_all_of_it() -> None:
-    assert example("tensorboard_tracking.py") == "22 runs of 22 trials\n"
+def test_a_listener_beside_a_study_waits_for_it_to_begin_and_sends_all_of_it() -> None:
+    assert example("tensorboard_tracking.py") == "13 runs of 13 trials\n"
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +211,7 @@ def test_mlflow_has_a_run_per_trial_nested_in_one_of_the_study(journal: Path, ml
     from mlflow import MlflowClient
 
     uri = mlflow_store
-    assert hand_on(journal, MlflowTracker(uri, "digits")) == 13
+    assert send(journal, MlflowTracker(uri, "digits")) == 13
     client = MlflowClient(uri)
     named = client.get_experiment_by_name("digits")
     assert named is not None
@@ -231,8 +236,8 @@ def test_mlflow_has_a_run_per_trial_nested_in_one_of_the_study(journal: Path, ml
     assert [metric.value for metric in best] == [result.loss for result in history.trajectory]
 
     client.update_run(run.info.run_id, status="RUNNING")  # as a listener that was killed would leave it
-    assert hand_on(journal, MlflowTracker(uri, "digits")) == 1
-    assert hand_on(journal, MlflowTracker(uri, "digits")) == 0
+    assert send(journal, MlflowTracker(uri, "digits")) == 1
+    assert send(journal, MlflowTracker(uri, "digits")) == 0
     assert found()[1][last.trial.number].info.status == "FINISHED"
     assert len(client.get_metric_history(run.info.run_id, "curve")) == 2
     assert len(client.get_metric_history(parent.info.run_id, "incumbent_loss")) == len(best)
@@ -244,24 +249,24 @@ def test_a_server_that_refuses_connections_leaves_the_trials_waiting(journal: Pa
     listener.read()
     for _ in range(2):
         with pytest.raises(TrackerUnavailable, match=r"MLflow at http://127\.0\.0\.1:9 cannot be written"):
-            listener.hand_on()
+            listener.send()
     assert listener.waiting == 13
     listener.close()
 
 
 def test_offline_runs_of_wandb_are_written_once(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
-    study(path, max_trials=3)
-    assert hand_on(path, WandbTracker(tmp_path)) == 3
-    assert hand_on(path, WandbTracker(tmp_path)) == 0
+    study(path, max_trials=2)
+    assert send(path, WandbTracker(tmp_path)) == 2
+    assert send(path, WandbTracker(tmp_path)) == 0
     written = sorted(directory.name.rpartition("-")[2] for directory in (tmp_path / "wandb").glob("offline-run-*"))
-    assert written == ["0", "1", "2"]
+    assert written == ["0", "1"]
 
 
 def test_a_study_in_memory_can_be_listened_to(tmp_path: Path) -> None:
     journal = MemoryJournal()
     study(journal, max_trials=4)
-    assert hand_on(journal, TensorboardTracker(tmp_path)) == 4
+    assert send(journal, TensorboardTracker(tmp_path)) == 4
 
 
 def test_a_journal_that_is_not_there_is_an_error_unless_it_is_waited_for(tmp_path: Path) -> None:
@@ -272,7 +277,7 @@ def test_a_journal_that_is_not_there_is_an_error_unless_it_is_waited_for(tmp_pat
 
 def test_the_command_says_what_it_did_and_what_it_cannot_do(journal: Path, tmp_path: Path) -> None:
     assert call("track", "tensorboard", journal, "--to", tmp_path, "--once").stdout == (
-        "13 trials handed on to tensorboard, 0 waiting\n"
+        "13 trials sent to tensorboard, 0 waiting\n"
     )
     blocked = tmp_path / "blocked"
     blocked.write_text("")
@@ -294,7 +299,7 @@ def test_the_command_says_what_it_did_and_what_it_cannot_do(journal: Path, tmp_p
 )
 def test_a_missing_library_is_named_with_its_extra(begin: Callable[[], Any], extra: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(listening, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=rf'pip install "bohb\[{extra}\]"'):
+    with pytest.raises(MissingExtra, match=rf"\[{extra}\]"):
         begin()
 
 

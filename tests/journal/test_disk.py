@@ -41,7 +41,7 @@ def test_row_23_a_network_file_system_is_refused_with_advice(
     path: Path, kind: str, read_only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disk, "filesystem_type", lambda _: kind)
-    with pytest.raises(JournalError, match=rf"network file system \({kind}\).*local disk.*bohb\[postgres\]"):
+    with pytest.raises(JournalError, match=rf"network file system \({kind}\).*local disk.*\[postgres\]"):
         open_journal(path, read_only=read_only)
     assert not path.exists()
     assert not Path(f"{path}.lock").exists()

@@ -72,7 +72,7 @@ def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(url:
 
 def test_a_reader_sees_only_what_is_committed_and_cannot_append(url: str) -> None:
     with SqlJournal(url) as writer, SqlJournal(url, read_only=True) as reader:
-        with writer._transaction() as unfinished:
+        with writer.database.transaction() as unfinished:
             unfinished.execute(text("INSERT INTO study VALUES ('study', 1, 0, 0, '')"))
             assert list(reader.read()) == []
             unfinished.execute(text("DELETE FROM study"))
@@ -136,5 +136,5 @@ def test_an_unreachable_server_is_named_without_the_password(tmp_path: Path) -> 
 
 def test_commits_are_synchronous_even_where_the_server_defaults_to_less(url: str) -> None:
     execute(url, "ALTER DATABASE postgres SET synchronous_commit = off")
-    with SqlJournal(url) as journal, journal._transaction() as connection:
+    with SqlJournal(url) as journal, journal.database.transaction() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"

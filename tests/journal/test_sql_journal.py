@@ -89,14 +89,14 @@ def test_what_cannot_be_a_journal_is_refused_by_name_without_its_password(target
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r'postgresql\+psycopg://me:\*\*\*@host/db.*pip install "bohb\[postgres\]"'):
+    with pytest.raises(MissingExtra, match=r"postgresql\+psycopg://me:\*\*\*@host/db.*\[postgres\]"):
         open_journal("postgresql+psycopg://me:secret@host/db")
 
 
 def test_a_missing_directory_a_directory_and_a_missing_file_are_named(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="does not exist"):
         SqlJournal(tmp_path / "no" / "study.db")
-    with pytest.raises(JournalError, match="is a directory"):
+    with pytest.raises(JournalError, match="it is a directory"):
         SqlJournal(tmp_path)
     with pytest.raises(JournalError, match=r"there is no journal .*study\.db"):
         SqlJournal(tmp_path / "study.db", read_only=True)
@@ -121,7 +121,7 @@ def test_a_read_only_journal_cannot_append(path: Path) -> None:
 
 def test_a_reader_sees_what_the_writer_has_committed_and_does_not_hold_it_up(path: Path) -> None:
     with SqlJournal(path) as writer, SqlJournal(path, read_only=True) as reader:
-        with reader._transaction() as unfinished:
+        with reader.database.transaction() as unfinished:
             assert unfinished is not None
             writer.append(numbered_events(5, first=500), after=LENGTH)
         assert list(reader.read(LENGTH)) == numbered_events(5, first=500)

@@ -140,18 +140,45 @@ def test_a_database_of_somebody_else_is_refused_untouched(tmp_path: Path, read_o
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path, read_only: bool) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("Remember the milk. " * 100)
+@pytest.mark.parametrize(
+    ("name", "contents", "kind"),
+    [
+        ("notes.txt", "Remember the milk. " * 100, "a text file"),
+        ("short.txt", "Remember the milk.", "a text file"),
+        ("accents.txt", "é" * 3000, "a text file"),
+        ("study.toml", "[space]\nx = [0, 1]\n", "a TOML file"),
+        ("study.jsonl", (ASSETS / "format-1.jsonl").read_text(), "an exported study, which 'bohb import'"),
+        ("model.bin", "\0\1" * 1000, "not an SQLite database"),
+    ],
+)
+def test_a_file_that_is_no_journal_is_named_and_left_as_it_is(
+    tmp_path: Path, name: str, contents: str, kind: str, read_only: bool
+) -> None:
+    path = tmp_path / name
+    path.write_text(contents, encoding="utf-8")
     before = path.read_bytes()
-    with pytest.raises(JournalDamaged, match="not a database"):
+    with pytest.raises(JournalError, match="is not a bohb journal") as raised:
         SqlJournal(path, read_only=read_only)
+    assert f"(it is {kind}" in str(raised.value)
+    assert not isinstance(raised.value, JournalDamaged)
     assert path.read_bytes() == before
 
 
-def test_a_reader_of_an_empty_file_is_told_so(tmp_path: Path) -> None:
+def test_a_directory_is_no_journal(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match=r"is not a bohb journal \(it is a directory\)"):
+        SqlJournal(tmp_path)
+
+
+def test_a_journal_whose_beginning_is_lost_is_damaged_and_not_something_else(stored: Path) -> None:
+    SqlJournal(stored).close()
+    stored.write_bytes(b"\0" * 512 + stored.read_bytes()[512:])
+    with pytest.raises(JournalDamaged, match="is damaged"):
+        SqlJournal(stored)
+
+
+def test_a_reader_of_an_empty_file_is_told_so_and_a_writer_begins_a_journal(tmp_path: Path) -> None:
     (tmp_path / "s.db").touch()
-    with pytest.raises(JournalError, match="holds no journal yet"):
+    with pytest.raises(JournalError, match=r"is not a bohb journal \(it is empty\)"):
         SqlJournal(tmp_path / "s.db", read_only=True)
     SqlJournal(tmp_path / "s.db").close()
     assert list(SqlJournal(tmp_path / "s.db", read_only=True).read()) == []

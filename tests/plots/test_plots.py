@@ -109,8 +109,8 @@ def test_the_trajectory_is_drawn_from_its_table() -> None:
     assert list(incumbent.x) == [1, 11, 33, 53, 53]
     assert list(incumbent.y) == [0.5, 0.2, 0.1, 0.05, 0.05]
     assert incumbent.line.shape == "hv"
-    assert figure.layout.xaxis.title.text == "time at work (seconds)"
-    assert PLOTS["trajectory"](tiny(times=False).history).layout.xaxis.title.text.startswith("time at work")
+    assert figure.layout.xaxis.title.text == "run time (seconds)"
+    assert PLOTS["trajectory"](tiny(times=False).history).layout.xaxis.title.text.startswith("run time")
     assert PLOTS["trajectory"](played("untimed")).layout.xaxis.title.text == "finished trials"
 
 

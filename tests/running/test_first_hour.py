@@ -85,6 +85,25 @@ def test_only_the_failures_of_the_session_that_failed_are_forgotten(tmp_path: Pa
     }
 
 
+@pytest.mark.parametrize(("first", "failures", "forgotten"), [(1, 1, 0), (1, 2, 0), (1, 3, 3), (0, 1, 1)])
+def test_a_session_that_only_failed_is_forgotten_if_nothing_ever_succeeded_or_after_three_failures(
+    first: int, failures: int, forgotten: int, tmp_path: Path
+) -> None:
+    if first:
+        run(journal=tmp_path / "a.db", max_trials=first)
+    run(broken, journal=tmp_path / "a.db", max_trials=first + failures)
+    fixed = run(journal=tmp_path / "a.db", max_trials=first + failures + 1)
+    assert len(fixed.history.forgotten) == forgotten
+    assert fixed.history.n_failures_known == failures - forgotten
+
+
+def test_failures_of_sessions_with_one_trial_each_stay_evidence(tmp_path: Path) -> None:
+    for n in range(1, 5):
+        study = run(broken if n > 1 else objectives.quadratic, journal=tmp_path / "a.db", max_trials=n)
+    assert study.history.n_failures_known == 3
+    assert not study.history.forgotten
+
+
 def test_configurations_of_forgotten_failures_may_be_proposed_again(tmp_path: Path) -> None:
     budgets: dict[str, Any] = {"budgets": [1], "min_budget": None, "max_budget": None}
     run(broken, DISCRETE, journal=tmp_path / "a.db", max_trials=6, **budgets)

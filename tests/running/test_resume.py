@@ -17,6 +17,7 @@ from bohb.errors import InvalidArgument, JournalBusy, StudyMismatch
 from bohb.journal import MemoryJournal, SqlJournal, study_names
 from tests import objectives
 from tests.objectives import SPACE
+from tests.sizes import size
 
 
 def run(journal: Any, objective: Any = objectives.quadratic, space: Any = SPACE, **keywords: Any) -> bohb.Study:
@@ -130,9 +131,8 @@ def test_first_configurations_and_warm_starts_are_stored(tmp_path: Path) -> None
     assert len(study.history.observed) == 30
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(size(quick=6, full=20)))  # each space and number of workers twice
 def test_every_decision_of_a_parallel_study_follows_from_its_events(seed: int, tmp_path: Path) -> None:
-    """Twenty random parallel studies, the workers' timing being real; zero differences."""
     space: Any = [SPACE, {"a": (1, 5), "b": ["x", "y", "z"]}, {**SPACE, "c": ["p", "q"]}][seed % 3]
     objective = objectives.half_nan if seed % 3 == 0 else _by_hash
     run(tmp_path / "a.db", objective, space, seed=seed, workers=2 + seed % 3, max_trials=60)

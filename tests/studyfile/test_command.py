@@ -76,13 +76,13 @@ def test_braces_of_the_commands_own_stay() -> None:
         ("p {seed}", ("seed",), "could be the trial's seed or the hyperparameter"),
         ("", (), "is empty"),
         ("p 'x", (), "cannot be split"),
-        (["p", 3], (), "must be a list of texts"),
+        (["p", 3], (), "must be a list of strings"),
     ],
 )
 def test_a_command_that_cannot_work_is_refused_at_once(command: Any, names: tuple[str, ...], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         ShellObjective(command, names)
-    with pytest.raises(InvalidArgument, match="one text"):
+    with pytest.raises(InvalidArgument, match="one string"):
         ShellObjective(["p"], (), shell=True)
 
 
@@ -132,6 +132,15 @@ def test_printed_steps_become_the_learning_curve() -> None:
     text = """for i in 1 2 3; do echo '{"step": '$i', "loss": 0.'$i'}'; sleep 0.02; done; echo 0.25"""
     assert ShellObjective(text, ("x",), shell=True)(trial).loss == 0.25
     assert curve == [(1, 0.1), (2, 0.2), (3, 0.3)]
+
+
+def test_no_step_is_lost_in_megabytes_of_output() -> None:
+    steps: list[float] = []
+    trial = a_trial({"x": 1}, reporter=lambda step, loss: steps.append(step))
+    line = r'"%0100d\n{\"step\": %d, \"loss\": 1}\n"'
+    program = f"BEGIN {{ for (i = 0; i < 40000; i++) printf {line}, i, i; print 0.25 }}"
+    assert ShellObjective(["awk", program])(trial).loss == 0.25
+    assert steps == list(range(40000))
 
 
 def test_a_child_that_keeps_the_pipes_open_is_not_waited_for_and_not_left() -> None:

@@ -46,9 +46,9 @@ def refused(tmp_path: Path, text: str) -> str:
         (("seed = 1", "limits = {max_trails = 3}"), "unknown key 'limits.max_trails' = 3; did you mean 'max_trials'?"),
         (
             ("seed = 1", 'limits = {max_seconds = "8 hours"}'),
-            'limits.max_seconds = "8 hours" must be a number or a text',
+            'limits.max_seconds = "8 hours" must be a number or a string',
         ),
-        (("seed = 1", 'trial = {memory = "4 gigs"}'), 'trial.memory = "4 gigs" must be a number or a text'),
+        (("seed = 1", 'trial = {memory = "4 gigs"}'), 'trial.memory = "4 gigs" must be a number or a string'),
         (("min = 1", 'min = "1"'), 'budget.min = "1" must be a number'),
         (("min = 1", "minimum = 1"), "unknown key 'budget.minimum' = 1; did you mean 'min'?"),
         (("seed = 1", 'objective = "m:f"'), "exactly one of the keys 'objective' and 'command' must be given"),
@@ -154,7 +154,6 @@ def test_everything_a_file_says_reaches_the_study(tmp_path: Path) -> None:
         "random_fraction": 0.5,
         "warm_start": [],
     }
-    assert file.unit == "epochs"
 
 
 def tanh(config: dict[str, Any]) -> bool:
@@ -232,8 +231,10 @@ def test_a_forbidden_clause_rules_out_what_it_says() -> None:
     "text", ["", "a", "a >", "> 1", "a > 1 b", "a in 1", "a in [1", "(a > 1", "a > 1)", "a = 1", "a > 'x", "a ** 2 > 1"]
 )
 def test_a_clause_that_is_none_is_refused(text: str) -> None:
+    def nothing(*parts: object) -> None: ...
+
     with pytest.raises(InvalidSpace):
-        parse(text)
+        parse(text, nothing, nothing, nothing)
 
 
 def test_a_clause_is_never_run_as_code(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Adam for stacks of networks with learning rates and clocks of their own; one kernel on a GPU, plain torch else."""
+"""Adam for stacks of networks, with individual learning rates and step counts: fused on a GPU, else plain torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Block:
 
 
 def clocks(rate: torch.Tensor, count: torch.Tensor, active: torch.Tensor) -> torch.Tensor:
-    """What a step needs to know of each network: its step size and epsilon, corrected for bias, and whether it moves.
+    """Return step size and epsilon of each network, corrected for bias, and whether it takes the step.
 
     rate: learning rates (n,).
     count: steps taken, this one included (…, n).
@@ -46,7 +46,7 @@ def clocks(rate: torch.Tensor, count: torch.Tensor, active: torch.Tensor) -> tor
 
 
 def step_plain(block: Block, clock: torch.Tensor) -> None:
-    """One step of Adam on all networks of a block.
+    """Take one step of Adam with all networks of a block.
 
     clock: from `clocks`, (3, networks).
     """
@@ -60,7 +60,7 @@ def step_plain(block: Block, clock: torch.Tensor) -> None:
 
 
 def step_fused(block: Block, clock: torch.Tensor) -> None:
-    """The same in one Triton kernel: a third of the memory traffic, which is what training costs."""
+    """Take the step in one Triton kernel, with a third of the memory traffic, which limits the speed of training."""
     n, fan_in, fan_out = block.weight.shape
     tile = 1024
     _kernel[(n, triton.cdiv(fan_in * fan_out, tile))](
@@ -71,11 +71,11 @@ def step_fused(block: Block, clock: torch.Tensor) -> None:
 
 
 def fused_available() -> bool:
-    """Whether `step_fused` can be tried."""
+    """Whether `step_fused` may work here."""
     return triton is not None and torch.cuda.is_available()
 
 
-# Triton reads the annotations: only its own may stand there.
+# Triton reads the annotations, so only its own are allowed here.
 def _kernel_source(  # type: ignore[no-untyped-def]
     weight, gradient, mean, square, owner, clock, networks, size, columns, frozen,
     beta_1: tl.constexpr, beta_2: tl.constexpr, tile: tl.constexpr,

@@ -1,9 +1,9 @@
-"""The six data sets of §5.2.2, ready to train on. Needs numpy alone.
+"""The six data sets of §5.2.2, ready to train on. Needs only numpy.
 
-Appendix I does not say how the data were split or scaled; these are our choices. One third of the rows validates (of
-MNIST, the last 10 000 training images), at most 5 000. Nominal columns are one-hot: adult's, and poker's suits and
-ranks, without which its 16 673 hands teach a network next to nothing. All columns have mean 0 and variance 1 on the
-training rows. Adult and MNIST keep 10 000 training rows, so that a thousand networks train in minutes.
+Appendix I does not say how the data were split or scaled; these are our choices. One third of the rows is used for
+validation (of MNIST, the last 10 000 training images), at most 5 000. Nominal columns are one-hot: those of adult, and
+the suits and ranks of poker, where a network learns almost nothing otherwise. All columns have mean 0 and
+variance 1 on the training rows. Adult and MNIST keep 10 000 training rows, so that training takes minutes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FILES = {
     "optdigits": "optdigits.npz",
     "poker": "poker25k.npz",
 }
-TRAIN_ROWS = {"adult": 10_000, "mnist": 10_000}  # the others keep all of theirs
+TRAIN_ROWS = {"adult": 10_000, "mnist": 10_000}  # the others keep all rows
 VALID_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A data set, split; X is standardised (rows, columns), y counts classes from 0."""
+    """A data set split for training and validation; X is standardised (rows, columns), y counts classes from 0."""
 
     X_train: NDArray[np.float32]
     y_train: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Data:
 
 
 def data_root() -> Path:
-    """Where the raw files lie: `raw` in BOHB_DATA, else in ../shared/data beside the repository."""
+    """Return the directory of the raw files: `raw` in BOHB_DATA, by default in ../shared/data."""
     default = Path(__file__).parents[4] / "shared" / "data"
     return Path(os.environ.get("BOHB_DATA", default)) / "raw"
 
@@ -50,8 +50,8 @@ def load(name: str, root: Path, *, train_rows: int | None = None, valid_rows: in
 
     name: a key of FILES.
     root: the directory of the raw files.
-    train_rows: how many training rows to keep at most; TRAIN_ROWS if None.
-    valid_rows: how many validation rows to keep at most.
+    train_rows: largest number of training rows; None means TRAIN_ROWS.
+    valid_rows: largest number of validation rows.
     """
     if name not in FILES:
         raise ValueError(f"data set {name!r} must be one of {', '.join(FILES)}")

@@ -3,23 +3,23 @@
     python -m benchmarks.paper.networks.experiment --runs 20 --jobs 2
     python -m benchmarks.paper.networks.experiment --problems networks-letter --methods bohb,hyperband --runs 100
 
-The axis counts full evaluations; times the largest budget, they are seconds of training. Beside the usual files the
-speed-ups are written: how much sooner is BOHB's mean regret what Hyperband's, or another method's, is after 1/16, 1/4
-and all of the run? The longer a run is, the larger such a ratio can be; the paper's have 128 brackets, 512 full
-evaluations.
+The axis counts full evaluations; multiplied by the largest budget, these are seconds of training. In addition to the
+usual files, the JSON file has speed-ups: how much earlier BOHB reaches the mean regret that another method has after
+1/16, 1/4 and all of the run. Longer runs allow larger ratios; the paper has 128 brackets, 512 full evaluations.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.command import chosen, guarded, parser_of
+from benchmarks.command import run_experiment
 from benchmarks.curves import first_at_most, regret_at
-from benchmarks.experiment import Experiment, Measured, measure
+from benchmarks.experiment import Experiment, Measured
 from benchmarks.report import table
 from benchmarks.results import final_table, publish
 
@@ -39,7 +39,7 @@ SHARES = (1 / 16, 1 / 4, 1.0)  # of a run
 
 
 def speedups(measured: Measured) -> list[dict[str, Any]]:
-    """How many times sooner BOHB's mean regret is what another method's is after a share of the run."""
+    """Return how many times earlier BOHB reaches the mean regret of each other method after a share of the run."""
     rows = []
     for problem, methods in measured.results.items():
         ours = measured.trajectories(problem, "bohb") if "bohb" in methods else []
@@ -52,25 +52,23 @@ def speedups(measured: Measured) -> list[dict[str, Any]]:
             for share in SHARES:
                 x = share * measured.experiment.full_evaluations
                 level = statistics.fmean(float(regret_at(run, np.array([x]), "spent")[0]) for run in theirs)
-                known = math.isfinite(level) and x <= 1.02 * end  # beyond, nothing was measured
+                known = math.isfinite(level) and x <= 1.02 * end  # nothing was measured beyond
                 sooner = first_at_most(ours, level, "spent") if known else None
                 row[f"at {x:g}"] = None if sooner is None else round(x / sooner, 1)
             rows.append(row)
     return rows
 
 
+def report(measured: Measured, out: Path) -> None:
+    body = publish(measured, out, lambda _: {"speed-ups of BOHB": speedups(measured)})
+    print(final_table(body))
+    print("\nSpeed-up of BOHB: how much earlier it reaches another method's mean regret\n")
+    for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
+        print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
+
+
 def main() -> None:
-    args = parser_of(EXPERIMENT, __doc__).parse_args()
-
-    def act() -> None:
-        measured = measure(chosen(EXPERIMENT, args), args.jobs, args.cache)
-        body = publish(measured, args.out, lambda _: {"speed-ups of BOHB": speedups(measured)})
-        print(final_table(body))
-        print("\nSpeed-up of BOHB: how much earlier it reaches another method's mean regret\n")
-        for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
-            print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
-
-    guarded(act)
+    run_experiment(EXPERIMENT, __doc__, report)
 
 
 if __name__ == "__main__":

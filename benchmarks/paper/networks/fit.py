@@ -1,14 +1,15 @@
 """From recorded curves to surrogates, as Appendix I describes: forests, budgets, optima, and how good the forests are.
 
-    python -m benchmarks.paper.networks.fit --recorded DIR      # take over what `train` and `timing` wrote, then fit
-    python -m benchmarks.paper.networks.fit                     # fit to curves/ again
+    python -m benchmarks.paper.networks.fit --recorded DIR      # import what `train` and `timing` wrote, then fit
+    python -m benchmarks.paper.networks.fit                     # fit to the curves in curves/
 
 Writes curves/ (errors as counts of wrong rows), forests/ and docs/results/networks_surrogates.md, and prints the table
-that `surrogate.TASKS` must hold.
+for `surrogate.TASKS`.
 
-The budgets: the largest is the power of 3 closest to the time that the best configuration (by the forests, after 50
-epochs, whatever they take) trains for; the smallest is 1/27 of it, as in the paper. Where less than two thirds of the
-recorded configurations finish an epoch on that, both are larger by a factor of 3. The optimum is that on the largest.
+The largest budget is the power of 3 closest to the training time of the configuration that the forests predict to be
+the best after 50 epochs; the smallest is 1/27 of it, as in the paper. If less than two thirds of the recorded
+configurations finish an epoch within the smallest budget, both are multiplied by 3. The optimum is the one on the
+largest budget.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from benchmarks.report import RESULTS
 
 FOLDS = 10
 RATIO = 27  # of the largest budget to the smallest
-MOST = 2 / 3  # of the configurations have an epoch on the smallest budget
-SEARCHES = 2  # runs of differential evolution for the optimum; the best one counts
+MOST = 2 / 3  # smallest share of configurations that finish an epoch on the smallest budget
+SEARCHES = 2  # runs of differential evolution for the optimum; the best one is used
 GENERATIONS = 150  # of 600
 
 
 def take_over(recorded: Path, name: str) -> None:
-    """Store a recording in the repository: exact, and small."""
+    """Store a recording in the repository, exact and small."""
     with np.load(recorded / f"{name}.npz") as file:
         notes = json.loads(str(file["notes"]))
         train_rows, rows = notes.pop("rows")[name]
@@ -51,7 +52,7 @@ def take_over(recorded: Path, name: str) -> None:
 
 
 def take_over_times(recorded: Path) -> None:
-    """The same with the time that an epoch takes."""
+    """Store the recorded times per epoch in the repository."""
     with np.load(recorded / "time.npz") as file:
         notes = json.loads(str(file["notes"])) | {"made by": "benchmarks.paper.networks.timing"}
         columns = {key: file[key].astype(np.float32) for key in file if key != "notes"}
@@ -70,7 +71,7 @@ def _fields(trees: object) -> dict[str, NDArray[np.generic]]:
 
 
 def inputs(U: Array) -> NDArray[np.float32]:
-    """Points of the unit cube (n, 6) as inputs of the forests."""
+    """Return points of the unit cube (n, 6) as inputs of the forests."""
     configs: Configs = {}
     for u, (name, (low, high, log, whole)) in zip(U.T, RANGES.items(), strict=True):
         low, high = (low - 0.499, high + 0.499) if whole else (low, high)
@@ -80,7 +81,7 @@ def inputs(U: Array) -> NDArray[np.float32]:
 
 
 def minimum(loss: Callable[[NDArray[np.float32]], Array], searches: int) -> tuple[float, NDArray[np.float32]]:
-    """The lowest value that so many runs of differential evolution find, and where; `loss` takes inputs (n, 6)."""
+    """Return the lowest value that `searches` runs of differential evolution find, and its inputs."""
     best: tuple[float, Array] = math.inf, np.zeros(len(RANGES))
 
     def of_cube(U: Array) -> Any:
@@ -97,7 +98,7 @@ def minimum(loss: Callable[[NDArray[np.float32]], Array], searches: int) -> tupl
 
 
 def task_of(name: str) -> tuple[Task, float]:
-    """Largest budget and optimum of a data set, and how many recorded configurations have an epoch on the smallest."""
+    """Return the task of a data set, and the share of recorded configurations with an epoch on the smallest budget."""
     surrogate = Surrogate(name)
     _, best = minimum(lambda X: surrogate.many(X)[1][:, -1], 1)
     each, _ = surrogate.many(best)
@@ -110,7 +111,7 @@ def task_of(name: str) -> tuple[Task, float]:
 
 
 def held_out(seed: int, X: NDArray[np.float32], Y: Array) -> Array:
-    """What forests grown on nine tenths say about the last tenth, for all ten."""
+    """Return the predictions of tenfold cross-validation."""
     fold = np.random.default_rng(seed).permutation(len(X)) % FOLDS
     guess = np.zeros_like(Y)
     for number in range(FOLDS):
@@ -120,7 +121,7 @@ def held_out(seed: int, X: NDArray[np.float32], Y: Array) -> Array:
 
 
 def quality(name: str) -> dict[str, float]:
-    """Root mean squared errors and rank correlations on held-out configurations."""
+    """Return root mean squared errors and rank correlations on held-out configurations."""
     X, Y = curves(name)
     guess, final = held_out(0, X, Y), Y[:, -1]
     good = final <= np.quantile(final, 0.2)
@@ -142,7 +143,7 @@ def _rmse(error: Array) -> float:
 
 
 def markdown(rows: dict[str, dict[str, float]]) -> str:
-    """All numbers as a table."""
+    """Return all numbers as a table."""
     names = list(next(iter(rows.values())))
     lines = ["| data set | " + " | ".join(names) + " |", "|" + "---|" * (len(names) + 1)]
     lines += [f"| {name} | " + " | ".join(f"{row[key]:.3g}" for key in names) + " |" for name, row in rows.items()]
@@ -155,7 +156,7 @@ def markdown(rows: dict[str, dict[str, float]]) -> str:
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recorded", type=Path, help="a directory with recordings to take over first")
+    parser.add_argument("--recorded", type=Path, help="a directory with recordings to import first")
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args(words)
     if args.recorded is not None:

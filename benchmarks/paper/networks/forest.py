@@ -1,6 +1,6 @@
-"""Regression forests whose leaves hold whole learning curves: grown once by scikit-learn, looked up with numpy alone.
+"""Regression forests whose leaves hold whole learning curves: grown by scikit-learn, evaluated with numpy only.
 
-A forest is stored without its leaves' values: they are means over the recorded curves, made again when it is loaded.
+A forest is stored without the values of its leaves, which are means of recorded curves and computed when it is loaded.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 TREES = 50
-FEATURES = 4  # of six, looked at in each split; a little better in cross-validation than all of them
+FEATURES = 4  # of six, considered in each split; slightly better in cross-validation than all six
 
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The trees of a forest, one behind the other.
+    """The trees of a forest, concatenated.
 
-    feature, threshold: of each node's test, x[feature] <= threshold; its left child is the next node.
-    right: how far its right child is, in nodes; 0 in a leaf.
+    feature, threshold: the test of each node, x[feature] <= threshold; its left child is the next node.
+    right: offset of its right child, in nodes; 0 in a leaf.
     roots: the first node of each tree.
     counts: how often each tree drew each row of the data it was grown on, (trees, rows).
     """
@@ -36,9 +36,9 @@ class Trees:
 def grow(seed: int, X: NDArray[np.float32], Y: Array) -> Trees:
     """Fit a random forest (scikit-learn's trees on bootstrap samples, grown to the end).
 
-    seed: of the bootstrap and of the features that a split looks at.
+    seed: decides the bootstrap samples and the features considered in a split.
     X: inputs (n, d).
-    Y: outputs (n, m); one tree serves all of them.
+    Y: outputs (n, m); each tree predicts all of them.
     """
     from sklearn.tree import DecisionTreeRegressor
 
@@ -65,23 +65,23 @@ def grow(seed: int, X: NDArray[np.float32], Y: Array) -> Trees:
 
 
 def _rounded_down(values: Array) -> NDArray[np.float32]:
-    """In single precision, but no larger: inputs, which are single, then pass the same tests."""
+    """Round down to single precision, so that inputs in single precision pass the same tests."""
     single = values.astype(np.float32)
     return np.where(single > values, np.nextafter(single, np.float32(-np.inf)), single)
 
 
 class Forest:
-    """A forest with its values; see `one` for a single row and `many` for a matrix."""
+    """A forest with the values of its leaves."""
 
     def __init__(self, trees: Trees, X: NDArray[np.float32], Y: Array) -> None:
-        """Give the leaves their values.
+        """Compute the values of the leaves.
 
         X, Y: the data that the trees were grown on.
         """
         self._trees = trees
         self._step = trees.right.astype(np.int64)
         self._values = self._means(X, Y)
-        # Plain lists beat numpy when one row is asked for at a time.
+        # Plain lists are faster than numpy for a single row.
         self._lists: tuple[list[int], list[float], list[int], list[int]] = (
             trees.feature.tolist(),
             trees.threshold.tolist(),
@@ -90,7 +90,7 @@ class Forest:
         )
 
     def _leaves(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The leaf of each row in each tree, (n, trees)."""
+        """Return the leaf of each row in each tree, (n, trees)."""
         trees, rows = self._trees, np.arange(len(X))[:, None]
         nodes = np.repeat(trees.roots.astype(np.int64)[None], len(X), axis=0)
         while (step := self._step[nodes]).any():
@@ -99,7 +99,7 @@ class Forest:
         return nodes
 
     def _means(self, X: NDArray[np.float32], Y: Array) -> NDArray[np.float32]:
-        """The mean of what each tree drew into each of its leaves, (nodes, m); 0 in inner nodes."""
+        """Return the mean output of the samples in each leaf, (nodes, m); 0 in inner nodes."""
         leaves, counts = self._leaves(X), self._trees.counts.astype(float)
         total, weight = np.zeros((len(self._step), Y.shape[1])), np.zeros(len(self._step))
         for tree, drawn in enumerate(counts):
@@ -110,7 +110,7 @@ class Forest:
         return np.asarray(total / np.maximum(weight, 1)[:, None], dtype=np.float32)
 
     def one(self, x: Sequence[float]) -> Array:
-        """The outputs (m,) for one input."""
+        """Return the outputs (m,) for one input."""
         feature, threshold, step, roots = self._lists
         leaves = []
         for root in roots:
@@ -121,5 +121,5 @@ class Forest:
         return np.asarray(self._values[leaves].mean(axis=0, dtype=float))
 
     def many(self, X: NDArray[np.float32]) -> Array:
-        """The outputs (n, m) for many inputs."""
+        """Return the outputs (n, m) for many inputs."""
         return np.asarray(self._values[self._leaves(X)].mean(axis=1, dtype=float))

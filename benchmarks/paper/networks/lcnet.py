@@ -1,15 +1,15 @@
-"""Hyperband with LC-Net: new configurations by a Bayesian neural network of learning curves (Klein et al., ICLR 2017).
+"""Hyperband with LC-Net: a Bayesian network of learning curves proposes configurations (Klein et al., ICLR 2017).
 
-Three layers of 64 tanh units turn a configuration into an asymptote and the weights and shapes of five families of
-curves over training time; the posterior is sampled by SGHMC with scale adaptation. As in the rival of the BOHB paper
-(the authors' program was read for the numbers below): curves enter as running maxima of accuracy, scaled to [0, 1]; the
-network is fitted anew after 2 000 further points; a configuration is drawn from random candidates with a probability
-proportional to the upper confidence bound at the end of the largest budget.
+Three layers of 64 tanh units map a configuration to an asymptote and to the weights and shapes of five families of
+curves over training time; SGHMC with scale adaptation samples the posterior. These parts follow the program of the
+paper's authors: curves are running maxima of accuracy, scaled to [0, 1]; the network is fitted again after 2 000 new
+points; a configuration is drawn from random candidates with a probability proportional to the upper confidence bound
+at the end of the largest budget.
 
-Simplified: at most 8 points of a curve, a geometric sequence of its epochs, enter (all of them count for the 2 000); a
-fit waits until there are a fifth more points, too; each family has one or two parameters in [0, 1]; one noise level
-for all; a pool of candidates serves until a quarter of it has been drawn. A run of 512 full evaluations fits some 15
-times; a fit takes 3 000 steps, seconds on one core.
+These parts are simplified: at most 8 points of a curve are used, a geometric sequence of its epochs (all points count
+towards the 2 000); a new fit also needs a fifth more points than the last one; each family has one or two parameters in
+[0, 1]; there is one noise level; a pool of candidates is used until a quarter of it has been drawn. A run of 512 full
+evaluations fits about 15 times; a fit takes 3 000 steps, seconds on one core.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from bohb.core.space import Array
 Single = NDArray[np.float32]
 UNITS = 64
 HEADS = 15  # the asymptote, 5 weights, 9 parameters of the families
-REFIT, GROWTH = 2000, 1.2  # so many further points, and so many times as many in all, call for another fit
-KEPT = 8  # points of one curve at most
-BURN_IN, STEPS, EVERY = 500, 3000, 25  # of the chain; 100 networks are kept
+REFIT, GROWTH = 2000, 1.2  # a new fit needs REFIT new points, and GROWTH times the points of the last fit
+KEPT = 8  # largest number of points of one curve
+BURN_IN, STEPS, EVERY = 500, 3000, 25  # steps of the chain; 100 networks are kept
 STEP_LENGTH, MOMENTUM_DECAY = 1e-2, 0.05
 BATCH = 32
 CANDIDATES = 1024
@@ -43,7 +43,7 @@ WIDTH = 1.0  # standard deviations above the mean
 
 
 def families(shape: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    """Five increasing curves (…, 5) at times t in (0, 1], after Domhan et al. (2015).
+    """Return five increasing curves (…, 5) at times t in (0, 1], after Domhan et al. (2015).
 
     shape: nine parameters in [0, 1], (…, 9).
     """
@@ -65,11 +65,11 @@ class Net:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Of each layer's weights, with the biases as the last row."""
+        """Return the shape of each layer's weights; the last row holds the biases."""
         return [(fan_in + 1, fan_out) for fan_in, fan_out in pairwise([self.inputs, UNITS, UNITS, UNITS, HEADS])]
 
     def start(self, rng: np.random.Generator) -> Single:
-        """Random weights, biases 0."""
+        """Return random weights; the biases are 0."""
         layers = []
         for rows, columns in self.shapes:
             weight = rng.standard_normal((rows, columns)) / np.sqrt(rows - 1)
@@ -78,7 +78,7 @@ class Net:
         return np.concatenate([*layers, [NOISE_START]]).astype(np.float32)
 
     def mean(self, theta: torch.Tensor, X: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        """The curves' means for inputs (rows, inputs) at times (rows,).
+        """Return the means of the curves for inputs (rows, inputs) at times (rows,).
 
         theta: one network (p,), or many (n, p), which give (n, rows).
         """
@@ -91,7 +91,7 @@ class Net:
         return h[..., 0] + (weights * families(shape, t)).sum(-1)
 
     def energy(self, theta: torch.Tensor, X: torch.Tensor, t: torch.Tensor, y: torch.Tensor, n: int) -> torch.Tensor:
-        """Negative log-density per datum, up to a constant; each datum carries 1/n of the priors (see `sghmc`)."""
+        """Return the negative log-density per datum up to a constant, with 1/n of the priors (see `sghmc`)."""
         log_noise = theta[-1]
         fit = 0.5 * ((self.mean(theta, X, t) - y) ** 2).mean() * torch.exp(-log_noise) + 0.5 * log_noise
         prior = 0.5 * (theta[:-1] ** 2).sum() + 0.5 * (log_noise - NOISE_PRIOR_MEAN) ** 2 / NOISE_PRIOR_VARIANCE
@@ -99,9 +99,9 @@ class Net:
 
 
 def posterior(rng: np.random.Generator, net: Net, X: Single, t: Single, y: Single) -> Single:
-    """Networks (n, p) from a chain of SGHMC, in the order of the chain."""
+    """Return networks (n, p) from a chain of SGHMC, in the order of the chain."""
     sampler = Sampler(rng, net.start(rng), step_length=STEP_LENGTH, momentum_decay=MOMENTUM_DECAY, data_size=len(y))
-    theta = torch.from_numpy(sampler.theta).requires_grad_()  # the same memory: the sampler moves both
+    theta = torch.from_numpy(sampler.theta).requires_grad_()  # shares memory with the sampler, which changes both
     kept = []
     for step in range(STEPS):
         rows = rng.integers(len(y), size=BATCH)
@@ -115,13 +115,13 @@ def posterior(rng: np.random.Generator, net: Net, X: Single, t: Single, y: Singl
 
 
 def scaled(vectors: Array) -> Single:
-    """Vectors of [0, 1] with mean 0 and variance 1."""
+    """Scale vectors in [0, 1] to mean 0 and variance 1."""
     return np.asarray((vectors - 0.5) * np.sqrt(12), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What is known of a configuration: accuracies so far, and when they were seen, as shares of the largest budget."""
+    """The accuracies of a configuration so far, and their times as shares of the largest budget."""
 
     config: Mapping[str, Any]
     times: list[float]
@@ -129,7 +129,7 @@ class Curve:
 
 
 def curve_of(problem: Networks, config: Mapping[str, Any], budget: float) -> Curve:
-    """The running maximum of accuracy while a network trained; 0 at the end if there was no epoch."""
+    """Return the running maximum of accuracy during training; 0 at the end if there was no epoch."""
     seconds, errors = problem.curve(config, budget)
     if not errors:
         return Curve(config, [budget / problem.budgets[-1]], [0.0])
@@ -149,7 +149,7 @@ class HyperbandLCNet(Ours):
         self._asked: dict[int, Suggestion] = {}
         self._curves: dict[tuple[Any, ...], Curve] = {}
         self._points, self._fitted_to = 0, 0
-        self.fits, self.drawn = 0, 0  # how often so far
+        self.fits, self.drawn = 0, 0  # counts of fits and of candidates drawn
         self._networks: Single | None = None
         self._pool: Array = np.empty((0, 0))
         self._chances: Array = np.empty(0)
@@ -169,7 +169,7 @@ class HyperbandLCNet(Ours):
         self._points += max(1, len(self._problem.curve(asked.config, asked.budget)[1]))
 
     def _propose(self, rng: np.random.Generator, situation: Situation) -> Array | None:
-        """A candidate with a probability proportional to its upper confidence bound; None before the first fit."""
+        """Draw a candidate with a probability proportional to its upper confidence bound; None before the first fit."""
         if self._points >= max(self._fitted_to + REFIT, GROWTH * self._fitted_to):
             self._fit(rng, situation)
         if self._networks is None:
@@ -193,7 +193,7 @@ class HyperbandLCNet(Ours):
         self._fill_pool(rng, situation)
 
     def _fill_pool(self, rng: np.random.Generator, situation: Situation) -> None:
-        """New candidates, and their upper confidence bounds at the end of the largest budget."""
+        """Draw new candidates and compute their upper confidence bounds at the end of the largest budget."""
         self._pool = situation.space.snap(rng.random((CANDIDATES, situation.space.d)))
         assert self._networks is not None
         X, t = torch.from_numpy(scaled(self._pool)), torch.ones(CANDIDATES)

@@ -1,9 +1,9 @@
 """Many small networks trained in lockstep: one matrix product per layer for all of them.
 
 Networks differ in width, depth, batch size, dropout and learning rate. Narrow ones are padded with units whose weights
-are zero and stay zero; they are sorted by depth, so that layer l works on the first networks alone; a network with
-larger batches finishes its epoch in fewer steps and then rests. So every network does what it would do alone. A
-constant unit beside the padded width carries the biases: its column of a weight matrix is frozen, its row is the bias.
+are zero and stay zero; networks are sorted by depth, so that layer l needs only the first ones; a network with larger
+batches finishes its epoch in fewer steps and then waits. So every network is trained as if it were alone. A constant
+unit after the padded width carries the biases: its column of a weight matrix is frozen, its row is the bias.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from benchmarks.paper.networks.adam import Block, clocks
 from benchmarks.paper.networks.data import Data
 from benchmarks.paper.networks.space import EPOCHS, Configs
 
-ALIGNMENT = 8  # matrix units want rows of a multiple of this
+ALIGNMENT = 8  # matrix units need rows of a multiple of this length
 CHUNK = 16  # steps in one CUDA graph
-NEVER = -1e4  # the logit of a class that only pads
+NEVER = -1e4  # the logit of a padding class
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Stack:
     """Networks that train together on one data set.
 
     configs: the networks, sorted by descending depth.
-    data: what they train on.
+    data: the data set.
     width: the padded number of units.
-    seed: of initial weights, shuffling and dropout.
+    seed: decides initial weights, shuffling and dropout.
     """
 
     def __init__(self, configs: Configs, data: DeviceData, width: int, seed: int) -> None:
@@ -83,7 +83,7 @@ class Stack:
         self._plan_epoch()
 
     def _blocks(self) -> tuple[Block, Block, Block]:
-        """First, hidden and last weights: Glorot's uniform initialisation, biases 0."""
+        """Return first, hidden and last weights: Glorot's uniform initialisation, biases 0."""
         units, width, high = self.columns["units"], self.width, self.width + ALIGNMENT
         everyone = torch.arange(self.count, device=units.device)
         deeper = torch.cat([everyone[:n] for n in self.prefixes[1:]]) if self.prefixes[1:] else everyone[:0]
@@ -110,12 +110,12 @@ class Stack:
         rows, columns = (torch.arange(size, device=device) for size in shape)
         weight *= (rows < fan_in[:, None])[:, :, None] * (columns < fan_out[:, None])[:, None, :]
         if constant:
-            weight[:, bias, self.width] = 1  # hands the constant on to the next layer
+            weight[:, bias, self.width] = 1  # passes the constant to the next layer
         gradient, mean, square = (torch.zeros_like(weight) for _ in range(3))
         return Block(weight, gradient, mean, square, owner, self.width if constant else -1)
 
     def _plan_epoch(self) -> None:
-        """Which place of the shuffled rows each network reads in each step; the last batch may be short."""
+        """Compute which shuffled rows each network reads in each step; the last batch may be short."""
         rows, sizes = len(self.data.X_train), self.columns["batch_size"].long()
         self.steps = -(-rows // sizes)
         longest = int(self.steps.max())
@@ -131,7 +131,7 @@ class Stack:
         self.taken = torch.minimum(step[..., 0] + 1, self.steps)
 
     def epoch(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The rows each network reads in each step of an epoch (from 0), freshly shuffled, and Adam's clocks."""
+        """Return the shuffled rows each network reads in each step of an epoch (from 0), and Adam's clocks."""
         rows = len(self.data.X_train)
         order = torch.rand(rows, generator=self.random, device=self.places.device).argsort()
         rate = self.columns["initial_lr"] * self.columns["final_lr_fraction"] ** (number / EPOCHS)
@@ -139,13 +139,13 @@ class Stack:
         return order[self.places], clock.float()
 
     def keep(self, batch: int) -> torch.Tensor:
-        """Dropout factors of all hidden layers (all layers' networks, batch, units)."""
+        """Return dropout factors of all hidden layers (all layers' networks, batch, units)."""
         shape = (len(self.drop), batch, self.drop.shape[2])
         draws = torch.rand(shape, generator=self.random, device=self.drop.device)
         return (draws >= self.drop) * self.scale
 
     def forward(self, X: torch.Tensor, keep: torch.Tensor | None) -> tuple[list[torch.Tensor], torch.Tensor]:
-        """The hidden activations of each layer, and the last one of each network.
+        """Return the hidden activations of each layer, and the last ones of each network.
 
         X: inputs (networks, batch, columns).
         keep: dropout factors, or None to predict.
@@ -172,7 +172,7 @@ class Stack:
         error: derivative of the loss by the logits (networks, batch, classes).
         """
         torch.bmm(top.mT, error, out=self.last.gradient)
-        back = torch.bmm(error, self.last.weight.mT)  # a network's row waits until its last layer comes up
+        back = torch.bmm(error, self.last.weight.mT)  # a network's row is used when its last layer is reached
         start = sum(self.prefixes)
         for layer in reversed(range(len(self.prefixes))):
             n = self.prefixes[layer]
@@ -188,7 +188,7 @@ class Stack:
     def step(
         self, rows: torch.Tensor, share: torch.Tensor, clock: torch.Tensor, adam: Callable[[Block, torch.Tensor], None]
     ) -> None:
-        """One step of Adam on the mean cross-entropy of each network's batch.
+        """Take one step of Adam on the mean cross-entropy of each network's batch.
 
         rows: (networks, batch).
         share: the weight of each row in its batch, 0 for padding (networks, batch, 1).
@@ -203,7 +203,7 @@ class Stack:
                 adam(block, clock)
 
     def errors(self) -> torch.Tensor:
-        """The share of validation rows that each network gets wrong (networks,)."""
+        """Return the share of wrong validation rows of each network (networks,)."""
         rows = max(1, 2**28 // (self.count * (self.width + ALIGNMENT)))
         wrong = torch.zeros(self.count, device=self.places.device)
         for X, y in zip(torch.split(self.data.X_valid, rows), torch.split(self.data.y_valid, rows), strict=True):
@@ -216,10 +216,10 @@ class Stack:
 def groups(
     configs: Configs, widths: tuple[int, ...], ratio: float
 ) -> list[np.ndarray[tuple[int, ...], np.dtype[np.intp]]]:
-    """Indices of networks that train together: of one width class and batch sizes within a ratio; deepest first.
+    """Return groups of networks with similar width and batch size, by index; deepest first.
 
     widths: the padded widths, ascending.
-    ratio: the largest batch over the smallest; more makes larger groups, but small batches' networks wait less.
+    ratio: the largest batch size of a group divided by its smallest.
     """
     found = []
     classes = np.searchsorted(widths, configs["units"])

@@ -1,8 +1,8 @@
 """Feed-forward networks on six data sets (§5.2.2, Appendix I): forests fitted to curves that we recorded.
 
-The budget is seconds of training. One forest says how long an epoch takes, the other gives the validation error after
-each of 50 epochs. A budget buys the epochs that end within it; beyond 50 the last value holds; a budget that does not
-buy one epoch gives error 1. As in the paper every evaluation costs its budget, and nothing is noisy.
+The budget is seconds of training. One forest predicts how long an epoch takes, the other predicts the validation error
+after each of 50 epochs. The loss is the error after the last epoch that ends within the budget, at most the 50th, and 1
+if none does. As in the paper, every evaluation costs its budget, and losses are not noisy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARAMETERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What `benchmarks.paper.networks.fit` found for a data set.
+    """The results of `benchmarks.paper.networks.fit` for a data set.
 
     seconds: the largest budget.
     optimum: the lowest error on it that differential evolution found.
@@ -49,19 +49,19 @@ TASKS = {
 
 
 def features(configs: Configs) -> NDArray[np.float32]:
-    """Inputs of the forests (n, 6): hyperparameters in the order of RANGES, logarithms where Table 2 has them."""
+    """Return the inputs of the forests (n, 6) in the order of RANGES, as logarithms where Table 2 has them."""
     columns = [np.log(configs[name]) if log else configs[name] for name, (_, _, log, _) in RANGES.items()]
     return np.column_stack(columns).astype(np.float32)
 
 
 def curves(name: str) -> tuple[NDArray[np.float32], Array]:
-    """Inputs (n, 6) and recorded errors (n, 50) of one data set."""
+    """Return inputs (n, 6) and recorded errors (n, 50) of one data set."""
     with np.load(HERE / "curves" / f"{name}.npz") as file:
         return features({key: file[key].astype(float) for key in RANGES}), file["wrong"] / float(file["rows"])
 
 
 def times(name: str) -> tuple[NDArray[np.float32], Array]:
-    """Inputs (n, 6) and logarithms of the seconds per epoch (n, 1) of one data set."""
+    """Return inputs (n, 6) and logarithms of the seconds per epoch (n, 1) of one data set."""
     with np.load(HERE / "curves" / "time.npz") as file:
         return features({key: file[key].astype(float) for key in RANGES}), np.log(file[f"seconds_{name}"])[:, None]
 
@@ -79,7 +79,7 @@ class Surrogate:
 
     @functools.lru_cache(maxsize=20_000)  # noqa: B019 - there are six of these, and they live as long as the process
     def one(self, *values: float) -> tuple[float, list[float]]:
-        """Seconds per epoch and the error after each epoch.
+        """Return seconds per epoch and the error after each epoch.
 
         values: the hyperparameters in the order of RANGES.
         """
@@ -89,7 +89,7 @@ class Surrogate:
         return math.exp(self._time.one(row)[0]), self._error.one(row).tolist()
 
     def many(self, X: NDArray[np.float32]) -> tuple[Array, Array]:
-        """Seconds per epoch (n,) and errors (n, 50)."""
+        """Return seconds per epoch (n,) and errors (n, 50)."""
         return np.exp(self._time.many(X)[:, 0]), self._error.many(X)
 
     def losses(self, X: NDArray[np.float32], seconds: float) -> Array:
@@ -112,7 +112,7 @@ class Networks:
         self._surrogate = Surrogate(name)
 
     def curve(self, config: Config, budget: float) -> tuple[float, list[float]]:
-        """What training for a budget shows: seconds per epoch, and the error after each epoch that ended in time."""
+        """Return the seconds per epoch, and the error after each epoch that ends within the budget."""
         seconds, errors = self._surrogate.one(*(config[name] for name in RANGES))
         return seconds, errors[: int(budget // seconds)]
 
@@ -127,5 +127,5 @@ class Networks:
 
 
 def networks_problem(name: str) -> Networks:
-    """The problem of a data set: adult, higgs, letter, mnist, optdigits or poker."""
+    """Return the problem of a data set: adult, higgs, letter, mnist, optdigits or poker."""
     return Networks(name)

@@ -1,11 +1,11 @@
-"""How long one network takes per epoch when it trains alone on one CPU core, as the authors' did.
+"""Measure how long one network takes per epoch when it trains alone on one CPU core, as in the paper.
 
-    python -m benchmarks.paper.networks.timing --out DIR            # 100 configurations per data set; ten minutes or so
+    python -m benchmarks.paper.networks.timing --out DIR            # 100 configurations per data set, about ten minutes
 
-`train` works on hundreds of networks at once, so its wall time says nothing about one. Here each network is an ordinary
-torch module with torch's own Adam; a few dozen steps are timed (at least --least seconds of CPU time) and scaled to the
-steps of an epoch, and one pass over the validation rows is added. Writes time.npz: the hyperparameters (n,) and, for
-each data set, `seconds_NAME` (n,) per epoch.
+`train` trains hundreds of networks at once, so its wall time does not apply to a single one. Here each network is an
+ordinary torch module with torch's own Adam; a few dozen steps are timed (at least --least seconds of CPU time) and
+scaled to the steps of an epoch, and one pass over the validation rows is added. Writes time.npz:
+the hyperparameters (n,) and, for each data set, `seconds_NAME` (n,) per epoch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.report import cpu_model
 
 
 def network(config: Mapping[str, float], columns: int, classes: int) -> nn.Sequential:
-    """The network of Table 2: rectified layers of equal width, each followed by dropout; Glorot's initialisation."""
+    """Return the network of Table 2: rectified layers of equal width, followed by dropout; Glorot's initialisation."""
     sizes = [columns, *[int(config["units"])] * int(config["layers"])]
     layers: list[nn.Module] = []
     for fan_in, fan_out in pairwise(sizes):
@@ -42,11 +42,11 @@ def network(config: Mapping[str, float], columns: int, classes: int) -> nn.Seque
 
 
 def seconds_per_epoch(config: Mapping[str, float], data: Data, least: float) -> float:
-    """CPU seconds of one epoch and its validation.
+    """Return the CPU seconds of one epoch and its validation.
 
     config: the hyperparameters.
-    data: what is trained on.
-    least: how many seconds to measure at least, unless the epoch is over before.
+    data: the data set.
+    least: shortest measurement in seconds, unless the epoch ends earlier.
     """
     X, y, X_valid = (torch.from_numpy(array) for array in (data.X_train, data.y_train, data.X_valid))
     model, batch = network(config, X.shape[1], data.classes), int(config["batch_size"])
@@ -73,7 +73,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, default=data_root())
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--configs", type=int, default=100)
-    parser.add_argument("--rows", type=int, help="training rows at most, instead of what data.py says")
+    parser.add_argument("--rows", type=int, help="largest number of training rows (default: see data.py)")
     parser.add_argument("--sets", nargs="+", choices=list(FILES), default=list(FILES))
     parser.add_argument("--least", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=1)

@@ -3,9 +3,9 @@
     python -m benchmarks.paper.networks.train --data DIR --out DIR --configs 1000 --seconds 480    # on a GPU
     python -m benchmarks.paper.networks.train --device cpu --configs 8 --epochs 2 --rows 500 --sets optdigits --out DIR
 
-Needs torch and numpy alone (and Triton, which comes with torch for GPUs). Each data set gets the same configurations in
-rounds of --configs, round after round while another one fits into --seconds; a data set's round counts when it is
-complete. Writes one NAME.npz per data set: the hyperparameters (n,), `error` (n, epochs), and what made them.
+Needs only torch and numpy (and Triton, which comes with torch for GPUs). All data sets use the same configurations, in
+rounds of --configs, until --seconds have passed; incomplete rounds of a data set are discarded. Writes one NAME.npz per
+data set: the hyperparameters (n,), `error` (n, epochs), and notes on how they were made.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from benchmarks.paper.networks.space import EPOCHS, Configs, sample
 from benchmarks.paper.networks.stack import DeviceData, Stack, groups, to_device
 
 WIDTHS = (64, 128, 256)  # padded widths: half of the networks have up to 64 units, a quarter up to 128
-RATIO = 2.0  # between the batch sizes of one group
+RATIO = 2.0  # largest ratio of batch sizes within a group
 ORDER = ("optdigits", "letter", "higgs", "poker", "adult", "mnist")  # cheap ones first
 Adam = Callable[[Block, torch.Tensor], None]
 
 
 @dataclass
 class Job:
-    """One data set in one round: its networks and the curves so far."""
+    """One data set in one round: its networks, and their curves so far."""
 
     name: str
     configs: Configs
     error: NDArray[np.float32]
-    waiting: int  # groups of networks that are not done
+    waiting: int  # groups of networks that are not finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Work:
 
 
 def choose_adam(device: torch.device) -> Adam:
-    """The fused kernel if it agrees with plain torch on this device, else plain torch."""
+    """Return the fused kernel if it agrees with plain torch on this device, else plain torch."""
     if device.type != "cuda" or not fused_available():
         return step_plain
     random = torch.Generator(device=device).manual_seed(0)
@@ -76,7 +76,7 @@ def choose_adam(device: torch.device) -> Adam:
 
 
 def advance(stack: Stack, adam: Adam, epochs: int, device: torch.device) -> Iterator[torch.Tensor]:
-    """Train a stack; yields the errors of all its networks after each epoch, without waiting for the device."""
+    """Train a stack and yield the errors of its networks after each epoch, without waiting for the device."""
     rows, clock = stack.epoch(0)
     buffers = [table[: stack.chunk].clone() for table in (rows, stack.shares, clock)]
 
@@ -96,17 +96,17 @@ def advance(stack: Stack, adam: Adam, epochs: int, device: torch.device) -> Iter
 
 
 def _recorded(chunk: Callable[[], None], stack: Stack) -> Callable[[], None]:
-    """A chunk of steps as a CUDA graph: dozens of small kernels per step would otherwise wait for Python."""
+    """Record a chunk of steps as a CUDA graph, because dozens of small kernels per step would wait for Python."""
     saved = [
         (tensor, tensor.clone())
         for block in (stack.first, stack.hidden, stack.last)
         for tensor in (block.weight, block.mean, block.square)
     ]
-    chunk()  # warm up: libraries allocate on first use, which a graph must not
+    chunk()  # warm up: libraries allocate memory on first use, which is not allowed in a graph
     torch.cuda.current_stream().synchronize()
     graph = torch.cuda.CUDAGraph()
     graph.register_generator_state(stack.random)
-    # Not `torch.cuda.graph`, which first waits for all streams.
+    # `torch.cuda.graph` would wait for all streams first.
     graph.capture_begin(capture_error_mode="thread_local")
     chunk()
     graph.capture_end()
@@ -123,13 +123,13 @@ class Trainer:
         self.adam = choose_adam(device)
         self.lanes = [self._stream() for _ in range(lanes)]
         if device.type == "cuda":
-            torch.cuda.synchronize()  # the data were copied on a stream of their own
+            torch.cuda.synchronize()  # the data were copied on another stream
 
     def _stream(self) -> torch.cuda.Stream | None:
         return torch.cuda.Stream(self.device) if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def run(self, work: Iterator[Work]) -> Iterator[Job]:
-        """Train all groups of `work` until the deadline; yields every job whose last group is done."""
+        """Train all groups of `work` until the deadline; yield every job whose last group is finished."""
         lanes = [self._lane(stream, work) for stream in self.lanes]
         while lanes:
             for lane in list(lanes):
@@ -142,12 +142,12 @@ class Trainer:
                     yield job
 
     def _lane(self, stream: torch.cuda.Stream | None, work: Iterator[Work]) -> Iterator[Job]:
-        """Take groups of networks from `work` and train them, one after the other; yields after each epoch."""
+        """Train the groups of `work` one after the other; yield after each epoch."""
         for item in work:
             yield from self._train(stream, item)
 
     def _train(self, lane: torch.cuda.Stream | None, work: Work) -> Iterator[Job]:
-        """Train one group; yields when an epoch is queued, at most one epoch ahead of the device."""
+        """Train one group; yield when an epoch is queued, at most one epoch ahead of the device."""
         job, members = work.job, work.members
         with _on(lane):
             stack = Stack(
@@ -175,7 +175,7 @@ def _on(lane: torch.cuda.Stream | None) -> AbstractContextManager[object]:
 
 
 def plan(configs: Configs, sets: dict[str, DeviceData], epochs: int, first_seed: int) -> Iterator[Work]:
-    """All groups of a round; within a data set the ones with most steps first, so that short ones fill the gaps."""
+    """Return all groups of a round; in each data set, long ones come first, so that short ones fill gaps."""
     found = groups(configs, WIDTHS, RATIO)
     found.sort(key=lambda members: float(configs["batch_size"][members].min()))
     count = len(configs["layers"])
@@ -187,7 +187,7 @@ def plan(configs: Configs, sets: dict[str, DeviceData], epochs: int, first_seed:
 
 
 def save(out: Path, done: list[Job], notes: dict[str, object]) -> None:
-    """One file per data set, with its complete rounds."""
+    """Write one file per data set, with its complete rounds."""
     out.mkdir(parents=True, exist_ok=True)
     for name in {job.name for job in done}:
         mine = [job for job in done if job.name == name]
@@ -197,7 +197,7 @@ def save(out: Path, done: list[Job], notes: dict[str, object]) -> None:
 
 
 def train(args: argparse.Namespace) -> list[Job]:
-    """All rounds that fit into the time; saves after each."""
+    """Train all rounds that fit into the time, and save after each."""
     began, device = time.monotonic(), torch.device(args.device)
     torch.backends.cuda.matmul.allow_tf32 = True
     sets = {name: to_device(load(name, args.data, train_rows=args.rows), device) for name in args.sets}
@@ -228,10 +228,10 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=100, help="largest number of rounds")
     parser.add_argument("--seconds", type=float, default=480, help="stop after this many seconds")
     parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--rows", type=int, help="training rows at most, instead of what data.py says")
+    parser.add_argument("--rows", type=int, help="largest number of training rows (default: see data.py)")
     parser.add_argument("--sets", nargs="+", choices=list(FILES), default=list(ORDER))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--lanes", type=int, default=6, help="groups that train at once")
+    parser.add_argument("--lanes", type=int, default=6, help="groups that train at the same time")
     parser.add_argument("--seed", type=int, default=0)
     train(parser.parse_args(words))
 

@@ -1,14 +1,13 @@
-"""A study as tables: pure functions of a History, for plots, reports, the dashboard and your own questions.
+"""A study as tables: pure functions of a History, for plots, reports, the dashboard and your own analysis.
 
-Nothing here draws, reads a clock or touches a file. Rows are frozen dataclasses; a question that cannot be answered yet
-gives an empty list or None.
+Nothing here draws, reads a clock or touches a file. Rows are frozen dataclasses. If there is not enough data yet, a
+function returns an empty list or None.
 """
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice, bracket_choices, rung_agreement
 from bohb.analysis.axes import Axis, axes
-from bohb.analysis.budgets import Observed, observed, telling_budget
-from bohb.analysis.clock import WorkClock, work_clock
-from bohb.analysis.configurations import Parallel, Slice, parallel, slices
+from bohb.analysis.clock import RunClock, run_clock
+from bohb.analysis.configurations import Configurations, configurations, telling_budget
 from bohb.analysis.contour import Contour, contour
 from bohb.analysis.correlation import Correlation, correlations
 from bohb.analysis.curves import Curve, Path, curves, paths
@@ -28,6 +27,7 @@ __all__ = [
     "BracketChoice",
     "BudgetCount",
     "Cause",
+    "Configurations",
     "Contour",
     "Correlation",
     "Curve",
@@ -39,20 +39,18 @@ __all__ = [
     "Importances",
     "Marginal",
     "Moment",
-    "Observed",
-    "Parallel",
     "Path",
     "Picks",
+    "RunClock",
     "RungTable",
-    "Slice",
     "Span",
     "Step",
     "Summary",
     "Trajectory",
-    "WorkClock",
     "axes",
     "bracket_choice",
     "bracket_choices",
+    "configurations",
     "contour",
     "correlations",
     "curves",
@@ -60,18 +58,15 @@ __all__ = [
     "failures",
     "importance",
     "losses",
-    "observed",
-    "parallel",
     "paths",
     "picks",
+    "run_clock",
     "rung_agreement",
     "rung_of",
-    "slices",
     "summary",
     "survival",
     "telling_budget",
     "timeline",
     "trajectory",
     "why",
-    "work_clock",
 ]

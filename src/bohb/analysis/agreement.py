@@ -1,4 +1,4 @@
-"""How well neighbouring budgets agree, and which brackets an adaptive study chose by it."""
+"""The agreement of neighbouring budgets, and the brackets that an adaptive study chose from it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from bohb.analysis.correlation import losses_by_budget
 from bohb.core.adaptive.adaptation import ladder
-from bohb.core.adaptive.agreement import Agreement, Losses, agreements, correlations
+from bohb.core.adaptive.agreement import Agreement, agreements, correlations
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
 
 
 @dataclass(frozen=True, slots=True)
 class BracketChoice:
-    """One bracket that was opened, or is planned, and why it has the rungs it has.
+    """One opened or planned bracket, and why it has its rungs.
 
-    published: whether it is as published; then there are no numbers.
+    published: whether it is a bracket of Hyperband as published; then the numbers below are empty.
     start: the budget of its first rung.
-    verdict: "published", or for a chosen one "kept" if it starts on the study's smallest budget, "raised", "lowered".
-    settled: whether it passes a single configuration on to the top, because the last two rungs agree.
-    starts, gains: the budgets it could have started on, and what each promised: how far below the mean the best of the
-        bracket was expected to end at the top, in standard deviations.
-    agreement: what was known then of neighbouring rungs: low, high, shared, rho and its interval (90 %), to_top, and
-        the ρ that was drawn from it, by which the gains were computed.
+    verdict: "published", or "kept", "raised" or "lowered", compared with the study's smallest budget.
+    settled: whether it promotes a single configuration to the top, because the last two rungs agree.
+    starts, gains: the budgets it could have started on, and the expected gain of each: how far below the mean its best
+        configuration was expected to be on the largest budget, in standard deviations.
+    agreement: for each pair of neighbouring rungs low, high, shared, rho with its 90 % interval, to_top, and the ρ that
+        was drawn to compute the gains.
     """
 
     index: int
@@ -40,18 +41,18 @@ class BracketChoice:
 
 
 def rung_agreement(history: History) -> list[Agreement]:
-    """What is known now of each pair of neighbouring budgets, the smallest first; empty before the study begins."""
+    """Return the agreement of each pair of neighbouring budgets, smallest first; empty before the study begins."""
     if history.created is None:
         return []
     rng = np.random.default_rng(history.created.seed)
     if history.adaptive:
         return ladder(rng, history.budgets, history.created.eta, history.evidence.seen)[1]
-    seen = _seen(history)
+    seen = losses_by_budget(history)
     return agreements(history.budgets, seen, correlations(rng, history.budgets, seen))
 
 
 def bracket_choice(history: History, index: int) -> BracketChoice:
-    """Why a bracket that was opened or planned has its rungs."""
+    """Return why a bracket has its rungs."""
     opened = index < len(history.brackets)
     bracket = history.brackets[index].bracket if opened else history.bracket_plan(index)
     start = bracket.rungs[0].budget
@@ -74,17 +75,6 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
 
 
 def bracket_choices(history: History) -> list[BracketChoice]:
-    """All brackets in turn."""
+    """Return the choices of all brackets in order."""
     known = max([len(history.brackets), *(index + 1 for index in history.planned)])
     return [bracket_choice(history, index) for index in range(known)]
-
-
-def _seen(history: History) -> dict[float, Losses]:
-    """The losses on each budget by configuration, for a study that does not keep them itself."""
-    seen: dict[float, dict[bytes, float]] = {}
-    for number, outcome in history.outcomes.items():
-        trial = history.trials[number]
-        # In a finite space a configuration can be chosen again under another id.
-        key = history.key(trial.config) if history.space.finite else str(trial.config_id).encode()
-        seen.setdefault(trial.budget, {})[key] = outcome.ranking_loss
-    return dict(seen)

@@ -1,4 +1,4 @@
-"""One hyperparameter as an axis from 0 to 1: where its values lie, and what to write beside it."""
+"""A hyperparameter as an axis from 0 to 1: places of its values and labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bohb.core.space import Space
 from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale
 
 Array = NDArray[np.float64]
-_TICKS = 6  # about so many on a numeric axis
+_TICKS = 6  # approximate number on a numeric axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Axis:
 
     kind: "float", "int", "ordinal" or "categorical".
     log: whether equal distances are equal factors.
-    ticks, labels: where to write which value.
-    cells: how many different values it has, 0 for a float.
+    ticks, labels: places and texts of the tick labels.
+    cells: number of different values; 0 for a float.
     """
 
     name: str
@@ -35,17 +35,17 @@ class Axis:
 
     @property
     def discrete(self) -> bool:
-        """Whether its values have no order or are few and named."""
+        """Whether its values are named: categorical or ordinal."""
         return self.kind in ("categorical", "ordinal")
 
 
 def axes(space: Space) -> tuple[Axis, ...]:
-    """The axes of all hyperparameters that vary, in the order of the vector's coordinates."""
+    """Return the axes of all hyperparameters that vary, in the order of the encoded coordinates."""
     return tuple(axis(scale) for scale in space.dimensions)
 
 
 def axis(scale: Scale) -> Axis:
-    """The axis of one hyperparameter."""
+    """Return the axis of one hyperparameter."""
     match scale:
         case Categorical() | Ordinal():
             n = len(scale.values)
@@ -65,19 +65,14 @@ def axis(scale: Scale) -> Axis:
             )
 
 
-def placed(space: Space, X: Array) -> Array:
-    """Vectors on their axes: all coordinates between 0 and 1, inactive ones NaN."""
-    choices = space.choices
-    return np.where(choices > 0, (X + 0.5) / np.maximum(choices, 1), X)
-
-
-def vectors(space: Space, configs: list[dict[str, Any]]) -> Array:
-    """(n, d) the encoded configurations."""
-    return np.array([space.encode(config) for config in configs], dtype=float).reshape(len(configs), space.d)
+def places(space: Space, configs: list[dict[str, Any]]) -> Array:
+    """Return where the values of configurations lie on their axes, (n, d); NaN where inactive."""
+    X = np.array([space.encode(config) for config in configs], dtype=float).reshape(len(configs), space.d)
+    return np.where(space.choices > 0, (X + 0.5) / np.maximum(space.choices, 1), X)
 
 
 def text(value: object) -> str:
-    """A value as people write it."""
+    """Format a value as people write it."""
     if isinstance(value, float):
         return f"{value:.4g}"
     return value if isinstance(value, str) else repr(value)

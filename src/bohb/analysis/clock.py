@@ -1,4 +1,4 @@
-"""From times of day to seconds at work: the pauses between sessions do not count."""
+"""Convert times to the run time of the study, which does not include pauses between sessions."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from bohb.core.history import History
 
 
 @dataclass(frozen=True, slots=True)
-class WorkClock:
-    """When the study was at work.
+class RunClock:
+    """The clock of a study, which stands still in pauses.
 
-    origin: the time of day at which it began, None if no time was ever recorded.
-    pauses: (from, to) in times of day, in order: nobody worked on the study in between.
+    origin: the time at which it began; None if no time was recorded.
+    pauses: (start, end) of the pauses, in order.
     """
 
     origin: float | None
     pauses: tuple[tuple[float, float], ...] = ()
 
     def seconds(self, time: float | None) -> float | None:
-        """Seconds at work at a time of day; None where either is unknown."""
+        """Return the run time in seconds until a time; None if that or the origin is unknown."""
         if time is None or self.origin is None:
             return None
         idle = sum(min(time, end) - start for start, end in self.pauses if start < time) if self.pauses else 0.0
         return max(0.0, time - self.origin - idle)
 
 
-def work_clock(history: History) -> WorkClock:
-    """The clock of a study.
+def run_clock(history: History) -> RunClock:
+    """Return the clock of a study.
 
-    A pause is a stretch in which no trial ran and at whose end a session began; several runners at once, whose
-    sessions overlap, make none.
+    A pause is a period in which no trial ran and at whose end a session began. Sessions of several runners that
+    overlap leave no pause.
     """
     spans = sorted(span for number in history.trials if (span := _span(history, number)) is not None)
     sessions = sorted(session.time for session in history.sessions)
     first = [start for start, _ in spans[:1]] + sessions[:1]
     if not first:
-        return WorkClock(None)
+        return RunClock(None)
     origin = min(first)
     busy = np.array(spans, dtype=float).reshape(-1, 2)
     reached = np.maximum.accumulate(busy[:, 1]) if len(busy) else busy[:, 1]
@@ -51,11 +51,11 @@ def work_clock(history: History) -> WorkClock:
         end = max(end, *(s for s in sessions if s < session), origin)
         if end < session:
             pauses.append((end, session))
-    return WorkClock(origin, tuple(pauses))
+    return RunClock(origin, tuple(pauses))
 
 
 def _span(history: History, number: int) -> tuple[float, float] | None:
-    """From when to when a trial kept somebody busy; without an end while it runs."""
+    """The period in which a trial ran; its end is infinite while it runs."""
     begin = started(history, number)
     if begin is None:
         return None

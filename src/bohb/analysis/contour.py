@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array, Axis, axes, placed, vectors
-from bohb.analysis.budgets import observed, telling_budget
+from bohb.analysis.axes import Array, Axis
+from bohb.analysis.configurations import configurations, telling_budget
 from bohb.analysis.importance import importance
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
@@ -16,7 +16,7 @@ from bohb.errors import InvalidArgument
 
 _CELLS = 41  # grid points along a numeric axis
 _NEAR = 0.5  # grid points with less kernel weight than this, in trials, are left blank
-_MOST = 2000  # trials the surface is drawn from; with more, the latest
+_MOST = 2000  # trials for the surface; of more than these, the latest are used
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,8 +24,8 @@ class Contour:
     """Two hyperparameters on one budget.
 
     x, y: the axes.
-    points: (n, 2) where the trials lie; losses: (n,) theirs, +inf for a failed one; numbers: (n,) the trials.
-    grid_x, grid_y: where the surface is known.
+    points: (n, 2) places of the trials; losses: (n,) +inf for a failed trial; numbers: (n,) the trials.
+    grid_x, grid_y: places at which the surface is computed.
     surface: (len(grid_y), len(grid_x)) the mean loss nearby; NaN where no trial is near.
     log: whether it is the geometric mean, because losses are positive and several powers of ten apart.
     inactive: number of trials in which one of the two is inactive.
@@ -47,33 +47,33 @@ class Contour:
 def contour(
     history: History, x: str | None = None, y: str | None = None, budget: float | None = None
 ) -> Contour | None:
-    """The loss over two hyperparameters; None if there is no trial or no second hyperparameter.
+    """Return the loss over two hyperparameters; None if there is no trial or no second hyperparameter.
 
-    x, y: their names; by default the most important ones.
-    budget: whose trials; by default the largest budget with at least a hundred losses, else the one with the most.
+    x, y: their names. Default: the most important ones.
+    budget: the budget of the trials. Default: the largest with at least a hundred losses, else the one with the most.
     """
-    seen = observed(history, telling_budget(history, enough=100) if budget is None else budget)
-    if seen is None or history.space.d < 2:
+    budget = telling_budget(history, enough=100) if budget is None else budget
+    if budget is None or history.space.d < 2:
         return None
-    table = {axis.name: j for j, axis in enumerate(axes(history.space))}
-    first, second = _pair(history, list(table), x, y)
-    j = [table[first], table[second]]
-    places = placed(history.space, vectors(history.space, [trial.config for trial in seen.trials]))[:, j]
+    table = configurations(history, budget)
+    names = [axis.name for axis in table.axes]
+    pair = [names.index(name) for name in _pair(history, names, x, y)]
+    places = table.places[:, pair]
     active = ~np.isnan(places).any(axis=1)
-    points, losses = places[active], np.array(seen.losses, dtype=float)[active]
-    both = axes(history.space)[j[0]], axes(history.space)[j[1]]
+    points, losses = places[active], table.losses[active]
+    both = table.axes[pair[0]], table.axes[pair[1]]
     grid_x, grid_y = _grid(both[0]), _grid(both[1])
     usual = loss_range(losses)
     shown = losses if usual is None else usual.clip(losses)  # one outlier would dominate every mean around it
     log = usual is not None and usual.log
     surface = smoothed(both, points, np.log(shown) if log else shown, grid_x, grid_y)
     return Contour(
-        budget=seen.budget,
+        budget=budget,
         x=both[0],
         y=both[1],
         points=points,
         losses=losses,
-        numbers=np.array([trial.number for trial in seen.trials], dtype=np.int64)[active],
+        numbers=table.numbers[active],
         grid_x=grid_x,
         grid_y=grid_y,
         surface=np.exp(surface) if log else surface,
@@ -83,9 +83,9 @@ def contour(
 
 
 def smoothed(both: tuple[Axis, Axis], points: Array, losses: Array, grid_x: Array, grid_y: Array) -> Array:
-    """Kernel regression (Nadaraya and Watson): the mean loss, weighted by a Gaussian of Scott's width per axis.
+    """Return the mean loss, weighted by a Gaussian of Scott's width per axis (Nadaraya and Watson's regression).
 
-    Categories and named values are not smoothed over. Failed trials have no loss and do not count.
+    Categories and named values are not smoothed. Failed trials have no loss and are ignored.
     """
     finite = np.flatnonzero(np.isfinite(losses))[-_MOST:]
     if not len(finite):
@@ -100,7 +100,7 @@ def smoothed(both: tuple[Axis, Axis], points: Array, losses: Array, grid_x: Arra
 
 
 def _pair(history: History, names: list[str], x: str | None, y: str | None) -> tuple[str, str]:
-    """The two names: those given, then the most important ones."""
+    """Return the two names: those given, then the most important ones."""
     for name in (x, y):
         if name is not None and name not in names:
             raise InvalidArgument(f"{name!r} is not a hyperparameter that varies; there are {names}")
@@ -118,7 +118,7 @@ def _grid(axis: Axis) -> Array:
 
 
 def _weights(axis: Axis, column: Array, grid: Array) -> Array:
-    """(grid, n) the kernel of every trial at every grid point, 1 at the trial itself."""
+    """Return the kernel of every trial at every grid point, (grid, n); it is 1 at the trial itself."""
     if axis.discrete:
         return (np.abs(grid[:, None] - column) < 1e-9).astype(float)
     width = max(0.03, float(column.std()) * len(column) ** (-1 / 6))

@@ -1,4 +1,4 @@
-"""Do cheap evaluations rank configurations as expensive ones do?"""
+"""Rank correlation of losses between budgets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from numpy.typing import NDArray
 from bohb.core.history import History
 
 Array = NDArray[np.float64]
-NOTE = (
-    "Only configurations seen on both budgets count, and most of those were promoted: they are alike on the smaller "
-    "budget, so the true correlation over all configurations is higher."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +32,32 @@ class Correlation:
 
 
 def correlations(history: History) -> list[Correlation]:
-    """One row per pair of budgets, the smaller budget first."""
-    losses: dict[float, dict[object, float]] = {}
-    for number, outcome in history.outcomes.items():
-        trial = history.trials[number]
-        if outcome.loss is not None:
-            # In a finite space a configuration can be chosen again under another id.
-            same: object = history.key(trial.config) if history.space.finite else trial.config_id
-            losses.setdefault(trial.budget, {})[same] = outcome.loss
+    """Return one row per pair of budgets, the smaller budget first."""
+    losses = {
+        budget: {key: loss for key, loss in here.items() if math.isfinite(loss)}
+        for budget, here in losses_by_budget(history).items()
+    }
     rows = []
-    for low, high in itertools.combinations(sorted(losses), 2):
+    for low, high in itertools.combinations(sorted(budget for budget in losses if losses[budget]), 2):
         both = [key for key in losses[high] if key in losses[low]]
         rho = spearman([losses[low][key] for key in both], [losses[high][key] for key in both])
         rows.append(Correlation(low, high, len(both), rho, _interval(rho, len(both))))
     return rows
 
 
+def losses_by_budget(history: History) -> dict[float, dict[bytes, float]]:
+    """Return the losses on each budget by configuration; +inf for a failed trial."""
+    losses: dict[float, dict[bytes, float]] = {}
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        # In a finite space a configuration can be chosen again under another id.
+        key = history.key(trial.config) if history.space.finite else str(trial.config_id).encode()
+        losses.setdefault(trial.budget, {})[key] = outcome.ranking_loss
+    return losses
+
+
 def spearman(x: Sequence[float] | Array, y: Sequence[float] | Array) -> float | None:
-    """Spearman's ρ, equal values sharing their mean rank; None for fewer than three pairs or a constant."""
+    """Return Spearman's ρ; None for fewer than three pairs or a constant. Equal values share their mean rank."""
     if len(x) < 3:
         return None
     a, b = ranks(np.asarray(x, dtype=float)), ranks(np.asarray(y, dtype=float))
@@ -63,7 +67,7 @@ def spearman(x: Sequence[float] | Array, y: Sequence[float] | Array) -> float | 
 
 
 def ranks(x: Array) -> Array:
-    """Ranks from 1; equal values share the mean of theirs."""
+    """Return ranks from 1; equal values share their mean rank."""
     _, position, counts = np.unique(x, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     mean: Array = last - (counts - 1) / 2

@@ -1,4 +1,4 @@
-"""What trials reported on the way, and the losses of a configuration from budget to budget."""
+"""Learning curves of trials, and the losses of each configuration from budget to budget."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One configuration on its way up: the budgets it was evaluated on, in order, with their losses.
+    """The budgets on which one configuration was evaluated, in order, with the losses.
 
-    failed: the budget on which it failed, if it did; the path ends there.
+    failed: the budget on which it failed, or None; the path ends there.
     """
 
     config_id: int
@@ -37,7 +37,7 @@ class Path:
 
 
 def curves(history: History) -> list[Curve]:
-    """The learning curves that objectives reported, in the order in which trials finished."""
+    """Return the learning curves that objectives reported, in the order in which trials finished."""
     found = []
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
@@ -50,7 +50,7 @@ def curves(history: History) -> list[Curve]:
 
 
 def paths(history: History) -> list[Path]:
-    """Every configuration with its losses from budget to budget."""
+    """Return every configuration with its losses from budget to budget."""
     numbers: dict[int, list[int]] = {}
     for number in history.outcomes:
         numbers.setdefault(history.trials[number].config_id, []).append(number)

@@ -1,4 +1,4 @@
-"""What the model believes now: the densities l of good and g of bad configurations, one hyperparameter at a time."""
+"""The current model: the densities l of good and g of bad configurations, one hyperparameter at a time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POINTS, _MANY = 201, 1001  # along a numeric axis; the second where kernels may
 class Marginal:
     """Both densities of one hyperparameter, all others integrated out.
 
-    places: (m,) where they are evaluated, from 0 to 1; the middle of each cell for categories.
-    good, bad: (m,) densities that integrate to one; for categories probabilities that add up to one.
-    good_points, bad_points: (n,) where the fitted configurations lie, inactive ones left out.
-    good_inactive, bad_inactive: how many of them do not have it; the model takes those for uniformly distributed.
+    places: (m,) places at which they are evaluated, from 0 to 1; for categories the middle of each cell.
+    good, bad: (m,) densities that integrate to one; for categories, probabilities that add up to one.
+    good_points, bad_points: (n,) places of the fitted configurations in which it is active.
+    good_inactive, bad_inactive: number of configurations in which it is inactive; the model treats it as uniform there.
     """
 
     axis: Axis
@@ -40,8 +40,8 @@ class Marginal:
 class Densities:
     """The model that the next proposal would use.
 
-    budget, n: the results it is fitted to.
-    good, bad: how many of them each density has; they overlap while there are few.
+    budget, n: budget and number of the results it is fitted to.
+    good, bad: number of results in each density; they can overlap while there are few.
     """
 
     budget: float
@@ -52,7 +52,7 @@ class Densities:
 
 
 def densities(history: History) -> Densities | None:
-    """The marginals of l and g; None while there is no model."""
+    """Return the marginals of l and g; None while there is no model."""
     if history.created is None:
         return None
     model = Starter(history).model()
@@ -88,7 +88,7 @@ def _marginal(axis: Axis, j: int, good: Density, bad: Density, boundary: bool) -
 
 
 def _integrated(density: Density, j: int, coordinates: Array, boundary: bool) -> Array:
-    """A mixture of product kernels with all but one coordinate integrated out: the mixture of that one's kernels."""
+    """Integrate all coordinates but j out of a mixture of product kernels, which leaves the mixture of j's kernels."""
     kind = Coordinates(density.coordinates.choices[[j]], density.coordinates.optional[[j]])
     alone = kde.fit(density.points[:, [j]], kind, density.bandwidths[[j]], boundary)
     values: Array = np.exp(alone.log_density(coordinates[:, None]))

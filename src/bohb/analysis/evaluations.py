@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bohb.analysis.clock import work_clock
-from bohb.core.columns import finished, started
+from bohb.analysis.clock import run_clock
+from bohb.core.columns import finished, seconds
 from bohb.core.history import History
 from bohb.core.trial import Origin, Status
 
@@ -16,9 +16,9 @@ class Evaluation:
 
     picked: how its configuration was first chosen; `origin` is "promoted" on all later rungs.
     loss: None if it failed.
-    seconds: when it finished, in seconds at work; None if no time was recorded.
-    duration: how long it took, in seconds; None if whoever ran it did not say.
-    reused: the result was known from another trial, so nothing ran.
+    seconds: the run time of the study when it finished; None if no time was recorded.
+    duration: in seconds; None if it was not measured.
+    reused: whether it reuses the result of another trial.
     """
 
     number: int
@@ -36,14 +36,11 @@ class Evaluation:
 
 
 def losses(history: History) -> list[Evaluation]:
-    """Losses over time: one row per finished trial."""
-    clock = work_clock(history)
+    """Return one row per finished trial."""
+    clock = run_clock(history)
     rows = []
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
-        reused = trial.reuses is not None
-        begin = started(history, number)
-        timed = not reused and begin is not None and outcome.finished is not None
         rows.append(
             Evaluation(
                 number=number,
@@ -56,8 +53,8 @@ def losses(history: History) -> list[Evaluation]:
                 status=outcome.status,
                 loss=outcome.loss,
                 seconds=clock.seconds(finished(history, number)),
-                duration=max(0.0, (outcome.finished or 0.0) - (begin or 0.0)) if timed else None,
-                reused=reused,
+                duration=seconds(history, number),
+                reused=trial.reuses is not None,
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""Why trials failed, grouped by cause."""
+"""Failed trials, grouped by cause."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 _PATH = re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}")
 _NUMBER = re.compile(r"(?<![A-Za-z_\d])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!x…)")
+_CODE = re.compile(r"(?:exit code|signal) -?\d+")  # these numbers are the cause itself
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Failures with the same error line, up to numbers, addresses, paths and quoted text.
+    """Failures whose error lines differ only in numbers, addresses, paths and quoted text.
 
-    example: the error line of the first of them.
-    traceback, output: of the first that has one.
+    example: the error line of the first one.
+    traceback, output: from the first one that has it.
     numbers: the trials, in the order in which they failed.
-    budgets: how many on each budget.
+    budgets: number of failures on each budget.
     """
 
     cause: str
@@ -34,12 +35,12 @@ class Cause:
 
     @property
     def n(self) -> int:
-        """How many trials failed for it."""
+        """Number of trials that failed for this cause."""
         return len(self.numbers)
 
 
 def failures(history: History) -> list[Cause]:
-    """The causes, the most frequent first."""
+    """Return the causes, the most frequent first."""
     groups: dict[tuple[Status, str], list[int]] = {}
     for number, outcome in history.outcomes.items():
         if not outcome.ok and history.trials[number].reuses is None:
@@ -49,15 +50,18 @@ def failures(history: History) -> list[Cause]:
 
 
 def error_line(outcome: Outcome) -> str:
-    """What went wrong, in one line."""
+    """Return the error in one line."""
     lines = (outcome.error or "").strip().splitlines()
     return lines[0] if lines else f"no message ({outcome.status.value})"
 
 
 def normalised(line: str) -> str:
-    """An error line without what differs from trial to trial."""
-    for pattern, stand_in in ((_ADDRESS, "0x…"), (_PATH, "/…"), (_QUOTED, "'…'"), (_NUMBER, "#")):
+    """Return an error line without what differs from trial to trial."""
+    codes = _CODE.findall(line)
+    for pattern, stand_in in ((_ADDRESS, "0x…"), (_PATH, "/…"), (_QUOTED, "'…'"), (_CODE, "\0"), (_NUMBER, "#")):
         line = pattern.sub(stand_in, line)
+    for code in codes:
+        line = line.replace("\0", code, 1)
     return line
 
 

@@ -1,21 +1,21 @@
 """Which hyperparameters matter: PED-ANOVA (Watanabe, Bansal and Hutter, 2023), also for conditional spaces.
 
-How differently is a hyperparameter distributed among the best configurations than among all of them? Its importance
-for getting among the best is the Pearson divergence between the two one-dimensional densities,
+The importance of a hyperparameter is how differently it is distributed among the best configurations and among all of
+them: the Pearson divergence between the two one-dimensional densities,
 
     v_j = (γ'/γ)² · Σ_x p(x | all) · (p(x | best) / p(x | all) − 1)²,
 
-each a Parzen estimate on a grid. A hyperparameter that is not always active is compared where it is active, and
-counts α²/β of that, α and β being the shares of the best and of all configurations that have it (Conditional
-PED-ANOVA, arXiv 2601.20800).
+each a Parzen estimate on a grid. A conditional hyperparameter is compared where it is active and weighted with α²/β,
+where α and β are the shares of the best and of all configurations in which it is active (Conditional PED-ANOVA, arXiv
+2601.20800).
 
-It is chosen over a forest-based fANOVA because it needs no regression: failed evaluations take part (they are never
-among the best), gaps of conditional hyperparameters need no imputation, and it costs milliseconds. What it cannot see
-is an interaction without a main effect.
+Unlike a forest-based fANOVA it needs no regression: failed evaluations take part (they are never among the best),
+inactive hyperparameters need no imputation, and it takes milliseconds. It cannot detect an interaction without a main
+effect.
 
-"All of them" must not be what the model picked: where it has already settled on a value, everything looks alike and the
-most important hyperparameter would seem the least important. BOHB has an unbiased sample, its random picks, each on the
-first budget it got. They are used as soon as there are enough of them, ranked within their budget.
+The configurations must not be those that the model picked: where the model has settled on a value, all configurations
+look alike, and the most important hyperparameter would seem the least important. BOHB has an unbiased sample: its
+random picks, each on its first budget. They are used as soon as there are enough, ranked within their budget.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from bohb.analysis.axes import Array, Axis, axes, placed, vectors
-from bohb.analysis.budgets import observed, telling_budget
+from bohb.analysis.axes import Array, Axis, axes, places
+from bohb.analysis.configurations import configurations, telling_budget
 from bohb.analysis.correlation import ranks
 from bohb.core.history import History
 from bohb.core.trial import Origin
 
 Mask = NDArray[np.bool_]
-ENOUGH = 10  # results below which nothing is said
-_RANDOM_ENOUGH = 30  # random picks from which on nothing else is used
-_RANKABLE = 5  # random picks on one budget below which their ranks say little
+ENOUGH = 10  # smallest number of results
+_RANDOM_ENOUGH = 30  # with this many random picks, only these are used
+_RANKABLE = 5  # smallest number of random picks on one budget whose ranks are used
 _STEPS = 50  # grid points of a float
 _PRIOR = 1.0  # weight of the uniform prior, in configurations
 
@@ -48,7 +48,7 @@ class Importance:
 
     value: v_j; comparable within one study only.
     share: v_j as a share of the sum over all hyperparameters.
-    chance: the share that 95 % of shuffled losses stay below: a smaller one says nothing.
+    chance: 95 % quantile of the share for shuffled losses; a smaller share is not significant.
     """
 
     name: str
@@ -61,8 +61,8 @@ class Importance:
 class Importances:
     """All hyperparameters, the most important first.
 
-    budget: of the results it was computed from; None for random picks, each on its first budget.
-    n, best: how many results these are, and how many of them count as the best.
+    budget: budget of the results; None for random picks, each on its first budget.
+    n, best: number of results, and how many of them count as the best.
     """
 
     budget: float | None
@@ -74,27 +74,27 @@ class Importances:
 def importance(
     history: History, budget: float | None = None, quantile: float = 0.1, shuffles: int = 40
 ) -> Importances | None:
-    """How much each hyperparameter matters for getting among the best; None with fewer than ten results.
+    """Return the importance of each hyperparameter; None with fewer than ten results.
 
-    budget: use all results on this budget. By default random picks are used if there are thirty or more, else all
-        results on the largest budget with at least fifty, or on the one with the most.
-    quantile: γ', the share that counts as the best; at least five configurations do.
-    shuffles: how often the losses are shuffled to see what chance alone gives; 0 leaves that out.
+    budget: use all results on this budget. Default: random picks if there are thirty or more, else all results on the
+        largest budget with at least fifty, or on the one with the most.
+    quantile: γ', the share of configurations that count as the best; at least five do.
+    shuffles: how often the losses are shuffled to estimate `chance`; 0 leaves it out.
     """
     if history.created is None:
         return None
     numbers, standings = _random_picks(history) if budget is None else ([], [])
     if len(numbers) < _RANDOM_ENOUGH:
         budget = telling_budget(history, enough=50) if budget is None else budget
-        seen = None if budget is None else observed(history, budget)
-        if seen is None:
+        if budget is None:
             return None
-        numbers, standings = [trial.number for trial in seen.trials], seen.losses
+        table = configurations(history, budget)
+        numbers, standings = table.numbers.tolist(), table.losses.tolist()
     best = _best(np.array(standings, dtype=float), quantile)
     if len(numbers) < ENOUGH or not best.any() or best.all():
         return None
-    places = placed(history.space, vectors(history.space, [history.trials[n].config for n in numbers]))
-    divergences = [Divergence(axis, places[:, j]) for j, axis in enumerate(axes(history.space))]
+    columns = places(history.space, [history.trials[n].config for n in numbers]).T
+    divergences = [Divergence(axis, column) for axis, column in zip(axes(history.space), columns, strict=True)]
     values = np.array([divergence.of(best) for divergence in divergences])
     chance = _chance(divergences, best, shuffles)
     total = float(values.sum())
@@ -106,9 +106,9 @@ def importance(
 
 
 def _random_picks(history: History) -> tuple[list[int], list[float]]:
-    """The trials of random configurations on the first budget they got, and their rank there as a share of all.
+    """Return the trials of random configurations on their first budget, and their ranks there as shares.
 
-    Failed ones have rank +inf. Budgets with fewer than five say too little about ranks.
+    The rank of a failed trial is +inf. Budgets with fewer than five trials are left out.
     """
     by_budget: dict[float, list[int]] = {}
     for number in history.outcomes:
@@ -125,7 +125,7 @@ def _random_picks(history: History) -> tuple[list[int], list[float]]:
 
 
 def _best(standings: Array, quantile: float) -> Mask:
-    """Which ones count as the best: the share γ', at least five, ties included, never a failed one."""
+    """Return which trials are the best: the share γ', at least five, with ties, without failed trials."""
     n = len(standings)
     k = max(math.ceil(quantile * n), min(5, n // 2), 1)
     best: Mask = (standings <= np.partition(standings, k - 1)[k - 1]) & np.isfinite(standings)
@@ -133,10 +133,10 @@ def _best(standings: Array, quantile: float) -> Mask:
 
 
 class Divergence:
-    """v_j of one hyperparameter, for this or that choice of the best configurations.
+    """Computes v_j of one hyperparameter for a choice of the best configurations.
 
-    axis: its axis.
-    column: (n,) the places of all configurations on it, NaN where it is inactive.
+    axis: the axis of the hyperparameter.
+    column: (n,) the places of all configurations on it; NaN where it is inactive.
     """
 
     def __init__(self, axis: Axis, column: Array) -> None:
@@ -146,7 +146,7 @@ class Divergence:
         self._p_all = _density(axis, column[self._active]) if self._active.sum() >= 2 else None
 
     def of(self, best: Mask) -> float:
-        """v_j if these are the best."""
+        """Return v_j if these are the best."""
         chosen = self._active & best
         if self._p_all is None or not chosen.any():
             return 0.0
@@ -156,7 +156,7 @@ class Divergence:
 
 
 def _chance(divergences: list[Divergence], best: Mask, shuffles: int) -> Array:
-    """The 95 % quantile of v_j when the losses are shuffled; always the same shuffles, so always the same answer."""
+    """Return the 95 % quantile of v_j for shuffled losses; the shuffles are always the same."""
     if not shuffles:
         return np.zeros(len(divergences))
     rng = np.random.default_rng(0)
@@ -166,7 +166,7 @@ def _chance(divergences: list[Divergence], best: Mask, shuffles: int) -> Array:
 
 
 def _density(axis: Axis, places: Array) -> Array:
-    """(grid,) the probability of each grid cell, never zero."""
+    """Return the probability of each grid cell, (grid,); it is never zero."""
     if axis.kind == "categorical":
         counts = np.bincount((places * axis.cells).astype(np.intp), minlength=axis.cells)
         return np.asarray((counts + _PRIOR / axis.cells) / (len(places) + _PRIOR), dtype=float)
@@ -183,12 +183,12 @@ def _density(axis: Axis, places: Array) -> Array:
 
 @functools.cache
 def _prior(cells: int) -> Array:
-    """One wide Gaussian in the middle of the grid."""
+    """Return a wide Gaussian in the middle of the grid."""
     return _cell_masses(np.array([(cells - 1) / 2]), float(cells), cells).ravel()
 
 
 def _cell_masses(centres: Array, width: float, cells: int) -> Array:
-    """(m, grid) the mass of Gaussians on each grid cell, cut to the grid."""
+    """Return the mass of truncated Gaussians on each grid cell, (m, grid)."""
     edges = np.arange(cells + 1) - 0.5
     below = ndtr((edges - centres[:, None]) / width)
     masses: Array = np.diff(below, axis=1) / (below[:, -1:] - below[:, :1])
@@ -196,7 +196,7 @@ def _cell_masses(centres: Array, width: float, cells: int) -> Array:
 
 
 def _scott(centres: Array, weights: Array) -> float:
-    """Scott's rule on the grid, robust against outliers; wide enough that 90 % of a kernel fill one cell."""
+    """Return Scott's bandwidth on the grid, robust against outliers; at least 90 % of a kernel in one cell."""
     total = weights.sum()
     mean = centres @ weights / total
     sigma = math.sqrt(float((centres - mean) ** 2 @ weights) / max(1.0, total - 1))

@@ -1,4 +1,4 @@
-"""Does the model pick better configurations than chance?"""
+"""Losses of new configurations by origin: does the model pick better ones than chance?"""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bohb.core.trial import Origin
 class Picks:
     """The new configurations of one origin on one budget.
 
-    losses: of those that succeeded, in the order in which they finished.
-    quantiles: 0, 25, 50, 75 and 100 % of all, failed ones counting as worst (+inf); None if nothing finished.
+    losses: losses of those that succeeded, in the order in which they finished.
+    quantiles: 0, 25, 50, 75 and 100 % of all losses; a failed trial counts as +inf.
     """
 
     budget: float
@@ -27,7 +27,7 @@ class Picks:
 
 
 def picks(history: History) -> list[Picks]:
-    """New configurations by budget and origin; promoted ones were selected, so they do not take part."""
+    """Return new configurations by budget and origin, without promoted ones, which were selected."""
     groups: dict[tuple[float, Origin], list[float]] = {}
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]

@@ -1,4 +1,4 @@
-"""Rung by rung: who ran, who went on, where the line was drawn."""
+"""The rungs of all brackets: trials, ranks, promotions and cut-offs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Entry:
     """One trial on a rung.
 
     loss: None if it failed or is still running; `status` is None while it runs.
-    rank: its place among the finished trials of the rung, from 1; None for a failed or running one.
+    rank: its rank among the finished trials of the rung, from 1; None if it failed or is running.
     promoted: None while the rung is incomplete, and on the last rung, from which nothing is promoted.
     """
 
@@ -29,12 +29,12 @@ class Entry:
 class RungTable:
     """One rung of one bracket.
 
-    planned: how many trials the plan has for it; a finite space or failures can leave it with fewer.
-    keep: how many go on to the next rung; 0 on the last one.
-    next_budget: what they go on to, None on the last rung.
-    complete: whether all its trials have finished and the decision is made.
-    cutoff: the worst loss that went on, chance aside; None while there is none.
-    at_random: the trial that went on by chance, None if none did.
+    planned: number of trials in the plan; a finite space or failures can leave it with fewer.
+    keep: number of trials that are promoted; 0 on the last rung.
+    next_budget: the budget of the next rung; None on the last rung.
+    complete: whether all its trials have finished and the promotions are decided.
+    cutoff: the worst loss that was promoted, except at random; None while there is none.
+    at_random: the trial that was promoted at random, or None.
     """
 
     bracket: int
@@ -50,12 +50,12 @@ class RungTable:
 
     @property
     def finished(self) -> int:
-        """How many trials have ended."""
+        """Number of finished trials."""
         return sum(entry.status is not None for entry in self.entries)
 
 
 def survival(history: History) -> list[RungTable]:
-    """Every rung that has a trial, bracket by bracket."""
+    """Return every rung that has a trial, bracket by bracket."""
     members: dict[tuple[int, int], list[int]] = {}
     for number, trial in history.trials.items():
         members.setdefault((trial.bracket, trial.rung), []).append(number)
@@ -63,7 +63,7 @@ def survival(history: History) -> list[RungTable]:
 
 
 def rung_of(history: History, number: int) -> RungTable:
-    """The rung that a trial belongs to."""
+    """Return the rung of a trial."""
     trial = history.trials[number]
     place = (trial.bracket, trial.rung)
     members = [n for n, other in history.trials.items() if (other.bracket, other.rung) == place]
@@ -79,7 +79,7 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
     # A bracket without a survivor ends early; its rung is then the number of its rungs.
     complete = halving.rung > rung
     survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
-    lucky = next((n for n in survivors if n in history.promotions.at_random), None)
+    lucky = next((n for n in survivors if n in history.schedule.at_random), None)
     by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
     rank = {n: place for place, (_, n) in enumerate(ranked, start=1) if history.outcomes[n].ok}
     entries = tuple(

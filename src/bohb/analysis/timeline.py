@@ -1,11 +1,11 @@
-"""Who worked on what, and when."""
+"""Which worker ran which trial when."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from bohb.analysis.clock import work_clock
+from bohb.analysis.clock import run_clock
 from bohb.core.columns import finished, started
 from bohb.core.history import History
 from bohb.core.trial import Status
@@ -13,11 +13,11 @@ from bohb.core.trial import Status
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One trial's time on its worker, in seconds at work.
+    """The time of one trial on its worker, in seconds of run time.
 
     end: None while it runs.
-    worker: the slot or machine as it called itself. Who runs a trial is known only when it has finished; until then,
-        and for those who never say, trials that overlap are spread over "running 1", "running 2" … or "slot 1" …
+    worker: the name of the worker. It is known only when the trial has finished; until then, and for workers without a
+        name, trials that overlap are spread over "running 1", "running 2" … or "slot 1" …
     status: None while it runs.
     """
 
@@ -32,8 +32,8 @@ class Span:
 
 
 def timeline(history: History) -> list[Span]:
-    """Every trial that ran or runs and whose start is known, by start; results taken over from others ran nowhere."""
-    clock = work_clock(history)
+    """Return every trial that ran or runs, ordered by start; without reused results and unknown starts."""
+    clock = run_clock(history)
     timed = []
     for number, trial in history.trials.items():
         start = clock.seconds(started(history, number))
@@ -54,7 +54,7 @@ def timeline(history: History) -> list[Span]:
 
 
 def _lane(kind: str, ends: list[float], start: float, end: float | None) -> str:
-    """The first lane that is free at `start`; taken until `end`."""
+    """Return the first lane that is free at `start`, and occupy it until `end`."""
     free = next((lane for lane, until in enumerate(ends) if until <= start), len(ends))
     ends[free : free + 1] = [math.inf if end is None else end]
     return f"{kind} {free + 1}"

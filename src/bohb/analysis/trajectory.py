@@ -1,4 +1,4 @@
-"""How the best loss came down: over time, over spent budget, over trials."""
+"""The best loss over time, over spent budget and over trials."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bohb.core.history import History
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How far a study had come when a trial finished.
+    """The progress of a study when a trial finished.
 
-    trials: how many had finished, this one included.
-    seconds: at work; None if no time was recorded.
-    fresh, continued: budget that finished trials had spent, in full evaluations, if every trial starts afresh and if
-        a promoted configuration continues from its checkpoint.
+    trials: number of finished trials, including this one.
+    seconds: run time; None if no time was recorded.
+    fresh, continued: budget of the finished trials in full evaluations, if every trial starts from scratch and if a
+        promoted configuration continues from its checkpoint.
     """
 
     trials: int
@@ -26,7 +26,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A new best: which trial, and when."""
+    """An improvement: the trial and the time."""
 
     number: int
     loss: float
@@ -36,12 +36,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Every best in turn.
+    """All improvements in order.
 
-    incumbents: the largest budget counts first, then the lowest loss, so that the loss can rise when the first result
-        on a larger budget comes in.
-    per_budget: the same for each budget alone, smallest budget first; these only fall.
-    end: how far the study has come; None before the first trial has finished.
+    incumbents: the largest budget counts first, then the lowest loss; so the loss can rise with the first result on a
+        larger budget.
+    per_budget: the improvements on each budget, smallest budget first; these losses only fall.
+    end: the current progress; None before the first trial has finished.
     """
 
     incumbents: tuple[Step, ...]
@@ -50,7 +50,7 @@ class Trajectory:
 
 
 def moments(history: History, rows: list[Evaluation]) -> list[Moment]:
-    """How far the study had come after each finished trial; time never runs backwards."""
+    """Return the progress after each finished trial; times never decrease."""
     full = history.budgets[-1] if history.created is not None else 1.0
     fresh = continued = 0.0
     seconds: float | None = None
@@ -66,7 +66,7 @@ def moments(history: History, rows: list[Evaluation]) -> list[Moment]:
 
 
 def trajectory(history: History) -> Trajectory:
-    """The incumbent and the best per budget, as trials finished."""
+    """Return the incumbents and the best losses per budget, in the order in which trials finished."""
     rows = losses(history)
     when = moments(history, rows)
     incumbents: list[Step] = []

@@ -1,4 +1,4 @@
-"""Why a trial was sampled, promoted, stopped or reused, in data and in plain sentences."""
+"""Explain why a trial was sampled, promoted, stopped or reused, as data and in sentences."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from bohb.errors import UnknownTrial
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything that is known about one trial's fate.
+    """What happened to one trial, and why.
 
     origin: why it ran; `picked` is how its configuration was first chosen, in trial `config_id`.
     reason: the numbers behind `picked`, as they were stored.
-    from_trial, from_rung: of a promoted trial the one it was promoted from, and the rung it was chosen on.
-    reuses: the trial whose result it took over, None if it ran itself.
+    from_trial, from_rung: the trial and the rung that it was promoted from; None if it was not promoted.
+    reuses: the trial whose result it reuses; None if it ran itself.
     status: None while it is unfinished.
-    lost: how often its worker was lost; `waiting` says that it waits to be started again.
-    rung: its own rung, with ranks, cut-off and who went on.
-    rank: its place among the finished trials of its rung, from 1; None for a failed or unfinished one.
-    promoted_to: the trial that runs its configuration on the next rung, None if there is none (yet).
+    lost: how often its worker was lost; `waiting`: whether it waits to be started again.
+    rung: its rung, with ranks, cut-off and promotions.
+    rank: its rank among the finished trials of its rung, from 1; None if it failed or is unfinished.
+    promoted_to: the trial that runs its configuration on the next rung; None if there is none yet.
     fate: "running", "waiting", "failed", "stopped", "promoted", "undecided" or "last rung".
     incumbent: whether it is the best result of the study.
-    bracket: its bracket, and of a chosen one the numbers it was chosen by.
+    bracket: its bracket, and the numbers behind its choice in an adaptive study.
     sentences: all of this in words.
     """
 
@@ -57,7 +57,7 @@ class Explanation:
     sentences: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The sentences, one per line."""
+        """Return the sentences, one per line."""
         return "\n".join(self.sentences)
 
 
@@ -123,7 +123,7 @@ def _fate(history: History, number: int, rung: RungTable, promoted: bool | None)
 
 
 def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
-    """How the configuration came into the study."""
+    """How the configuration was chosen."""
     subject = (
         "Its configuration"
         if first.number == trial.number
@@ -141,13 +141,13 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
             log_ratio = reason.get("log_ratio", 0.0)
             name = "model" if history.settings.model == "density" else "density"
             yield (
-                f"{subject} was proposed by the {name}, as the best of {history.settings.num_samples} candidates: "
-                f"log l/g = {log_ratio:.3g}, so it is {_times(log_ratio)} to be among the good as among the bad ones."
+                f"{subject} was proposed by the {name}, as the best of {history.settings.num_samples} candidates: it "
+                f"is {_times(log_ratio)} among good configurations as among bad ones (log l/g = {log_ratio:.3g})."
             )
             if "model_budget" in reason:
                 yield (
-                    f"That model was fitted to the {reason.get('model_points')} results on budget "
-                    f"{reason['model_budget']:g}, the {reason.get('good_points')} best of which count as good."
+                    f"The model was fitted to {reason.get('model_points')} results on budget "
+                    f"{reason['model_budget']:g}; the best {reason.get('good_points')} count as good."
                 )
         case _:
             yield f"{subject} was drawn at random{_random_why(history, first)}."
@@ -160,8 +160,9 @@ def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
     yield (
-        f"From {reason['model_points']} configurations it expected a loss of {_loss(reason['expected_loss'])} there, "
-        f"give or take {reason['deviation']:.3g}, and of the best of them {_loss(reason['best_expected_loss'])}."
+        f"The process was fitted to {reason['model_points']} configurations. It expected a loss of "
+        f"{_loss(reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
+        f"{_loss(reason['best_expected_loss'])} for the best of these configurations."
     )
 
 
@@ -178,19 +179,19 @@ def _random_why(history: History, trial: Trial) -> str:
     match trial.reason.get("why", ""):
         case "random fraction" if settings.model != "density" and settings.random_fraction_at_top is not None:
             share, start = random_share(history, trial.bracket), history.brackets[trial.bracket].bracket.rungs[0].budget
-            return f", as a fraction of {share:.3g} always is in a bracket that starts on budget {start:g}"
+            return f", like a share of {share:.3g} of all new configurations in brackets that start on budget {start:g}"
         case "random fraction":
-            return f", as a fraction of {settings.random_fraction:.3g} always is"
+            return f", like a share of {settings.random_fraction:.3g} of all new configurations"
         case "no model yet":
             needed = points_needed(history.space, settings)
             missing = "there was no model" if settings.model == "density" else "the density had no model"
-            return f", because {missing} yet: it takes {needed} results on one budget"
+            return f", because {missing} yet: it needs {needed} results on one budget"
         case "no candidate allowed":
             return ", because every candidate of the model was forbidden or had been evaluated before"
         case "sampler declined":
             return ", because the sampler left the choice to the prior"
         case "few left":
-            return " from the few configurations that were left on this budget"
+            return " from the few remaining configurations of this budget"
         case _:
             return ""
 
@@ -199,16 +200,16 @@ def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> 
     if rung is None:
         return
     entry = next(entry for entry in rung.entries if entry.number == number)
-    place = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
-    told = f"It was promoted from trial {number}: loss {_loss(entry.loss)} on budget {rung.budget:g}{place}"
+    rank = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
+    source = f"trial {number} (loss {_loss(entry.loss)} on budget {rung.budget:g}{rank})"
     if trial.reason.get("picked") == "at random":
-        yield f"{told}; it was promoted at random, to see whether rungs agree."
+        yield f"It was promoted at random from {source}, to measure how well rungs agree."
     else:
-        yield f"{told}; {_best(rung)} went on{_cutoff(rung)}."
+        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(rung)}."
     if trial.reuses is not None:
         yield (
-            f"It did not run: trial {trial.reuses} had already evaluated this configuration on budget "
-            f"{trial.budget:g}, and its result was taken over."
+            f"It did not run: it reuses the result of trial {trial.reuses}, which had already evaluated this "
+            f"configuration on budget {trial.budget:g}."
         )
 
 
@@ -229,60 +230,64 @@ def _became(history: History, trial: Trial) -> Iterator[str]:
             cause = "" if outcome.error is None else f": {outcome.error}"
             yield f"It failed on budget {trial.budget:g} ({outcome.status.value}){cause}"
     if lost and number not in history.lost:
-        yield f"Before that it lost its worker {'once' if lost == 1 else f'{lost} times'}."
+        yield f"It had lost its worker {'once' if lost == 1 else f'{lost} times'} before."
 
 
 def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | None) -> Iterator[str]:
-    """What the rung decided."""
+    """The decision of its rung."""
     place = f"rung {rung.rung} of bracket {rung.bracket}"
-    ranked = f"It ranks {rank} of {rung.finished} on {place}"
+    ranked = f"It has rank {rank} of {rung.finished} on {place}"
     match fate:
         case "failed":
-            yield f"A failed trial is never promoted, so its configuration ends on {place}."
+            yield f"A failed trial is never promoted, so its configuration stopped on {place}."
         case "last rung":
-            yield f"{ranked}, the bracket's last, on its largest budget."
+            yield f"{ranked}, the last rung of the bracket."
         case "undecided":
             yield (
-                f"{ranked} so far; {rung.planned - rung.finished} of {rung.planned} trials are still to finish, then "
-                f"{_best(rung)} will go on to budget {rung.next_budget:g}."
+                f"{ranked} so far. When the remaining {rung.planned - rung.finished} of {rung.planned} trials have "
+                f"finished, {_best(rung, 'is', 'are')} promoted to budget {rung.next_budget:g}."
             )
         case "stopped":
-            yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}{_cutoff(rung)}, so it was stopped."
+            yield (
+                f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{_cutoff(rung)}, so it was stopped."
+            )
         case "promoted":
-            as_trial = "it waits for a worker there" if promoted_to is None else f"there it is trial {promoted_to}"
-            yield f"{ranked}; {_best(rung)} went on to budget {rung.next_budget:g}: {as_trial}."
+            next_trial = "." if promoted_to is None else f", where its configuration is trial {promoted_to}."
+            yield f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{next_trial}"
 
 
 def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
-    """Why its bracket is as it is, in a study where that was a choice."""
+    """Why its bracket has its rungs, in an adaptive study."""
     if not history.adaptive:
         return
     name = f"Bracket {choice.index}"
     if choice.published:
-        yield f"{name} is as published, as every {PUBLISHED_EVERY}rd is."
+        yield f"{name} is a bracket of Hyperband as published, like every {PUBLISHED_EVERY}rd one."
         return
     smallest = {"kept": "the smallest", "raised": "above the smallest", "lowered": "below the smallest"}
     gains = ", ".join(f"{gain:.2f} from {b:g}" for b, gain in zip(choice.starts, choice.gains, strict=True))
     yield (
-        f"{name} was chosen to start on budget {choice.start:g}, {smallest[choice.verdict]}, because that promised "
-        f"most: the best of it was expected to end so many standard deviations below the mean: {gains}."
+        f"{name} was chosen to start on budget {choice.start:g}, {smallest[choice.verdict]}, because this had the "
+        f"largest expected gain (standard deviations of its best configuration below the mean): {gains}."
     )
     known = ", ".join(
         f"{pair['rho']:.2f} between {pair['low']:g} and {pair['high']:g} ({pair['interval'][0]:.2f} to "
-        f"{pair['interval'][1]:.2f}, {pair['shared']} seen on both; drawn: {pair['drawn']:.2f})"
+        f"{pair['interval'][1]:.2f}, {pair['shared']} configurations on both; drawn: {pair['drawn']:.2f})"
         for pair in choice.agreement
     )
     if known:
-        yield f"That follows from how budgets agreed: {known}."
+        yield f"The gains follow from the correlation between budgets: {known}."
     if choice.settled:
-        yield "The last two agree almost perfectly, so that a single configuration goes on to the largest budget."
+        yield "The last two budgets agree almost perfectly, so only one configuration is promoted to the largest."
 
 
-def _best(rung: RungTable) -> str:
+def _best(rung: RungTable, one: str = "was", several: str = "were") -> str:
+    """The subject and verb of a sentence about promotions."""
     keep = rung.keep - (rung.at_random is not None)
     best = "only the best" if keep == 1 else f"the best {keep}"
-    chance = "" if rung.at_random is None else ", and one at random,"
-    return f"{best}{chance}"
+    if rung.at_random is not None:
+        return f"{best} and one at random {several}"
+    return f"{best} {one if keep == 1 else several}"
 
 
 def _cutoff(rung: RungTable) -> str:

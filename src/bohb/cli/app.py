@@ -19,8 +19,6 @@ from bohb.cli import inspect, maintain, plan, plots, run, track, transfer, trial
 from bohb.cli.text import clean, table
 from bohb.errors import BohbError, StudyMismatch
 
-INTERRUPTED = 130
-
 
 class App(click.Group):
     """A group of commands that writes an error as one line to stderr: exit code 1 for failures, 2 for wrong usage."""
@@ -43,7 +41,7 @@ class App(click.Group):
         except click.ClickException as error:
             _fail(f"bohb: {error.format_message()}", error.exit_code, error)
         except click.Abort as error:
-            _fail("bohb: interrupted", INTERRUPTED, error)
+            _fail("bohb: interrupted", run.INTERRUPTED, error)
         except StudyMismatch as error:
             _fail(_mismatch(error), 1, error)
         except BohbError as error:

@@ -38,7 +38,8 @@ def status(target: str | None, study: str | None, as_json: bool) -> None:
     """
     place = find(target, study)
     seen = history(place)
-    emit(as_json, _status(place, seen), _status_text(place, seen))
+    data = _status(place, seen)
+    emit(as_json, data, _status_text(place.name, seen, data))
 
 
 def _status(place: Target, seen: History) -> dict[str, Any]:
@@ -126,15 +127,14 @@ def _last(seen: History) -> float | None:
     return max((t for t in times if t is not None), default=None)
 
 
-def _status_text(place: Target, seen: History) -> str:
-    data = _status(place, seen)
+def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     trials, last = data["trials"], data["last_event"]
     waiting = f", {trials['waiting']} to start again" if trials["waiting"] else ""
     waiting += f"; {counted(trials['late'], 'late result')} not used" if trials["late"] else ""
     since = "" if last is None else f"; last event {duration(max(0.0, time.time() - last))} ago"
     observed = f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else ""
     rows = [
-        ("study", place.name),
+        ("study", name),
         ("runner", (data["runner"] or "none") + since),
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
         ("spent", f"{data['full_evaluations']:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
@@ -192,18 +192,15 @@ def _best_text(row: Result, form: str) -> str:
         case "json":
             return json.dumps(row.config)
         case "args":
-            return " ".join(f"--{shlex.quote(name)} {shlex.quote(_argument(v))}" for name, v in row.config.items())
+            from bohb.studyfile.command import text_of
+
+            return " ".join(f"--{shlex.quote(name)} {shlex.quote(text_of(v))}" for name, v in row.config.items())
         case "toml":
             return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
         case _:
             return "\n".join(
                 [_headline(row), *(f"  {name} = {value_text(value)}" for name, value in row.config.items())]
             )
-
-
-def _argument(value: Any) -> str:
-    """Format a value as `bohb run` inserts it into a command."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _key(name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bohb.cli.target import find, study_names, target_options
+from bohb.cli.target import find, only_study, target_options
 from bohb.cli.text import clean, emit, json_option
 from bohb.errors import InvalidArgument, JournalError
 from bohb.units import counted
@@ -80,12 +80,9 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
 def _study(journal: Path) -> str:
     """Return the only study of a journal, or the default name if the journal cannot be read."""
     try:
-        names = study_names(str(journal))
+        return only_study(str(journal))
     except JournalError:
         return "study"
-    if len(names) > 1:
-        raise InvalidArgument(f"{journal} holds {len(names)} studies; choose one with --study: {', '.join(names)}")
-    return names[0] if names else "study"
 
 
 COMMANDS = (replay, repair)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -45,8 +44,8 @@ def init(path: Path, as_json: bool) -> None:
 
 @click.command()
 @click.argument("studyfile", type=click.Path(path_type=Path), required=False)
-@click.option("--min", "low", type=float, help="Smallest budget.")
-@click.option("--max", "high", type=float, help="Largest budget.")
+@click.option("--min", type=float, help="Smallest budget.")
+@click.option("--max", type=float, help="Largest budget.")
 @click.option("--eta", type=float, help="A rung keeps the best 1/eta of its configurations; default: 3.")
 @click.option("--integer/--fractional", default=None, help="Round budgets to whole numbers.")
 @click.option("--brackets", type=click.IntRange(1), help="Number of brackets; default: one round of Hyperband.")
@@ -74,8 +73,8 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
       bohb plan --min 100 --max 60000 --integer --eta 4 --brackets 10
     """
     file = _study_file(studyfile, given)
-    planned, unit, slots = _planned(file, **given)
-    slots = workers or slots
+    values: Mapping[str, Any] = {} if file is None else file.values
+    planned, unit = _planned(values, given), values.get("budget", {}).get("unit")
     data = _data(planned, unit)
     lines = [str(planned)]
     if file is not None:
@@ -88,7 +87,7 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
     if each is not None:
         from bohb.core.estimate import makespan
 
-        data["workers"] = slots
+        slots = data["workers"] = workers or values.get("workers") or 1
         for name, continued in (("seconds_continued", True), ("seconds", False)):
             data[name] = makespan(planned.brackets, slots, each, continued)
         lines.append(
@@ -102,7 +101,7 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
 
 def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None:
     """Load the study file; ./study.toml only if the options do not name the budgets."""
-    if path is None and given["low"] is None and given["high"] is None and Path(DEFAULT).exists():
+    if path is None and given["min"] is None and given["max"] is None and Path(DEFAULT).exists():
         path = Path(DEFAULT)
     if path is None:
         return None
@@ -111,44 +110,25 @@ def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None
     return load(path)
 
 
-def _planned(
-    file: StudyFile | None,
-    low: float | None,
-    high: float | None,
-    eta: float | None,
-    integer: bool | None,
-    brackets: int | None,
-    sizes: str | None,
-) -> tuple[Plan, str, int]:
-    """Return the plan, the unit of its budgets and the number of workers."""
-    budget: dict[str, Any] = {}
-    settings: dict[str, Any] = {}
-    workers = 1
-    if file is not None:
-        budget, settings = dict(file.values["budget"]), file.values.get("settings", {})
-        workers = file.values.get("workers") or 1
-        brackets = brackets or file.values["limits"].get("max_brackets")
-    given = {"min": low, "max": high, "eta": eta, "integer": integer}
-    budget |= {name: _tidy(value) for name, value in given.items() if value is not None}
-    preset = "hpbandster" if settings.get("preset") == "hpbandster" else "paper"
-    sizes = sizes or settings.get("bracket_sizes") or preset
-    if "values" in budget and low is None and high is None:
+def _planned(values: Mapping[str, Any], given: Mapping[str, Any]) -> Plan:
+    """Return the plan for the values of a study file; options that were given take precedence."""
+    options = {name: value for name, value in given.items() if value is not None}
+    budget, settings = {**values.get("budget", {}), **options}, values.get("settings", {})
+    eta = budget.get("eta", 3)
+    if "values" in budget and not {"min", "max"} & options.keys():
         budgets = check_budgets(budget["values"])
-    elif "min" in budget and "max" in budget:
-        budgets = geometric_budgets(budget["min"], budget["max"], budget.get("eta", 3), budget.get("integer", False))
+    elif {"min", "max"} <= budget.keys():
+        budgets = geometric_budgets(budget["min"], budget["max"], eta, budget.get("integer", False))
     else:
         raise InvalidArgument("name a study file, or give --min and --max")
-    return plan_of(hyperband(budgets, budget.get("eta", 3), sizes), brackets), str(budget.get("unit", "")), workers
+    preset = "hpbandster" if settings.get("preset") == "hpbandster" else "paper"
+    sizes = given["sizes"] or settings.get("bracket_sizes", preset)
+    return plan_of(hyperband(budgets, eta, sizes), given["brackets"] or values.get("limits", {}).get("max_brackets"))
 
 
-def _tidy(value: float) -> float:
-    """Return 81.0, as an option is parsed, as 81."""
-    return int(value) if not isinstance(value, bool) and math.isfinite(value) and float(value).is_integer() else value
-
-
-def _data(planned: Plan, unit: str) -> dict[str, Any]:
+def _data(planned: Plan, unit: str | None) -> dict[str, Any]:
     return {
-        "unit": unit or None,
+        "unit": unit,
         "max_budget": planned.max_budget,
         "brackets": len(planned.brackets),
         "configurations": planned.configurations,

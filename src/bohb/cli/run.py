@@ -6,13 +6,15 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bohb.cli.inspect import result
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS, limit_options
-from bohb.cli.target import Target
+from bohb.cli.target import Target, history, study_names
 from bohb.cli.text import clean, emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
 from bohb.units import counted, duration
@@ -69,10 +71,9 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     if not quiet:
         _announce(arguments)
     arguments["progress"] = False if quiet else None
-    with _warnings_shown():
-        study: Study = file.naming(lambda: minimize(objective, space, **arguments))
-    target = Target(str(arguments["journal"]), str(arguments["study"]))
-    emit(as_json, _result(target, study), clean(str(study)))
+    with _warnings_shown(), file.named_in_errors():
+        study = minimize(objective, space, **arguments)
+    emit(as_json, _result(arguments, study), clean(str(study)))
     if study.stopped.startswith("interrupted"):
         sys.exit(INTERRUPTED)
     if study.incumbent is None:
@@ -95,19 +96,15 @@ def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
 
 def _announce(arguments: dict[str, Any]) -> None:
     """Print whether the study is new or continued."""
-    from bohb.cli.target import history
-
     target = Target(str(arguments["journal"]), str(arguments["study"]))
-    if "://" in target.journal or not Path(target.journal).exists():
-        note(f"new {target.name}")
-        return
-    from bohb.cli.target import study_names
-
-    if target.study not in study_names(target.journal):
+    new = (
+        "://" in target.journal or not Path(target.journal).exists() or target.study not in study_names(target.journal)
+    )
+    if new:
         note(f"new {target.name}")
         return
     seen = history(target)
-    note(f"{target.name} goes on: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
+    note(f"{target.name} continues: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
 
 
 @contextmanager
@@ -128,26 +125,18 @@ class _Notes(logging.Handler):
         sys.stderr.flush()
 
 
-def _result(target: Target, study: Study) -> dict[str, Any]:
-    from bohb.core.trial import jsonable
-
-    best = study.incumbent
-    found: dict[str, Any] = {
-        "journal": target.journal,
-        "study": target.study,
+def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
+    return {
+        "journal": arguments["journal"],
+        "study": arguments["study"],
         "stopped": study.stopped,
         "trials": len(study.history.outcomes),
         "failed": len(study.failures),
         "full_evaluations": study.cost,
         "seconds": study.history.seconds,
         "error": study.cause,
-        "incumbent": None,
+        "incumbent": None if study.incumbent is None else result(study.incumbent),
     }
-    if best is not None:
-        trial = {"trial": best.trial.number, "loss": best.loss, "budget": best.budget, "config": best.config}
-        found["incumbent"] = {**trial, "seed": best.trial.seed, "info": best.outcome.info}
-    plain: dict[str, Any] = jsonable(found)
-    return plain
 
 
 @click.command()
@@ -172,21 +161,20 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
     from bohb.studyfile.load import load
 
     file = load(studyfile)
+    with file.named_in_errors():
+        budgets = study_budgets(**file.budget_arguments)
+        options = file.trial_options(trial_seconds)
     space = file.space()
-    wanted = {"min_budget": None, "max_budget": None, "eta": 3, "budgets": None, **file.budget_arguments}
-    budgets = study_budgets(**{"integer": wanted.pop("integer_budgets", False), **wanted})
     findings = preflight(
         file.objective(space.names),
         space,
         budgets,
         seed=file.values.get("seed", 0),
-        trial_seconds=file.values["trial"].get("seconds", trial_seconds),
-        trial_memory=file.values["trial"].get("memory"),
-        start_method=file.values.get("start_method"),
+        options=options,
         config=next(iter(file.values.get("initial_configs", ())), None),
     )
     report = "\n".join(["space:", *(f"  {clean(line)}" for line in describe(space)), "", _report(findings)])
-    emit(as_json, [finding.to_json() for finding in findings], report)
+    emit(as_json, [asdict(finding) for finding in findings], report)
     if any(finding.verdict == "fail" for finding in findings):
         sys.exit(1)
 

@@ -55,10 +55,11 @@ def find(target: str | None, study: str | None) -> Target:
         if journal is not given:
             raise JournalError(f"the study of {given} has no journal yet; 'bohb run {given}' starts it in {journal}")
         raise JournalError(f"there is no journal {journal}; check the path, or start a study with 'bohb run'")
-    return Target(journal, study or _only_study(journal))
+    return Target(journal, study or only_study(journal))
 
 
-def _only_study(journal: str) -> str:
+def only_study(journal: str) -> str:
+    """Return the name of the only study in a journal."""
     names = study_names(journal)
     if len(names) == 1:
         return names[0]

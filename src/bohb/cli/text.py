@@ -44,15 +44,12 @@ def value_text(value: Any) -> str:
     return clean(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Iterable[str] = ()) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
     """Align columns to the right, those named in `left` to the left. In a terminal, lines are cut to its width."""
     cells = [[clean(str(cell)).replace("\n", " ") for cell in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    texts = {i for i, name in enumerate(head) if name in set(left)}
-    lines = []
-    for row in cells:
-        placed = zip(range(len(row)), row, widths, strict=True)
-        lines.append("  ".join(cell.ljust(width) if i in texts else cell.rjust(width) for i, cell, width in placed))
+    align = [str.ljust if name in left else str.rjust for name in head]
+    lines = ["  ".join(f(cell, width) for f, cell, width in zip(align, row, widths, strict=True)) for row in cells]
     return "\n".join(_cut(line.rstrip()) for line in lines)
 
 

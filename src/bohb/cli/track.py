@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bohb.cli.target import Target, find
+from bohb.cli.target import Target, find, target_options
 from bohb.cli.text import emit, json_option, note
 from bohb.errors import InvalidArgument
 from bohb.units import counted
@@ -23,8 +23,7 @@ TRACKERS = ("mlflow", "tensorboard", "wandb")
 
 @click.command()
 @click.argument("tracker", type=click.Choice(TRACKERS))
-@click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
-@click.option("--study", help="Name of the study, if the journal holds several.")
+@target_options
 @click.option("--to", help="MLflow tracking URI, TensorBoard log directory, or directory for W&B files.")
 @click.option("--name", help="MLflow experiment or W&B project; default: the name of the study.")
 @click.option("--once", is_flag=True, help="Send what has finished, then exit.")
@@ -60,7 +59,7 @@ def track(
     try:
         if once:
             listener.read()
-            listener.hand_on()
+            listener.send()
         else:
             follow(listener, _until_stdin_closes if attached else sleep, note, patient=attached)
     except KeyboardInterrupt:
@@ -70,8 +69,8 @@ def track(
             listener.close()
         except TrackerUnavailable as error:
             note(str(error))
-    data = {"tracker": tracker, "study": place.study, "handed_on": listener.handed_on, "waiting": listener.waiting}
-    emit(as_json, data, f"{counted(listener.handed_on, 'trial')} sent to {tracker}, {listener.waiting} waiting")
+    data = {"tracker": tracker, "study": place.study, "sent": listener.sent, "waiting": listener.waiting}
+    emit(as_json, data, f"{counted(listener.sent, 'trial')} sent to {tracker}, {listener.waiting} waiting")
     sys.exit(1 if listener.waiting else 0)
 
 

@@ -107,12 +107,14 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
     place = target or file.journal
     arguments: dict[str, Any] = {**file.budget_arguments, **file.setting_arguments, "seed": file.values.get("seed")}
     with SqlJournal(place, file.study) as journal:
-        new = journal if len(journal.read()) > 0 else None
-        study = BOHB(space, **arguments, journal=new)  # nothing is stored before everything is checked
+        existing = journal if len(journal.read()) > 0 else None
+        study = BOHB(space, **arguments, journal=existing)  # nothing is stored before everything is checked
         budgets = study.history.budgets
         events = observations(runs, space, budgets, len(study.history.observed))
-        first = study.events if new is None else []
-        journal.append([*first, *events], study.history.n_events if new is not None else 0)
+        if existing is None:
+            journal.append([*study.events, *events], 0)
+        else:
+            journal.append(events, study.history.n_events)
     foreign = Counter(event.budget for event in events if event.budget not in budgets)
     if foreign:
         known = ", ".join(f"{budget:g}" for budget in budgets)

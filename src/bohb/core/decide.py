@@ -56,7 +56,7 @@ def decide(history: History, max_brackets: int | None = None) -> Decision:
     for number in history.lost:
         trial = history.pending[number]
         ready.append((0.0 if by_age else trial.budget, trial.bracket, number, Restart(trial)))
-    for index in history.ready_brackets:
+    for index in history.schedule.ready:
         run = _ready(history, index)
         if run is not None:
             ready.append((0.0 if by_age else run.budget, index, len(history.trials), run))
@@ -64,7 +64,7 @@ def decide(history: History, max_brackets: int | None = None) -> Decision:
         return min(ready, key=lambda entry: entry[:3])[3]
     if max_brackets is None or len(history.brackets) < max_brackets:
         index = len(history.brackets)
-        if history.is_to_be_planned(index):
+        if history.schedule.is_to_be_planned(index):
             return PlanBracket(index)
         return StartSample(index, 0, history.bracket_plan(index).rungs[0].budget)
     return Wait() if history.pending else Done()

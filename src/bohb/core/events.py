@@ -1,15 +1,16 @@
 """The events a study consists of, and their JSON form.
 
-A study is one append-only list of these; everything else is a fold over it (`history.py`). Each event has a `key`
-that can occur once per study, so that appending twice has the effect of appending once.
+A study is one append-only list of events; its state is computed from them (`history.py`). The `key` of an event occurs
+once per study, so that appending an event twice has the effect of appending it once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import JournalError
@@ -18,11 +19,25 @@ FORMAT = 2  # raised whenever the meaning of a stored event changes; older forma
 """1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StudyCreated:
-    """The first event: all that decides the rest, but for the results."""
+class _Event:
+    """What all events have: a kind, and the fields that identify an event among those of its kind."""
 
-    kind: ClassVar[str] = "created"
+    __slots__ = ()
+    kind: ClassVar[str]
+    identity: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def key(self) -> str:
+        """The kind and the identity, such as "lost/12/1"; unique in a study."""
+        return "/".join([self.kind, *(str(attrgetter(name)(self)) for name in self.identity)])
+
+
+@dataclass(frozen=True, slots=True)
+class StudyCreated(_Event):
+    """The first event: everything that determines the study, apart from the results."""
+
+    kind = "created"
+
     space: dict[str, Any]
     budgets: tuple[float, ...]
     eta: float
@@ -32,165 +47,139 @@ class StudyCreated:
     format: int = 1  # a study that does not state its format has the first one
     time: float | None = None
 
-    @property
-    def key(self) -> str:
-        return "created"
-
 
 @dataclass(frozen=True, slots=True)
-class ConfigGiven:
-    """The user asks for this configuration before the sampler is asked."""
+class ConfigGiven(_Event):
+    """The user wants this configuration to be evaluated before the sampler proposes any."""
 
-    kind: ClassVar[str] = "given"
+    kind = "given"
+    identity = ("index",)
+
     index: int
     config: dict[str, Any]
 
-    @property
-    def key(self) -> str:
-        return f"given/{self.index}"
-
 
 @dataclass(frozen=True, slots=True)
-class ObservationAdded:
-    """A result from an earlier study: known to the model, part of no bracket."""
+class ObservationAdded(_Event):
+    """A result from an earlier study: the model uses it, but it belongs to no bracket."""
 
-    kind: ClassVar[str] = "observed"
+    kind = "observed"
+    identity = ("index",)
+
     index: int
     config: dict[str, Any]
     budget: float
     loss: float | None
     source: str = ""
 
-    @property
-    def key(self) -> str:
-        return f"observed/{self.index}"
-
 
 @dataclass(frozen=True, slots=True)
-class BudgetsRaised:
+class BudgetsRaised(_Event):
     """The study was continued with a larger max_budget: brackets from `first_bracket` on use these budgets."""
 
-    kind: ClassVar[str] = "budgets"
+    kind = "budgets"
+    identity = ("first_bracket",)
+
     budgets: tuple[float, ...]
     first_bracket: int
 
-    @property
-    def key(self) -> str:
-        return f"budgets/{self.first_bracket}"
-
 
 @dataclass(frozen=True, slots=True)
-class BracketPlanned:
-    """An adaptive study has chosen the rungs of a bracket to come; `reason` has the numbers behind it."""
+class BracketPlanned(_Event):
+    """An adaptive study has chosen the rungs of its next bracket; `reason` has the numbers behind the choice."""
 
-    kind: ClassVar[str] = "bracket"
+    kind = "bracket"
+    identity = ("index",)
+
     index: int
     rungs: tuple[tuple[float, int], ...]  # budget and size of each
     reason: dict[str, Any]
 
-    @property
-    def key(self) -> str:
-        return f"bracket/{self.index}"
-
 
 @dataclass(frozen=True, slots=True)
-class TrialStarted:
-    """A trial was handed out. It holds the whole trial, so that no replay has to fit a model."""
+class TrialStarted(_Event):
+    """A trial was started. The event has the whole trial, so that reading a study needs no model."""
 
-    kind: ClassVar[str] = "started"
+    kind = "started"
+    identity = ("trial.number", "trial.attempt")
+
     trial: Trial
-    time: float | None = None  # of the day, for people; nothing is decided from it
-    elapsed: float | None = None  # seconds the study had been at work, by a clock that cannot be set
-    session: int | None = None  # whose trial it is, where several runners share a study
-
-    @property
-    def key(self) -> str:
-        return f"started/{self.trial.number}/{self.trial.attempt}"
+    time: float | None = None  # seconds since the epoch, for people; no decision uses it
+    elapsed: float | None = None  # seconds that the study had been running, by a monotonic clock
+    session: int | None = None  # the session that started it, if several runners share the study
 
 
 @dataclass(frozen=True, slots=True)
-class TrialFinished:
-    """An evaluation ended, well or badly."""
+class TrialFinished(_Event):
+    """An evaluation ended, successfully or not."""
 
-    kind: ClassVar[str] = "finished"
+    kind = "finished"
+    identity = ("number",)
+
     number: int
     outcome: Outcome
     elapsed: float | None = None
 
-    @property
-    def key(self) -> str:
-        return f"finished/{self.number}"
-
 
 @dataclass(frozen=True, slots=True)
-class TrialLost:
-    """The worker or runner of a trial disappeared; the trial waits to be started again."""
+class TrialLost(_Event):
+    """The worker or runner of a trial disappeared; the trial will be started again."""
 
-    kind: ClassVar[str] = "lost"
+    kind = "lost"
+    identity = ("number", "attempt")
+
     number: int
     attempt: int
     reason: str
     time: float | None = None
-    counts: bool = True  # whether it counts towards the number of attempts; not if the whole runner stopped
-
-    @property
-    def key(self) -> str:
-        return f"lost/{self.number}/{self.attempt}"
+    counts: bool = True  # whether it counts as an attempt of the trial; False if the whole runner stopped
 
 
 @dataclass(frozen=True, slots=True)
-class ResultLate:
-    """A result of a trial that somebody else had been given meanwhile: kept, but nothing is decided from it."""
+class ResultLate(_Event):
+    """A result of a trial that had already been declared lost: stored, but not used in any decision."""
 
-    kind: ClassVar[str] = "late"
+    kind = "late"
+    identity = ("number", "attempt")
+
     number: int
     attempt: int
     outcome: Outcome
     elapsed: float | None = None
 
-    @property
-    def key(self) -> str:
-        return f"late/{self.number}/{self.attempt}"
-
 
 @dataclass(frozen=True, slots=True)
-class RungCut:
-    """A finite space has nothing new left on this rung's budget: the bracket goes on with what it has."""
+class RungCut(_Event):
+    """A finite space has no new configuration for this rung: the bracket continues with those it has."""
 
-    kind: ClassVar[str] = "cut"
+    kind = "cut"
+    identity = ("bracket", "rung")
+
     bracket: int
     rung: int
 
-    @property
-    def key(self) -> str:
-        return f"cut/{self.bracket}/{self.rung}"
-
 
 @dataclass(frozen=True, slots=True)
-class SessionStarted:
-    """A runner took the study up, for the first time or again."""
+class SessionStarted(_Event):
+    """A runner started to work on the study, for the first time or again."""
 
-    kind: ClassVar[str] = "session"
+    kind = "session"
+    identity = ("index",)
+
     index: int
     runner: str
     time: float
 
-    @property
-    def key(self) -> str:
-        return f"session/{self.index}"
-
 
 @dataclass(frozen=True, slots=True)
-class FailuresForgotten:
-    """The objective was broken: failures from the `since`-th finished trial on, up to here, are no evidence."""
+class FailuresForgotten(_Event):
+    """The objective was broken: failures from the `since`-th finished trial on, up to here, are not evidence."""
 
-    kind: ClassVar[str] = "forgotten"
+    kind = "forgotten"
+    identity = ("session",)
+
     session: int  # the one that begins
     since: int = 0
-
-    @property
-    def key(self) -> str:
-        return f"forgotten/{self.session}"
 
 
 Event = (
@@ -207,102 +196,74 @@ Event = (
     | SessionStarted
     | FailuresForgotten
 )
-_KINDS: dict[str, type[Event]] = {
-    cls.kind: cls
-    for cls in (
-        StudyCreated,
-        ConfigGiven,
-        ObservationAdded,
-        BudgetsRaised,
-        BracketPlanned,
-        TrialStarted,
-        TrialFinished,
-        TrialLost,
-        ResultLate,
-        RungCut,
-        SessionStarted,
-        FailuresForgotten,
-    )
-}
-
-_ORIGINS = {origin.value: origin for origin in Origin}  # a tenth of the time of Origin(value), 100,000 times a study
+_ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
-_NOT_STORED = {"checkpoint_dir", "reporter"}  # they exist only while a trial runs
 
 
 def _defaults(cls: type) -> dict[str, Any]:
-    """The stored fields of a dataclass and their defaults; MISSING where a value is required."""
+    """Return the stored fields of a dataclass and their defaults; MISSING if a value is required."""
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()
         for f in fields(cls)
-        if f.name not in _NOT_STORED
+        if f.name not in ("checkpoint_dir", "reporter")  # used only while a trial runs
     }
 
 
-_TRIAL = _defaults(Trial)
-_OUTCOME = _defaults(Outcome)
-_EVENTS = {cls: _defaults(cls) for cls in _KINDS.values()}
+_KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
+_DEFAULTS = {cls: _defaults(cls) for cls in (*_KINDS.values(), Trial, Outcome)}
 
 
-def _pack(value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `value` that differ from their defaults, as JSON."""
+def _pack(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from their defaults."""
     body: dict[str, Any] = {}
-    for name, default in defaults.items():
+    for name, default in _DEFAULTS[type(value)].items():
         item = getattr(value, name)
         if item != default or type(item) is not type(default):
-            body[name] = item
+            body[name] = _pack(item) if type(item) in _DEFAULTS else item
     return body
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The body of an event: plain JSON, fields at their default left out."""
-    body = _pack(event, _EVENTS[type(event)])
-    match event:
-        case TrialStarted():
-            body["trial"] = _pack(event.trial, _TRIAL)
-        case TrialFinished() | ResultLate():
-            body["outcome"] = _pack(event.outcome, _OUTCOME)
-    clean: dict[str, Any] = jsonable(body)
-    return clean
+    """Return the body of an event: plain JSON without the fields that have their default value."""
+    body: dict[str, Any] = jsonable(_pack(event))
+    return body
 
 
-def from_json(kind: str, body: Mapping[str, Any]) -> Event:
-    """The event that `to_json` wrote. Raises JournalError for what this version cannot read."""
-    cls = _KINDS.get(kind)
-    if cls is None:
-        raise JournalError(
-            f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
-        )
-    if body.get("format", 0) > FORMAT:
-        raise JournalError(
-            f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
-        )
-    try:
-        return cls(**_decoded(body))
-    except (TypeError, KeyError, ValueError) as error:
-        raise JournalError(f"a stored {kind!r} event cannot be read: {error}") from error
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON, to be sent from a worker to its coordinator."""
+    body: dict[str, Any] = jsonable(_pack(outcome))
+    return body
 
 
-def _decoded(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields of an event with the types that JSON does not have."""
-    if "trial" in body:
-        return {**body, "trial": _trial(body["trial"])}
-    if "outcome" in body:
-        return {**body, "outcome": _outcome(body["outcome"])}
-    if "config" in body:
-        return {**body, "config": _config(body["config"])}
-    if "rungs" in body:
-        return {**body, "rungs": tuple((budget, size) for budget, size in body["rungs"])}
-    return {**body, "budgets": tuple(body["budgets"])} if "budgets" in body else body
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """Return a trial and its checkpoint directory as JSON, to be sent from a coordinator to a worker."""
+    body: dict[str, Any] = jsonable(_pack(trial))
+    if trial.checkpoint_dir is not None:
+        body["checkpoint_dir"] = str(trial.checkpoint_dir)
+    return body
 
 
-def _trial(body: Mapping[str, Any]) -> Trial:
-    origin = _ORIGINS[body["origin"]]
-    values = {**body, "origin": origin, "config": _config(body["config"])}
-    if origin is Origin.PROMOTED and "from_trial" in body.get("reason", ()):  # format 1
+def trial_from_json(body: Mapping[str, Any]) -> Trial:
+    """Return the trial that `trial_to_json` wrote."""
+    values = dict(body)
+    values["origin"] = _ORIGINS[body["origin"]]
+    values["config"] = _config(body["config"])
+    if "checkpoint_dir" in body:
+        values["checkpoint_dir"] = Path(body["checkpoint_dir"])
+    if body["origin"] == "promoted" and "from_trial" in body.get("reason", ()):  # format 1
         values["reason"] = reason = dict(body["reason"])
         values["from_trial"], values["reuses"] = reason.pop("from_trial"), reason.pop("reuses", None)
     return Trial(**values)
+
+
+def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
+    """Return the outcome that `outcome_to_json` wrote."""
+    values = dict(body)
+    values["status"] = _STATUSES[body["status"]]
+    if "curve" in body:
+        # JSON has no NaN, which is stored as text
+        values["curve"] = tuple((float(step), float(loss)) for step, loss in body["curve"])
+    return Outcome(**values)
 
 
 def _config(config: dict[str, Any]) -> dict[str, Any]:
@@ -316,34 +277,35 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if type(value) is list else value
 
 
-def _outcome(body: Mapping[str, Any]) -> Outcome:
-    values = {**body, "status": _STATUSES[body["status"]]}
-    if "curve" in values:
-        values["curve"] = tuple((float(step), float(loss)) for step, loss in values["curve"])  # "nan" is stored as text
-    return Outcome(**values)
+# The fields whose types JSON does not have.
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "trial": trial_from_json,
+    "outcome": outcome_from_json,
+    "config": _config,
+    "rungs": _tuples,
+    "budgets": tuple,
+}
+_TO_DECODE = {
+    kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]
+    for kind, cls in _KINDS.items()
+}
 
 
-def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as JSON, for the way from a worker to its coordinator."""
-    body: dict[str, Any] = jsonable(_pack(outcome, _OUTCOME))
-    return body
-
-
-def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
-    """The outcome that `outcome_to_json` wrote."""
-    return _outcome(body)
-
-
-def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """A trial as JSON, for the way from a coordinator to its worker: with its checkpoint directory."""
-    body: dict[str, Any] = jsonable(_pack(trial, _TRIAL))
-    if trial.checkpoint_dir is not None:
-        body["checkpoint_dir"] = str(trial.checkpoint_dir)
-    return body
-
-
-def trial_from_json(body: Mapping[str, Any]) -> Trial:
-    """The trial that `trial_to_json` wrote."""
-    if "checkpoint_dir" in body:
-        body = {**body, "checkpoint_dir": Path(body["checkpoint_dir"])}
-    return _trial(body)
+def from_json(kind: str, body: Mapping[str, Any]) -> Event:
+    """Return the event that `to_json` wrote. Raises JournalError if this version cannot read it."""
+    cls = _KINDS.get(kind)
+    if cls is None:
+        raise JournalError(
+            f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
+        )
+    if body.get("format", 0) > FORMAT:
+        raise JournalError(
+            f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
+        )
+    try:
+        values = dict(body)
+        for name, decode in _TO_DECODE[kind]:
+            values[name] = decode(body[name])
+        return cls(**values)
+    except (TypeError, KeyError, ValueError) as error:
+        raise JournalError(f"a stored {kind!r} event cannot be read: {error}") from error

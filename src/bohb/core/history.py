@@ -11,8 +11,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from bohb.core.events import (
     BracketPlanned,
@@ -30,9 +29,9 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
-from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
+from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
-from bohb.core.schedule.promotion import Promotions
+from bohb.core.schedule.schedule import Schedule
 from bohb.core.settings import Settings
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError
@@ -40,8 +39,6 @@ from bohb.errors import JournalError
 if TYPE_CHECKING:
     from bohb.core.density.observations import Observations
     from bohb.core.space import Space
-
-T = TypeVar("T", "History", Halving)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +67,20 @@ class Result:
 class History:
     """The state of a study. It changes only through `apply`, and depends on nothing but the events.
 
-    trials: every trial started, by number, as last started.
-    outcomes: how the finished ones ended, by number.
-    pending: the ones handed out and not yet finished, by number.
-    lost: those of them whose worker disappeared and that wait to be started again, in order.
+    trials: every trial that was started, by number; the last attempt of each.
+    outcomes: the outcomes of finished trials, by number.
+    pending: the trials that have started and not finished, by number.
+    lost: the pending trials whose worker disappeared and that will be started again, with the reason.
     losses: how often a trial lost its worker.
-    given_up: the (number, attempt) pairs that were declared lost; what still comes of them is late.
-    late: such results, in the order in which they came; nothing is decided from them.
-    sessions: who took the study up and when, each time.
-    forgotten: the failed trials that are no evidence because the objective was broken; their places in brackets stay.
-    owners: the session that a trial was last started by, if several runners share the study.
-    seconds: how long runners have been at work, all sessions together.
+    given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
+    late: late results in the order of their arrival; no decision uses them.
+    sessions: the runners that worked on the study, in order.
+    forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
+    owners: the session that started a trial, if several runners share the study.
+    seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
-    brackets: the state of every bracket opened so far; `open_brackets` has the indices of the unfinished ones,
-        `ready_brackets` of those that have a trial to start.
-    planned: the brackets that an adaptive study chose, by index, opened or not.
-    promotions: who was promoted at random, in an adaptive study.
-    trajectory: every incumbent in turn; the last one is current.
+    schedule: its brackets, and what each of them can start.
+    trajectory: all incumbents in order; the last one is current.
     best: the best result per budget.
     """
 
@@ -106,26 +100,19 @@ class History:
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
         self.observed: list[ObservationAdded] = []
-        self.brackets: list[Halving] = []
-        self.open_brackets: dict[int, None] = {}
-        self.ready_brackets: dict[int, None] = {}
-        self.planned: dict[int, BracketPlanned] = {}
-        self.promotions = Promotions(Settings(), partial(_draw, 0))  # until the study is created
         self.trajectory: list[Result] = []
         self.best: dict[float, Result] = {}
         self.sessions: list[SessionStarted] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
         self.seconds = 0.0
-        self.budget_spent = 0.0  # what started trials add to the budget their configuration had reached before
+        self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
         self.n_failed = 0
         self._evidence = Evidence()
         self._evaluated: dict[tuple[bytes, float], int] = {}
         self._n_indexed = 0  # trials that `_evaluated` knows
-        self._round: tuple[Bracket, ...] = ()
-        self._first_bracket_of_round = 0
 
     @property
     def space(self) -> Space:
@@ -165,74 +152,79 @@ class History:
         return self._evaluated
 
     @property
-    def settings(self) -> Settings:
-        """The settings the study was created with."""
-        return self._settings
-
-    @property
     def incumbent(self) -> Result | None:
-        """The best configuration so far: the largest budget counts first, then the lowest loss."""
+        """The best result so far: the lowest loss on the largest budget that has results."""
         return self.trajectory[-1] if self.trajectory else None
 
     @property
     def results(self) -> list[Result]:
-        """All evaluations that have a loss, in the order in which they finished."""
+        """All successful evaluations, in the order in which they finished."""
         return [Result(self.trials[n], outcome) for n, outcome in self.outcomes.items() if outcome.ok]
 
     @property
     def running(self) -> dict[int, Trial]:
-        """The trials that somebody is working on."""
+        """The trials that are being evaluated."""
         return {n: trial for n, trial in self.pending.items() if n not in self.lost}
 
-    def bracket_plan(self, index: int) -> Bracket:
-        """The rungs of the bracket that opens as number `index`."""
-        chosen = self.planned.get(index)
-        if chosen is not None:
-            return Bracket(tuple(Rung(budget, size) for budget, size in chosen.rungs))
-        place = index - self._first_bracket_of_round
-        if self.adaptive:  # in Hyperband's order, those left out that are chosen
-            place = published_before(index) - published_before(self._first_bracket_of_round)
-        return self._round[place % len(self._round)]
+    @property
+    def brackets(self) -> list[Halving]:
+        """Every bracket opened so far."""
+        return self.schedule.brackets
+
+    @property
+    def open_brackets(self) -> dict[int, None]:
+        """The indices of the unfinished brackets."""
+        return self.schedule.open
+
+    @property
+    def planned(self) -> dict[int, BracketPlanned]:
+        """The brackets that an adaptive study chose, by index, opened or not."""
+        return self.schedule.planned
 
     @property
     def adaptive(self) -> bool:
-        """Whether some brackets are chosen."""
-        return self._settings.schedule == "adaptive"
-
-    def is_to_be_planned(self, index: int) -> bool:
-        """Whether the bracket of this number is chosen, but was not yet."""
-        return self.adaptive and not is_published(index) and index not in self.planned
+        """Whether the study chooses the rungs of some brackets."""
+        return self.schedule.adaptive
 
     @property
     def round(self) -> tuple[Bracket, ...]:
-        """One round of Hyperband with the budgets now in force."""
-        return self._round
+        """One round of Hyperband with the current budgets."""
+        return self.schedule.round
 
     @property
     def budgets(self) -> tuple[float, ...]:
-        """The budgets now in force."""
-        return tuple(rung.budget for rung in self._round[0].rungs)
+        """The current budgets, ascending."""
+        return self.schedule.budgets
+
+    def bracket_plan(self, index: int) -> Bracket:
+        """Return the rungs of bracket `index`."""
+        return self.schedule.plan(index)
 
     def alive(self) -> set[int]:
-        """The config_ids that can still be promoted, and the incumbent's."""
-        alive = {self.trials[n].config_id for index in self.open_brackets for n in self.brackets[index].alive()}
+        """Return the config_ids that can still be promoted, and that of the incumbent."""
+        alive = {self.trials[number].config_id for number in self.schedule.alive()}
         return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
 
     def key(self, config: Mapping[str, Any]) -> bytes:
-        """What tells two configurations apart."""
+        """Return bytes that are equal exactly for equal configurations."""
         return self.space.encode(config).tobytes()
 
     def extend(self, events: Iterable[Event]) -> History:
-        """Apply several events; returns itself."""
+        """Apply several events and return the history itself."""
         for event in events:
             self.apply(event)
         return self
 
     def apply(self, event: Event) -> None:
-        """Fold one event."""
+        """Apply one event."""
         if self.created is None and not isinstance(event, StudyCreated):
             raise JournalError(f"a study must begin with 'created', not with {event.kind!r}")
-        match event:
+        match event:  # the most frequent events first
+            case TrialStarted():
+                self._apply_started(event)
+            case TrialFinished():
+                self._apply_finished(event.number, event.outcome)
+                self.seconds = max(self.seconds, event.elapsed or 0.0)
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
@@ -242,20 +234,15 @@ class History:
                 self._evidence.add(event.budget, event.config, event.loss)
                 self.observed.append(event)
             case BudgetsRaised():
-                self._apply_budgets(event.budgets, event.first_bracket)
+                self.schedule.use_budgets(event.budgets, event.first_bracket)
             case BracketPlanned():
-                self._apply_planned(event)
-            case TrialStarted():
-                self._apply_started(event)
-            case TrialFinished():
-                self._apply_finished(event.number, event.outcome)
-                self.seconds = max(self.seconds, event.elapsed or 0.0)
+                self.schedule.add_planned(event)
             case TrialLost():
                 self._apply_lost(event)
             case ResultLate():
                 self.late.append(event)
             case RungCut():
-                self._apply_cut(event.bracket)
+                self.schedule.cut(event.bracket)
             case SessionStarted():
                 self.sessions.append(event)
                 self.n_before_session = len(self.outcomes)
@@ -267,19 +254,8 @@ class History:
         if self.created is not None:
             raise JournalError("a study is created once, but a second 'created' event follows")
         self.created = event
-        self._settings = Settings.from_json(event.settings)
-        self.promotions = Promotions(self._settings, partial(_draw, event.seed))
-        self._apply_budgets(event.budgets, 0)
-
-    def _apply_budgets(self, budgets: tuple[float, ...], first_bracket: int) -> None:
-        assert self.created is not None
-        self._round = hyperband(budgets, self.created.eta, self._settings.bracket_sizes)
-        self._first_bracket_of_round = first_bracket
-
-    def _apply_planned(self, event: BracketPlanned) -> None:
-        if event.index != len(self.brackets) or event.index in self.planned:
-            raise JournalError(f"bracket {event.index} is planned, but the next one is {len(self.brackets)}")
-        self.planned[event.index] = event
+        self.settings = Settings.from_json(event.settings)
+        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets)
 
     def _apply_started(self, event: TrialStarted) -> None:
         trial = event.trial
@@ -293,35 +269,12 @@ class History:
             return
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
-        self._open(trial.bracket).start(number)
-        self._refresh(trial.bracket)
+        self.schedule.start(trial.bracket, number)
         if trial.origin == "given" and self.given:
             self.given.popleft()
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
-
-    def _open(self, index: int) -> Halving:
-        """The bracket with this index, opened if it is the next one."""
-        if index == len(self.brackets):
-            choose = self.promotions.chooser(index)
-            self.brackets.append(Halving(self.bracket_plan(index), self._settings.refill, choose))
-            self.open_brackets[index] = None
-        return self.brackets[index]
-
-    def _refresh(self, index: int) -> None:
-        """Note whether a bracket has something to start, and whether it is done."""
-        bracket = self.brackets[index]
-        if bracket.ready:
-            self.ready_brackets[index] = None
-        else:
-            self.ready_brackets.pop(index, None)
-        if bracket.done:
-            self.open_brackets.pop(index, None)
-
-    def _apply_cut(self, index: int) -> None:
-        self._open(index).cut()
-        self._refresh(index)
 
     def _apply_lost(self, event: TrialLost) -> None:
         if event.number not in self.pending:
@@ -342,19 +295,9 @@ class History:
         loss = outcome.ranking_loss
         if trial.reuses is None:
             self._evidence.add(trial.budget, trial.config, loss)
-        self.brackets[trial.bracket].finish(number, loss)
-        self._refresh(trial.bracket)
+        self.schedule.finish(trial.bracket, number, loss)
         if outcome.ok:
             self._update_incumbent(trial, outcome, loss)
-
-    def snapshot(self) -> History:
-        """Return a fully encoded copy that later events do not change, so that several threads may read it."""
-        still = _copy(self)
-        still._evidence = copy.deepcopy(self.evidence)
-        still._evaluated = self.evaluated.copy()
-        still.brackets = [bracket if bracket.done else _copy(bracket) for bracket in self.brackets]
-        still.promotions = copy.deepcopy(self.promotions)
-        return still
 
     def _apply_forgotten(self, since: int) -> None:
         """Collect the evidence again without the failures from the `since`-th finished trial on."""
@@ -371,18 +314,13 @@ class History:
             self.trajectory.append(result)
             self.spent_at_improvement = self.budget_spent
 
-
-def _copy(thing: T) -> T:
-    """Return a shallow copy with containers of its own."""
-    copied = copy.copy(thing)
-    for name, value in vars(copied).items():
-        if isinstance(value, dict | list | set | deque):
-            setattr(copied, name, copy.copy(value))
-    return copied
-
-
-def _draw(seed: int, bracket: int, rung: int, n: int) -> int:
-    """Return a number below n from a generator that depends on the study's seed and the place alone."""
-    from bohb.core.streams import random_promotion  # imports numpy, which only adaptive studies need here
-
-    return random_promotion(seed, bracket, rung, n)
+    def snapshot(self) -> History:
+        """Return a fully encoded copy that later events do not change, so that several threads may read it."""
+        still = copy.copy(self)
+        for name, value in vars(still).items():
+            if isinstance(value, dict | list | set | deque):
+                setattr(still, name, copy.copy(value))
+        still._evidence = copy.deepcopy(self.evidence)
+        still._evaluated = self.evaluated.copy()
+        still.schedule = self.schedule.snapshot()
+        return still

@@ -167,7 +167,7 @@ class Starter:
         history = self._history
         before = history.trials[start.number]
         reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss}
-        if start.number in history.promotions.at_random:
+        if start.number in history.schedule.at_random:
             reason["picked"] = "at random"  # to see whether rungs agree
         known = twin(history, start.number, start.budget)
         trial = replace(

@@ -1,4 +1,4 @@
-"""The seam of all samplers: `propose(rng, situation)` returns a `Proposal`, or `Declined` with the reason.
+"""The interface of all samplers: `propose(rng, situation)` returns a `Proposal`, or `Declined` with the reason.
 
 The policy draws the share ρ of random configurations, and falls back to the prior where a sampler declines.
 """

@@ -1,4 +1,4 @@
-"""Trial: one configuration at one budget. Outcome: what became of it."""
+"""Trial: one configuration at one budget. Outcome: how its evaluation ended."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Status(StrEnum):
 
     OK = "ok"
     DIVERGED = "diverged"  # the loss is NaN or infinite
-    CRASHED = "crashed"  # an exception, an exit or a signal of its own making
+    CRASHED = "crashed"  # an exception, an exit or a signal
     TIMEOUT = "timeout"  # ran past `trial_seconds`
     MEMORY = "memory"  # grew past `trial_memory`, or raised MemoryError
     BAD_RESULT = "bad_result"  # returned something that is not a loss
-    LOST = "lost"  # its worker kept disappearing; not the objective's fault
+    LOST = "lost"  # its worker disappeared in every attempt; not the fault of the objective
 
 
 STATES = (*(status.value for status in Status), "running", "waiting")  # of a trial that has not ended
@@ -41,20 +41,20 @@ STATES = (*(status.value for status in Status), "running", "waiting")  # of a tr
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One configuration at one budget: what an objective receives.
+    """One configuration at one budget; the argument of an objective.
 
     number: position among all trials of the study, from 0.
     config: hyperparameter values by name; inactive ones are absent.
     budget: what to spend on this evaluation, in the user's unit.
     config_id: the number of the trial that first ran this configuration.
     bracket, rung: the place in the schedule, both from 0.
-    seed: one per configuration, the same on every budget, so that training can be continued.
+    seed: the same for a configuration on every budget, so that training can be continued.
     origin: why this configuration was chosen; `reason` has the numbers behind it.
     previous_budget: the largest budget this configuration has finished, or None.
     attempt: 1, or more after a worker was lost.
     from_trial: number of the trial that this one was promoted from, or None.
     reuses: number of the trial whose result this one reuses instead of running, or None.
-    checkpoint_dir: a directory that belongs to this configuration and survives between its budgets.
+    checkpoint_dir: a directory of this configuration, which is kept from one budget to the next.
     """
 
     number: int
@@ -74,9 +74,9 @@ class Trial:
     reporter: Callable[[float, float], None] | None = field(default=None, compare=False, repr=False)
 
     def report(self, step: float, loss: float) -> None:
-        """Record one point of the learning curve; kept with the outcome, never used to decide."""
+        """Record one point of the learning curve. It is stored with the outcome and never used in a decision."""
         if self.reporter is not None:
-            self.reporter(_number("step", step), _number("loss", loss))
+            self.reporter(_real(step, "step"), _real(loss))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ class Outcome:
     """The end of one evaluation: a finite loss, or the cause of its failure.
 
     loss: finite if and only if `status` is ok.
-    error: one line that says what went wrong; `traceback` and `output` have the rest.
-    info: whatever the objective wanted to keep, as JSON.
-    cost: what the evaluation cost in the objective's own unit, if it said so.
+    error: what went wrong, in one line; `traceback` and `output` have the details.
+    info: anything that the objective wants to keep, as JSON.
+    cost: the cost of the evaluation in the objective's own unit, if it returned one.
     started, finished: seconds since the epoch.
-    curve: the (step, loss) pairs that were reported on the way.
-    worker: which slot or machine ran it.
+    curve: the (step, loss) pairs that the objective reported.
+    worker: the slot or machine that ran it.
     """
 
     status: Status
@@ -105,7 +105,7 @@ class Outcome:
     worker: str | None = None
 
     def __post_init__(self) -> None:
-        """A loss is finite exactly when the evaluation succeeded."""
+        """Check that the loss is finite exactly if the evaluation succeeded."""
         finite = self.loss is not None and math.isfinite(self.loss)
         if finite != (self.status is Status.OK):
             raise InvalidArgument(
@@ -120,16 +120,16 @@ class Outcome:
 
     @property
     def ranking_loss(self) -> float:
-        """The loss, or +inf for a failed evaluation: it counts as worse than any finite one."""
+        """The loss, or +inf for a failed evaluation, which ranks behind all others."""
         return math.inf if self.loss is None else self.loss
 
     def same_effect(self, other: Outcome) -> bool:
-        """Whether two reports of one evaluation agree in all that is ever decided from."""
+        """Whether two reports of one evaluation agree in status and loss, the only fields that decisions use."""
         return self.status == other.status and self.loss == other.loss
 
 
 def outcome_of(result: object) -> Outcome:
-    """Turn what an objective returned, or what `tell` was given, into an Outcome.
+    """Turn the return value of an objective, or an argument of `tell`, into an Outcome.
 
     Accepts a real number (Python's or numpy's), a dict with a 'loss', an Outcome or an exception. NaN and
     infinities are failed evaluations; anything else raises InvalidResult.
@@ -142,17 +142,17 @@ def outcome_of(result: object) -> Outcome:
         case Mapping():
             return _outcome_of_mapping(result)
         case _:
-            return _outcome_of_loss(_loss(result))
+            return _outcome_of_loss(_real(result))
 
 
 def failure(error: BaseException, status: Status = Status.CRASHED) -> Outcome:
-    """The Outcome of an evaluation that raised."""
+    """Return the Outcome of an evaluation that raised."""
     lines = _traceback.format_exception(type(error), error, error.__traceback__)
     return Outcome(status, error=_one_line(error), traceback="".join(lines))
 
 
 def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:
-    """The same outcome, stamped with when it ran."""
+    """Return the outcome with the times of its evaluation."""
     return replace(outcome, started=started, finished=finished)
 
 
@@ -165,14 +165,14 @@ def _outcome_of_mapping(result: Mapping[Any, Any]) -> Outcome:
         )
     cost = result.get("cost")
     if cost is not None:
-        cost = _loss(cost, "cost")
+        cost = _real(cost, "cost")
         if not (math.isfinite(cost) and cost >= 0):
             raise InvalidResult(f"cost={cost!r} must be a finite number, at least 0")
     extra = {k: v for k, v in result.items() if k not in ("loss", "info", "cost")}
     info = result.get("info")
     if info is not None and not isinstance(info, Mapping):
         info = {"info": info}
-    return replace(_outcome_of_loss(_loss(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost)
+    return replace(_outcome_of_loss(_real(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost)
 
 
 def _outcome_of_loss(loss: float) -> Outcome:
@@ -181,13 +181,13 @@ def _outcome_of_loss(loss: float) -> Outcome:
     return Outcome(Status.DIVERGED, error=f"the loss is {loss}, not a finite number")
 
 
-def _loss(value: object, name: str = "loss") -> float:
-    """A real number as a float; refuses bool, None, text, complex numbers and arrays."""
+def _real(value: object, name: str = "loss") -> float:
+    """Return a real number as a float; refuse bool, None, text, complex numbers and arrays."""
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
-            return math.inf  # an integer beyond all floats; its sign makes no difference to a failed evaluation
+            return math.inf  # an integer larger than all floats; the evaluation fails, whatever its sign
     hint = ""
     if value is None:
         hint = " (does the objective end without a return?)"
@@ -196,14 +196,10 @@ def _loss(value: object, name: str = "loss") -> float:
     raise InvalidResult(f"{name}={_short(value)} is of type {type(value).__name__}; it must be one real number{hint}")
 
 
-def _number(name: str, value: object) -> float:
-    return _loss(value, name)
-
-
 def jsonable(value: Any, depth: int = 0) -> Any:
-    """A copy of `value` that JSON can hold; what it cannot hold becomes its repr, cut to size."""
+    """Return a copy of `value` for JSON; objects that JSON does not have become their shortened repr."""
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:  # by far the most frequent
+    if kind is str or kind is int or kind is bool or value is None:  # the most frequent types
         return value
     match value:
         case bool() | str():

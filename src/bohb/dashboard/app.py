@@ -17,8 +17,8 @@ from starlette.routing import Route
 from bohb.core.trial import Trial
 from bohb.dashboard.answers import json_answer, page_answer, problem
 from bohb.dashboard.assets import assets
-from bohb.dashboard.figures import Figures, templates
-from bohb.dashboard.files import Log, StoredFile, checkpoint_files, log_tail
+from bohb.dashboard.figures import Figures, comparison_figure, curve_figure
+from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.dashboard.guard import Guard, harden
 from bohb.dashboard.layout import Page
 from bohb.dashboard.pages.compare import compare_page
@@ -31,8 +31,9 @@ from bohb.dashboard.rows import parse
 from bohb.dashboard.studies import Card, Library, UnknownStudy, View
 from bohb.errors import BohbError
 from bohb.journal.files import files_directory
-from bohb.journal.target import path_of
+from bohb.journal.location import path_of
 from bohb.plots import PLOTS
+from bohb.plots.theme import templates
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LIST_SECONDS = 0.7  # for reading new studies; the others appear with the next update
@@ -117,9 +118,10 @@ class _Site:
             if card is None and time.monotonic() < deadline:
                 card = self._library.card(name, length)
             cards.append((name, card))
-        # An unfinished list has a version of its own, so that the page's script asks for it again.
+        # An unfinished list has a different version, so that the page's script asks for it again.
         version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
-        return _page(studies_page(self._name(), cards, version, time.time()))
+        path = path_of(self._library.target)
+        return _page(studies_page("of a server" if path is None else path.name, cards, version, time.time()))
 
     def overview(self, request: Request) -> Response:
         return _page(overview_page(self._study(request), time.time()))
@@ -130,8 +132,10 @@ class _Site:
     def trial(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        log, files = self._files_of(view, trial)
-        return _page(trial_page(view, trial, log, files, time.time()))
+        root = files_directory(path_of(self._library.target), view.name, self._directory)
+        log = None if root is None else log_tail(root, trial.number)
+        files, more = ([], False) if root is None else checkpoint_files(root, trial)
+        return _page(trial_page(view, trial, log, files, more, time.time()))
 
     def plots(self, request: Request) -> Response:
         return _page(plots_page(self._study(request)))
@@ -158,17 +162,22 @@ class _Site:
         key = request.query_params.get("plot", "")
         if key not in PLOTS:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
-        return _figure(self._figures.plot(self._study(request), key))
+        view = self._study(request)
+        return _figure(self._figures.once((view.name, view.version, key), lambda: PLOTS[key](view.history)))
 
     def curve(self, request: Request) -> Response:
         view = self._study(request)
-        return _figure(self._figures.curve(view, _trial(view, request.query_params.get("number", ""))))
+        trial = _trial(view, request.query_params.get("number", ""))
+        key = (view.name, view.version, trial.number)
+        return _figure(self._figures.once(key, lambda: curve_figure(view, trial)))
 
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")
         if over not in ("cost", "time"):
             raise HTTPException(404, f"There is no comparison over {over[:80]!r}")
-        return _figure(self._figures.comparison(self._study(request, "a"), self._study(request, "b"), over))
+        a, b = self._study(request, "a"), self._study(request, "b")
+        key = (a.name, a.version, b.name, b.version, over)
+        return _figure(self._figures.once(key, lambda: comparison_figure(a, b, over)))
 
     def _study(self, request: Request, key: str = "study") -> View:
         """Return the study that a request names."""
@@ -177,16 +186,6 @@ class _Site:
         if view.history.created is None:
             raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it starts")
         return view
-
-    def _files_of(self, view: View, trial: Trial) -> tuple[Log | None, tuple[list[StoredFile], bool]]:
-        root = files_directory(path_of(self._library.target), view.name, self._directory)
-        if root is None:
-            return None, ([], False)
-        return log_tail(root, trial.number), checkpoint_files(root, trial)
-
-    def _name(self) -> str:
-        path = path_of(self._library.target)
-        return path.name if path is not None else "of a server"
 
 
 def static(request: Request) -> Response:

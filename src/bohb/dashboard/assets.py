@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 _NAMES = ("favicon.svg", "live.js", "figures.js", "plotly.css", "style.css")
-_FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable"}
-_VARY = {"Vary": "Accept-Encoding"}
+_HEADERS = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +27,9 @@ class Asset:
 
     def answer(self, compressed: bool) -> Response:
         """Return the file as a response, compressed if the browser accepts that."""
-        if not compressed:
-            return Response(self.content, media_type=self.media_type, headers=_FOR_EVER | _VARY)
-        headers = _FOR_EVER | _VARY | {"Content-Encoding": "gzip"}
-        return Response(_compressed(self.content), media_type=self.media_type, headers=headers)
+        content = _compressed(self.content) if compressed else self.content
+        headers = _HEADERS | ({"Content-Encoding": "gzip"} if compressed else {})
+        return Response(content, media_type=self.media_type, headers=headers)
 
 
 @cache

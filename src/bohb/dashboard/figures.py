@@ -5,25 +5,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from functools import cache
 from typing import Any
 
 from bohb.analysis.trajectory import Moment, trajectory
 from bohb.core.trial import Trial
 from bohb.dashboard.studies import View
-from bohb.plots import PLOTS
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.theme import (
-    BLUE,
-    ORANGE,
-    budget_colours,
-    duration_unit,
-    empty,
-    figure,
-    label,
-    template,
-)
+from bohb.plots.progress import step_line, step_outliers
+from bohb.plots.theme import BLUE, ORANGE, budget_colours, duration_unit, empty, figure, label
 
 _KEPT = 40  # figures, each below a megabyte
 
@@ -35,32 +25,14 @@ class Figures:
         self._lock = threading.Lock()
         self._drawn: OrderedDict[Hashable, bytes] = OrderedDict()
 
-    def plot(self, view: View, key: str) -> bytes:
-        """Draw one of `bohb.plots.PLOTS`."""
-        return self._once((view.name, view.version, key), lambda: PLOTS[key](view.history))
-
-    def curve(self, view: View, trial: Trial) -> bytes:
-        """Draw the learning curves of a trial's configuration."""
-        return self._once((view.name, view.version, trial.number), lambda: curve_figure(view, trial))
-
-    def comparison(self, a: View, b: View, over: str) -> bytes:
-        """Draw the incumbents of two studies over "cost" or "time"."""
-        key = (a.name, a.version, b.name, b.version, over)
-        return self._once(key, lambda: comparison_figure(a, b, over))
-
-    def _once(self, key: Hashable, draw: Callable[[], Figure]) -> bytes:
+    def once(self, key: Hashable, draw: Callable[[], Figure]) -> bytes:
+        """Return the figure of this key as JSON; draw it if it is not cached."""
         with self._lock:
             found = self._drawn.pop(key, None)
             self._drawn[key] = found = draw().to_json().encode() if found is None else found
             while len(self._drawn) > _KEPT:
                 self._drawn.popitem(last=False)
             return found
-
-
-@cache
-def templates() -> dict[str, Any]:
-    """Return the light and the dark template of all figures."""
-    return {name: template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))}
 
 
 def curve_figure(view: View, trial: Trial) -> Figure:
@@ -86,8 +58,7 @@ def curve_figure(view: View, trial: Trial) -> Figure:
 def comparison_figure(a: View, b: View, over: str) -> Figure:
     """Draw the incumbents of two studies in one figure."""
     tables = [trajectory(view.history) for view in (a, b)]
-    ends = [table.end for table in tables if table.end is not None]
-    longest = max((end.seconds or 0.0 for end in ends), default=0.0)
+    longest = max((table.end.seconds or 0.0 for table in tables if table.end is not None), default=0.0)
     unit_size, unit = duration_unit(longest)
 
     def place(at: Moment) -> float:
@@ -96,16 +67,9 @@ def comparison_figure(a: View, b: View, over: str) -> Figure:
     axis = LossAxis([step.loss for table in tables for step in table.incumbents], "loss of the incumbent")
     traces: list[Any] = []
     for view, table, colour in zip((a, b), tables, (BLUE, ORANGE), strict=True):
-        if table.end is None or not table.incumbents:
-            continue
-        steps = (*table.incumbents, table.incumbents[-1])
-        x = [*(place(step.at) for step in table.incumbents), place(table.end)]
-        name, line = label(view.name), {"shape": "hv", "color": colour, "width": 2.5}
-        hover = f"{name}<br>loss %{{customdata:.6g}}<extra></extra>"
-        losses = [step.loss for step in steps]
-        y = axis.place(losses)
-        traces.append(go.Scatter(x=x, y=y, customdata=losses, name=name, line=line, hovertemplate=hover))
-        traces.append(axis.triangles(x, losses, [step.number for step in steps]))
+        if table.end is not None and table.incumbents:
+            traces.append(step_line(table.incumbents, table.end, place, axis, label(view.name), colour, 2.5))
+            traces.append(step_outliers(table.incumbents, place, axis))
     if not traces:
         return empty("Neither study has a result yet")
     title = "budget spent (full evaluations)" if over == "cost" else f"run time ({unit})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from bohb.core.trial import Trial
@@ -14,32 +13,8 @@ LOG_BYTES = 64_000  # shown of the end of a log
 MOST_FILES = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The end of the output of a trial.
-
-    size: of the whole log, in bytes.
-    """
-
-    text: str
-    size: int
-
-    @property
-    def cut(self) -> bool:
-        """Whether there is more than is shown."""
-        return self.size > LOG_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file in a checkpoint: its path below the configuration's directory and its size in bytes."""
-
-    name: str
-    size: int
-
-
-def log_tail(root: Path, number: int) -> Log | None:
-    """Return the end of a trial's output, None if there is no log."""
+def log_tail(root: Path, number: int) -> tuple[str, int] | None:
+    """Return the end of a trial's output and the size of its log in bytes; None if there is no log."""
     path = root / "logs" / f"{number:d}.log"
     try:
         if not _inside(path, root):
@@ -52,13 +27,13 @@ def log_tail(root: Path, number: int) -> Log | None:
         if not stat.S_ISREG(found.st_mode):
             return None
         file.seek(max(0, found.st_size - LOG_BYTES))
-        return Log(file.read(LOG_BYTES).decode("utf-8", "replace"), found.st_size)
+        return file.read(LOG_BYTES).decode("utf-8", "replace"), found.st_size
 
 
-def checkpoint_files(root: Path, trial: Trial) -> tuple[list[StoredFile], bool]:
-    """Return the files of a configuration's checkpoint, and whether there are more than `MOST_FILES`."""
+def checkpoint_files(root: Path, trial: Trial) -> tuple[list[tuple[str, int]], bool]:
+    """Return names and sizes of the files of a checkpoint, and whether there are more than `MOST_FILES`."""
     home = root / "checkpoints" / f"{trial.config_id:d}"
-    found: list[StoredFile] = []
+    found: list[tuple[str, int]] = []
     try:
         if not _inside(home, root):
             return [], False
@@ -68,14 +43,14 @@ def checkpoint_files(root: Path, trial: Trial) -> tuple[list[StoredFile], bool]:
             found.append(file)
     except OSError:  # the runner has just removed it
         pass
-    return sorted(found, key=lambda file: file.name), False
+    return sorted(found), False
 
 
-def _walk(home: Path) -> Iterator[StoredFile]:
+def _walk(home: Path) -> Iterator[tuple[str, int]]:
     for folder, _, names in os.walk(home, followlinks=False):
         for name in names:
             path = Path(folder) / name
-            yield StoredFile(str(path.relative_to(home)), path.lstat().st_size)
+            yield str(path.relative_to(home)), path.lstat().st_size
 
 
 def _inside(path: Path, root: Path) -> bool:

@@ -40,10 +40,11 @@ class Page:
 
         now: the time of the server, which the page's script sets its clocks by.
         """
+        brand = element("a", "bohb", href="/", class_="brand", aria_label="bohb: all studies")
         body = element(
             "body",
             element("a", "Skip to the content", href="#main", class_="skip"),
-            element("header", self._brand(), self._navigation(), class_="site"),
+            element("header", brand, self._navigation(), class_="site"),
             element("p", hidden=True, id="notice", role="status"),
             element("main", self.heading or element("h1", self.title), self.main, id="main", tabindex="-1"),
             element(
@@ -56,9 +57,6 @@ class Page:
             data_now=f"{now:.3f}",
         )
         return document(self.title, body, self.figures)
-
-    def _brand(self) -> Markup:
-        return element("a", "bohb", href="/", class_="brand", aria_label="bohb: all studies")
 
     def _navigation(self) -> Markup | None:
         if self.study is None:

@@ -1,4 +1,4 @@
-"""Results of another tool as a history that `warm_start=` takes."""
+"""Results of another tool as a history for `warm_start=`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bohb.errors import InvalidArgument
 
 
 def earlier(space: Space, observations: Sequence[ObservationAdded]) -> History:
-    """The history of a study that has these observations and no trial."""
+    """Return the history of a study with these observations and no trial."""
     if not observations:
         raise InvalidArgument("there is no result to start from; leave warm_start out")
     budgets = tuple(sorted({event.budget for event in observations}))

@@ -1,6 +1,6 @@
-"""Coming from HpBandSter: its workers run unchanged, its logs are a warm start.
+"""Run workers written for HpBandSter unchanged, and use its logs for a warm start.
 
-HpBandSter itself is not needed: a worker is whatever has its `compute` method.
+HpBandSter itself is not needed: a worker is any object with its `compute` method.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from bohb.core.history import History
     from bohb.core.space import Space
 
-# What HpBandSter's Worker keeps for its server: of no use to `compute`, and a lock cannot travel to another process.
-_OF_THE_SERVER = ("thread_cond", "thread", "timer", "pyro_daemon", "_pyroDaemon")
+# Attributes of HpBandSter's Worker for its server: `compute` does not use them, and a lock cannot be pickled.
+_SERVER_ATTRIBUTES = ("thread_cond", "thread", "timer", "pyro_daemon", "_pyroDaemon")
 
 
 def objective_of(worker: Any, working_directory: str | Path | None = None) -> Callable[[Trial], Any]:
-    """The objective that calls a worker's `compute(config_id, config, budget, working_directory)`.
+    """Return the objective that calls a worker's `compute(config_id, config, budget, working_directory)`.
 
     worker: an object with that method, such as an instance of a subclass of `hpbandster.core.worker.Worker`; or a
-        function without arguments that makes one, called once in each process that evaluates.
-    working_directory: one for all, as HpBandSter has it; unless given, the configuration's checkpoint directory.
+        function without arguments that creates one, called once in each process that evaluates trials.
+    working_directory: one directory for all, as in HpBandSter. Default: the configuration's checkpoint directory.
 
     `config_id` is (bracket, 0, config_id of the trial): different for every configuration, the same on all its budgets.
     """
     if isinstance(worker, type):
         raise InvalidArgument(
-            f"worker={worker!r} is a class; give an instance, or a function that makes one, "
+            f"worker={worker!r} is a class; give an instance, or a function that creates one, "
             f"such as lambda: {worker.__name__}(run_id=0)"
         )
     if not callable(getattr(worker, "compute", None)) and not callable(worker):
-        raise InvalidArgument(f"worker={worker!r} must have a method compute, or be a function that makes a worker")
+        raise InvalidArgument(f"worker={worker!r} must have a method compute, or be a function that creates a worker")
     return _Objective(worker, None if working_directory is None else str(working_directory))
 
 
 class _Objective:
-    """Calls a worker, and travels to other processes without what belongs to HpBandSter's server."""
+    """Calls a worker; it is pickled without the attributes for HpBandSter's server."""
 
     def __init__(self, worker: Any, working_directory: str | None) -> None:
         self._given = worker
@@ -63,7 +63,7 @@ class _Objective:
     def __getstate__(self) -> dict[str, Any]:
         state = {**vars(self), "_worker": None}
         if hasattr(self._given, "compute") and hasattr(self._given, "__dict__"):
-            kept = {name: value for name, value in vars(self._given).items() if name not in _OF_THE_SERVER}
+            kept = {name: value for name, value in vars(self._given).items() if name not in _SERVER_ATTRIBUTES}
             state["_given"] = (type(self._given), kept)
         return state
 
@@ -79,10 +79,10 @@ class _Objective:
 
 
 def read_logs(directory: str | Path, space: Space) -> History:
-    """The results in `configs.json` and `results.json`, for `warm_start=`; crashed runs have failed.
+    """Return the results in `configs.json` and `results.json` for `warm_start=`; crashed runs count as failed.
 
-    directory: where HpBandSter's json_result_logger wrote.
-    space: the new study's; every configuration must belong to it.
+    directory: the directory of HpBandSter's json_result_logger.
+    space: the space of the new study; every configuration must belong to it.
     """
     from bohb.integrations.earlier import earlier
     from bohb.integrations.hpbandster_logs import observations, read_hpbandster

@@ -1,8 +1,8 @@
-"""Trackers as listeners: a process of its own reads the journal and hands finished trials on.
+"""Forward finished trials to a tracker from a separate process that reads the journal.
 
-The study knows nothing of it, so a tracker that is slow, down or broken cannot disturb it. What a tracker has already
-is asked of the tracker itself when listening begins. A trial is handed on until the tracker has taken it, and again if
-it is not known whether it has; so writing a trial twice must have the effect of writing it once.
+The study does not know about it, so a tracker that is slow, down or broken cannot disturb the study. At the start, the
+tracker says which trials it already has. A trial is written until the tracker accepts it, and again if it is unknown
+whether it did; therefore writing a trial twice must have the same effect as writing it once.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -25,23 +26,23 @@ from bohb.core.events import TrialFinished, to_json
 from bohb.core.history import History, Result
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable, MissingExtra, install_hint
-from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.journal import Journal, open_journal
 
 log = logging.getLogger("bohb")
-_PAUSE = 1.0  # seconds between two looks at the journal
-_LONGEST_PAUSE = 60.0  # between two tries while a tracker is down
+_PAUSE = 1.0  # seconds between two reads of the journal
+_LONGEST_PAUSE = 60.0  # seconds between two attempts while a tracker is down
 
 
 class TrackerUnavailable(BohbError):
-    """The tracker cannot be written just now; nothing is lost, trying again helps."""
+    """The tracker cannot be written at the moment; nothing is lost, and a later attempt may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A finished trial as a tracker gets it.
+    """A finished trial, as a tracker receives it.
 
-    order: how many trials had finished, this one included.
-    incumbent: the best result then.
+    order: number of trials that had finished, including this one.
+    incumbent: the best result at that time.
     """
 
     trial: Trial
@@ -54,34 +55,46 @@ class Finished:
         """Whether this trial is the new incumbent."""
         return self.incumbent is not None and self.incumbent.trial.number == self.trial.number
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Loss, budget and cost, as far as they are known."""
+        known = {"loss": self.outcome.loss, "budget": self.trial.budget, "cost": self.outcome.cost}
+        return {name: value for name, value in known.items() if value is not None}
+
+    @property
+    def curve(self) -> list[tuple[int, float, float]]:
+        """Index, step and loss of the finite points of the learning curve."""
+        points = enumerate(self.outcome.curve)
+        return [(index, step, loss) for index, (step, loss) in points if math.isfinite(loss)]
+
 
 class Tracker(Protocol):
-    """Three methods. Each raises TrackerUnavailable if trying again may help."""
+    """A tracker has three methods; each raises TrackerUnavailable if a later attempt may succeed."""
 
     def open(self, study: str, history: History) -> set[int]:
-        """Begin with a study; returns the numbers of the trials that the tracker has already, whole."""
+        """Start with a study; return the numbers of the trials that the tracker already has completely."""
         ...
 
     def write(self, finished: Finished) -> None:
-        """Keep a trial; keeping it again has no further effect."""
+        """Store a trial; storing it again has no further effect."""
         ...
 
     def close(self) -> None:
-        """There is nothing more to write for now."""
+        """Finish; nothing more is written for now."""
         ...
 
 
 def study_key(history: History) -> str:
-    """What tells a study from all others, wherever its journal lies."""
+    """Return an identifier of the study that does not depend on the path of its journal."""
     assert history.created is not None
     return hashlib.sha256(json.dumps(to_json(history.created), sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Listener:
-    """Reads a journal and hands finished trials on, each until it is taken.
+    """Reads a journal and forwards finished trials to a tracker.
 
-    source, study: the journal, as `open_journal` takes it; it is opened read-only, whenever it is there.
-    tracker: who gets the trials.
+    source, study: the journal, as for `open_journal`; it is opened read-only as soon as it exists.
+    tracker: receives the trials.
     """
 
     def __init__(self, source: str | Path | Journal, tracker: Tracker, study: str = "study") -> None:
@@ -89,22 +102,22 @@ class Listener:
         self._tracker = tracker
         self._journal: Journal | None = None
         self._history = History()
-        self._known: set[int] | None = None  # what the tracker had when it was opened
+        self._known: set[int] | None = None  # the trials that the tracker had when it was opened
         self._queue: deque[Finished] = deque()
-        self.handed_on = 0
+        self.sent = 0
 
     @property
     def begun(self) -> bool:
-        """Whether there is a study to listen to."""
+        """Whether the study has been created."""
         return self._history.created is not None
 
     @property
     def waiting(self) -> int:
-        """How many trials wait to be handed on."""
+        """Number of trials that are still to be written."""
         return len(self._queue)
 
     def read(self) -> None:
-        """Take note of the trials that have finished."""
+        """Read which trials have finished since the last call."""
         if self._journal is None:
             self._journal = open_journal(self._source, self._study, read_only=True)
         for event in self._journal.read(self._history.n_events):
@@ -114,8 +127,8 @@ class Listener:
                 trial, order = history.trials[event.number], len(history.outcomes)
                 self._queue.append(Finished(trial, event.outcome, order, history.incumbent))
 
-    def hand_on(self) -> None:
-        """Give the tracker what waits; what it did not take is given again next time."""
+    def send(self) -> None:
+        """Write the waiting trials; those that the tracker does not accept stay for the next call."""
         if not self.begun:
             return
         if self._known is None:
@@ -123,12 +136,12 @@ class Listener:
         while self._queue:
             if self._queue[0].trial.number not in self._known:
                 self._tracker.write(self._queue[0])
-                self.handed_on += 1
+                self.sent += 1
             self._queue.popleft()
 
     def close(self) -> None:
-        """Give back the journal and the tracker."""
-        if isinstance(self._journal, SqlJournal) and self._journal is not self._source:
+        """Close the journal and the tracker."""
+        if self._journal is not None and self._journal is not self._source:
             self._journal.close()
         if self._known is not None:
             self._tracker.close()
@@ -140,11 +153,11 @@ def follow(
     say: Callable[[str], None] = log.warning,
     patient: bool = False,
 ) -> None:
-    """Listen until `pause` says that it is over; then hand on what is left, as far as the tracker takes it.
+    """Forward trials until `pause` returns True, then the remaining ones if the tracker accepts them.
 
-    pause: waits for so many seconds; returns True if the study is over.
-    say: gets a line when the tracker goes down and when it is back.
-    patient: whether to wait for a study that has not begun.
+    pause: waits for the given number of seconds; returns True if the study is over.
+    say: is called with a message when the tracker goes down and when it is back.
+    patient: whether to wait for a study that does not exist yet.
     """
     seconds, over, down = 0.0, False, False
     while True:
@@ -154,11 +167,11 @@ def follow(
             raise
         except JournalError as error:  # not there yet, or out of reach for a moment
             if over and patient and not listener.begun:
-                return  # nor will it ever be there
+                return  # the study was never created
             if over or not (patient or isinstance(error, JournalUnavailable)):
                 raise
         try:
-            listener.hand_on()
+            listener.send()
             if down:
                 say("the tracker is back; nothing was left out")
             seconds, down = _PAUSE, False
@@ -172,34 +185,52 @@ def follow(
 
 
 def sleep(seconds: float) -> bool:
-    """Wait; it is never over before Ctrl-C."""
+    """Wait; the study is never over before Ctrl-C."""
     time.sleep(seconds)
     return False
 
 
 def require(module: str, extra: str) -> None:
-    """Refuse to begin without an optional library."""
+    """Raise MissingExtra if an optional library is not installed."""
     if find_spec(module) is None:
         raise MissingExtra(f"{module} is not installed: {install_hint(extra)}")
 
 
 @contextmanager
+def tracker_errors(where: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn OSError and these errors of a tracker's library into TrackerUnavailable."""
+    kinds: tuple[type[Exception], ...] = (OSError, *errors)
+    try:
+        yield
+    except kinds as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise TrackerUnavailable(f"{where} cannot be written ({first[:200]})") from error
+
+
+@contextmanager
 def beside(
-    tracker: str, journal: str | Path, study: str, options: Sequence[str], wait_seconds: float = 30.0
+    tracker: str,
+    journal: str | Path,
+    study: str,
+    to: str | Path | None,
+    name: str | None = None,
+    wait_seconds: float = 30.0,
 ) -> Iterator[None]:
-    """Run `bohb track` in a process of its own for as long as the block lasts.
+    """Run `bohb track` in a separate process until the block ends.
 
-    wait_seconds: how long the end of the block waits for trials that are still to be handed on.
+    to, name: the options of `bohb track`.
+    wait_seconds: how long the end of the block waits for trials that are still to be written.
 
-    The listener ends by itself if this process is killed. Whatever becomes of it, the block is not disturbed; a warning
-    says if trials were left, which `bohb track` hands on at any later time.
+    The process ends by itself if this one is killed. If it fails, the block is not disturbed; a warning says that
+    trials are missing, which `bohb track` can write at any later time.
     """
+    options = [*(["--to", str(to)] if to else []), *(["--name", name] if name else [])]
     command = ["-m", "bohb", "track", tracker, str(journal), "--study", study, *options]
     listener = subprocess.Popen(
         [sys.executable, *command, "--attached"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the study; the listener hears of it when the block ends
+        start_new_session=True,  # Ctrl-C reaches the study alone; the listener ends with the block
     )
     assert listener.stdin is not None
     try:
@@ -212,4 +243,4 @@ def beside(
             listener.kill()
             code = listener.wait()
         if code:
-            log.warning("%s has not got all trials yet; this hands on the rest: python %s", tracker, " ".join(command))
+            log.warning("%s does not have all trials; this writes the rest: python %s", tracker, " ".join(command))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.history import History
-from bohb.integrations.listening import Finished, TrackerUnavailable, beside, require, study_key
+from bohb.integrations.listening import Finished, beside, require, study_key, tracker_errors
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
@@ -27,20 +26,19 @@ def track(
     experiment: str | None = None,
     wait_seconds: float = 30.0,
 ) -> AbstractContextManager[None]:
-    """Hand the trials of a study on to MLflow while the block runs, from a process of its own.
+    """Write the trials of a study to MLflow while the block runs, from a separate process.
 
     journal, study: as given to `minimize`.
-    uri: the tracking URI, such as "sqlite:///mlflow.db" or "http://server:5000"; MLflow's own default unless given.
-    experiment: the experiment's name; the study's unless given.
-    wait_seconds: how long the end of the block waits for what is still to be handed on.
+    uri: the tracking URI, such as "sqlite:///mlflow.db" or "http://server:5000". Default: MLflow's own.
+    experiment: the name of the experiment. Default: the name of the study.
+    wait_seconds: how long the end of the block waits for trials that are still to be written.
     """
     _require()
-    options = [*(["--to", uri] if uri else []), *(["--name", experiment] if experiment else [])]
-    return beside("mlflow", journal, study, options, wait_seconds)
+    return beside("mlflow", journal, study, uri, experiment, wait_seconds)
 
 
 class MlflowTracker:
-    """Writes trials as runs with the configuration as parameters, and loss, budget, cost and curve as metrics.
+    """Writes each trial as a run: the configuration as parameters, and loss, budget, cost and curve as metrics.
 
     A failed trial is a failed run with its error as a tag. The study's own run has the incumbents' losses as a metric.
     """
@@ -48,16 +46,14 @@ class MlflowTracker:
     def __init__(self, uri: str | None = None, experiment: str | None = None) -> None:
         _require()
         self._uri, self._experiment = uri, experiment
-        self._client: Any = None
-        self._begun: dict[int, str] = {}  # runs of trials that were begun but not ended, by an earlier listener
 
     def open(self, study: str, history: History) -> set[int]:
-        """Find the study's run, or create it, and the trials it has."""
+        """Find or create the study's run; return the trials it has."""
         from mlflow import MlflowClient
 
         self._key = study_key(history)
-        with _explained(self._uri):
-            self._client = MlflowClient(tracking_uri=self._uri)
+        with _errors(self._uri):
+            self._client: Any = MlflowClient(tracking_uri=self._uri)
             name = self._experiment or study
             known = self._client.get_experiment_by_name(name)
             self._experiment_id = self._client.create_experiment(name) if known is None else known.experiment_id
@@ -70,16 +66,17 @@ class MlflowTracker:
                 tags = {_KEY: self._key, "bohb.version": history.created.version if history.created else ""}
                 self._parent = self._client.create_run(self._experiment_id, run_name=study, tags=tags).info.run_id
         trials = {int(run.data.tags[_TRIAL]): run for run in runs if _TRIAL in run.data.tags}
-        self._begun = {n: run.info.run_id for n, run in trials.items() if run.info.status == "RUNNING"}
+        # incomplete runs of an earlier listener
+        self._begun: dict[int, str] = {n: run.info.run_id for n, run in trials.items() if run.info.status == "RUNNING"}
         return set(trials) - set(self._begun)
 
     def write(self, finished: Finished) -> None:
-        """A run of its own; it is ended last, so that one that is not ended is known to be incomplete."""
+        """Write a run; its status is set last, so that a run that is still RUNNING is incomplete."""
         from mlflow.entities import Metric, Param
 
         trial, outcome = finished.trial, finished.outcome
         started, ended = _milliseconds(outcome.started), _milliseconds(outcome.finished)
-        with _explained(self._uri):
+        with _errors(self._uri):
             run_id = self._begun.get(trial.number)
             if run_id is None:
                 run = self._client.create_run(
@@ -98,8 +95,8 @@ class MlflowTracker:
         del self._begun[trial.number]
 
     def close(self) -> None:
-        """End the study's run, until it is taken up again."""
-        with _explained(self._uri):
+        """End the study's run until the study is resumed."""
+        with _errors(self._uri):
             self._client.set_terminated(self._parent)
 
     def _runs(self) -> Iterator[Run]:
@@ -116,7 +113,7 @@ class MlflowTracker:
 
 def _require() -> None:
     require("mlflow", "mlflow")
-    require("alembic", "mlflow")  # for a store of its own; mlflow-skinny does not bring it
+    require("alembic", "mlflow")  # for a local store; mlflow-skinny does not install it
 
 
 def _tags(finished: Finished, key: str, parent: str) -> dict[str, str]:
@@ -137,12 +134,11 @@ def _tags(finished: Finished, key: str, parent: str) -> dict[str, str]:
 def _metrics(finished: Finished, time_: int) -> list[Metric]:
     from mlflow.entities import Metric
 
-    outcome = finished.outcome
-    values = {"budget": finished.trial.budget, "loss": outcome.loss, "cost": outcome.cost}
-    numbers = {name: v for name, v in outcome.info.items() if isinstance(v, int | float) and not isinstance(v, bool)}
-    found = [Metric(name, float(v), time_, 0) for name, v in {**numbers, **values}.items() if v is not None]
-    # MLflow's steps are whole numbers, so a point of the curve has its place in it.
-    return found + [Metric("curve", loss, time_, i) for i, (_, loss) in enumerate(outcome.curve) if math.isfinite(loss)]
+    info = finished.outcome.info.items()
+    numbers = {name: v for name, v in info if isinstance(v, int | float) and not isinstance(v, bool)}
+    found = [Metric(name, float(v), time_, 0) for name, v in {**numbers, **finished.metrics}.items()]
+    # MLflow's steps are whole numbers, so the step is the index of the point.
+    return found + [Metric("curve", loss, time_, index) for index, _, loss in finished.curve]
 
 
 def _parts(items: list[Any]) -> list[list[Any]]:
@@ -153,15 +149,8 @@ def _milliseconds(seconds: float | None) -> int:
     return round(1000 * (time.time() if seconds is None else seconds))
 
 
-@contextmanager
-def _explained(uri: str | None) -> Iterator[None]:
-    """Turn MLflow's errors into ours: whatever it is, the study goes on and the listener tries again."""
+def _errors(uri: str | None) -> AbstractContextManager[None]:
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
-    try:
-        yield
-    except (MlflowException, SQLAlchemyError, OSError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        where = "MLflow" if uri is None else f"MLflow at {uri}"
-        raise TrackerUnavailable(f"{where} cannot be written ({first[:200]})") from error
+    return tracker_errors("MLflow" if uri is None else f"MLflow at {uri}", MlflowException, SQLAlchemyError)

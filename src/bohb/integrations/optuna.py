@@ -1,4 +1,4 @@
-"""Coming from Optuna: the trials of a study as a warm start."""
+"""Use the trials of an Optuna study for a warm start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def one_more(step: int) -> float:
-    """The budget of a step that is counted from 0: in epoch 0, one epoch has been spent."""
+    """Return the budget of a step counted from 0: after epoch 0, one epoch has been spent."""
     return step + 1
 
 
@@ -36,15 +36,15 @@ def observations(
     budgets: Sequence[float],
     budget_of_step: Callable[[int], float] = one_more,
 ) -> History:
-    """The trials of an Optuna study, for `warm_start=`.
+    """Return the trials of an Optuna study for `warm_start=`.
 
-    study: with one objective; values that were maximised are negated.
-    space: the new study's. Every trial must have its parameters and no others, with values that belong to it.
-    budgets: the new study's. The value of a complete trial counts on the largest; what it, or a pruned trial, reported
-        on the way counts on the smaller ones it reached.
+    study: a study with one objective; maximised values are negated.
+    space: the space of the new study. Every trial must have exactly its parameters, with values that belong to it.
+    budgets: the budgets of the new study. The value of a complete trial counts on the largest one; intermediate values
+        of complete and pruned trials count on the smaller budgets.
     budget_of_step: the budget that had been spent when `trial.report(value, step)` was called.
 
-    Failed trials are failures on the largest budget. Running and waiting trials are left out, and so are failed ones
+    Failed trials are failures on the largest budget. Running and waiting trials are left out, and so are failed trials
     that had not suggested all their parameters.
     """
     compiled = space if isinstance(space, Space) else Space(space)
@@ -65,7 +65,7 @@ def observations(
 
 
 def _fits(space: Space, trial: FrozenTrial) -> bool:
-    """Whether a trial has a configuration of the space; only a failed one may lack it."""
+    """Whether the parameters of a trial belong to the space; only a failed trial may lack some."""
     try:
         space.encode(trial.params)
     except InvalidConfiguration as error:
@@ -80,7 +80,7 @@ def _fits(space: Space, trial: FrozenTrial) -> bool:
 def _values(
     trial: FrozenTrial, budgets: Sequence[float], budget_of_step: Callable[[int], float]
 ) -> Iterator[tuple[float, float | None]]:
-    """What a trial says about each budget."""
+    """Yield the budgets and values of a trial."""
     reported = {float(budget_of_step(step)): value for step, value in trial.intermediate_values.items()}
     last = budgets[-1]
     for budget, value in reported.items():

@@ -1,4 +1,4 @@
-"""BOHBSearchCV: BOHB where scikit-learn has GridSearchCV, RandomizedSearchCV and HalvingRandomSearchCV."""
+"""BOHBSearchCV: BOHB as a search of scikit-learn, like GridSearchCV or HalvingRandomSearchCV."""
 
 from __future__ import annotations
 
@@ -21,16 +21,8 @@ from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.integrations.sklearn_folds import Folds
-from bohb.integrations.sklearn_rows import (
-    Fit,
-    batched,
-    fits_of,
-    leading_metric,
-    measured,
-    outcome_of_failure,
-    outcome_of_fits,
-)
-from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.integrations.sklearn_rows import Fit, fits_of, measured, outcome_of_failure, outcome_of_fits
+from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.study import Study
@@ -58,32 +50,32 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
     """Hyperparameter search with cross-validation by BOHB.
 
     It has the methods and fitted attributes of scikit-learn's own searches. `cv_results_` has one row per trial, with
-    the columns `trial`, `bracket`, `rung` and `n_resources` besides the usual ones. Among the rows of the largest
-    `n_resources`, `best_index_` is that of the best score. `study_` is the whole study, as `bohb.minimize` returns it.
+    the additional columns `trial`, `bracket`, `rung` and `n_resources`. `best_index_` is the row with the best score
+    among those with the largest `n_resources`. `study_` is the study, as returned by `bohb.minimize`.
 
     estimator: an estimator or pipeline; it needs a `score` method, unless `scoring` is given.
     space: a ConfigSpace, or a dict such as {"alpha": (1e-6, 1.0, "log"), "activation": ["relu", "tanh"]}.
-    resource: what budgets count: "n_samples", or an integer parameter such as "n_estimators" or "clf__max_iter".
-    min_resource, max_resource: the smallest and the largest budget. "auto" for the largest is all samples, or the value
-        that the estimator has; for the smallest, the largest divided by eta three times, and with "n_samples" at least
-        two per split and class.
+    resource: the unit of budgets: "n_samples", or an integer parameter such as "n_estimators" or "clf__max_iter".
+    min_resource, max_resource: the smallest and the largest budget. The largest is by default ("auto") all samples, or
+        the estimator's own value; the smallest is the largest divided by eta three times, and with "n_samples" at
+        least two samples per split and class.
     eta: a rung keeps the best 1/eta of its configurations.
     settings: a preset ("paper", "best" or "hpbandster") or a `bohb.Settings`; see `bohb.minimize`.
-    max_brackets, max_trials, max_cost, max_seconds: when to stop, checked before each batch. The cost is counted in
-        evaluations with `max_resource`; fits are never continued, so each counts in full. Without a limit, one
-        round of Hyperband's brackets is run.
-    batch_size: trials that are decided on together, and run side by side if n_jobs allows. The result depends on it,
-        but not on n_jobs.
+    max_brackets, max_trials, max_cost, max_seconds: limits, checked before each batch. The unit of the cost is one
+        evaluation with `max_resource`; every fit starts from scratch and counts in full. Default: one round of
+        Hyperband's brackets.
+    batch_size: number of trials that are chosen together and run in parallel if n_jobs allows. The result depends on
+        it, but not on n_jobs.
     scoring, refit, cv, n_jobs, verbose, error_score, return_train_score: as for `RandomizedSearchCV`. With several
-        metrics, the one that `refit` names leads the search; if it names none, the first does.
-    random_state: decides all configurations and which samples are used; the estimator has its own.
-    journal: a file such as "search.db" that keeps every trial. A search with the same data, estimator, splits and
-        scoring goes on in it; any other one gets a study of its own there.
+        metrics, the search maximises the one that `refit` names, or else the first.
+    random_state: seed for configurations and samples; the estimator has its own.
+    journal: a file such as "search.db" that stores every trial. A search with the same data, estimator, splits and
+        scoring resumes from it; any other search gets a separate study in the same file.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{name: rule for name, rule in BaseSearchCV._parameter_constraints.items() if name != "pre_dispatch"},
-        "space": "no_validation",  # the study itself does, with better messages
+        "space": "no_validation",  # checked by the study, with better messages
         "resource": [str],
         "min_resource": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "max_resource": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -156,13 +148,13 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self._data = X, y, params
         try:
             super().fit(X, y, **params)
-        finally:  # nothing but scikit-learn's attributes and the study outlives the call
+        finally:  # keep only scikit-learn's attributes and the study
             for name in ("_data", "_folds", "_labels", "_n_rows", "_smallest", "_digest", "_fits", "_table"):
                 self.__dict__.pop(name, None)
         return self
 
     def _prepare(self) -> None:
-        """All that the search has to know of its data."""
+        """Compute what the search needs to know about its data."""
         X, y, params = self._data
         splitter = getattr(self, "_checked_cv_orig", None)  # scikit-learn 1.6 does not keep it
         if splitter is None:
@@ -173,7 +165,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self.max_resource_ = largest(self.estimator, self.resource, self.max_resource, self._n_rows)
         self._smallest = smallest(self.min_resource, self.max_resource_, self.eta)
         if self.resource == "n_samples" and self.min_resource == "auto":
-            # As HalvingRandomSearchCV has it: two of each class for each split.
+            # As in HalvingRandomSearchCV: two samples of each class for each split.
             classes = 1 if self._labels is None else int(self._labels.max()) + 1
             self._smallest = min(max(self._smallest, 2.0 * classes * len(self._folds.folds)), self.max_resource_)
         if self.journal is not None:
@@ -208,21 +200,21 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         if not rows:
             raise InvalidArgument(f"max_seconds={self.max_seconds!r} is over before the first trial; raise it")
         if not scored:
-            raise ValueError(rows[-1][1].traceback)  # scikit-learn's own words: all fits failed
-        if not self._fits:  # all is known from the journal, but scikit-learn needs to see one evaluation
+            raise ValueError(rows[-1][1].traceback)  # scikit-learn's own message: all fits failed
+        if not self._fits:  # all trials are in the journal, but scikit-learn needs an evaluation
             evaluate([self.study_.incumbent.trial if self.study_.incumbent is not None else scored[0]])
         self._fill_table(rows)
 
     def _optimizer(self, stack: ExitStack) -> BOHB:
-        """The study, new or from the journal."""
+        """Return the optimizer of the study, new or from the journal."""
         space = self.space if isinstance(self.space, Space) else Space(self.space)
         if self.resource in space.names:
             raise InvalidArgument(f"resource={self.resource!r} must not be one of the hyperparameters of the space")
         journal = None
         if self.journal is not None:
             journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{self._digest}")
-            if isinstance(journal, SqlJournal) and journal is not self.journal:
-                stack.enter_context(journal)
+            if journal is not self.journal:
+                stack.callback(journal.close)
         seed = None
         if journal is None or self.random_state is not None:  # a stored study keeps its seed
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -239,7 +231,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         )
 
     def _evaluate(self, seed: int, trials: Sequence[Trial], evaluate_candidates: Callable[..., Any]) -> list[Outcome]:
-        """Cross-validate trials, those on the same rows together."""
+        """Cross-validate trials; those with the same rows together."""
         outcomes: list[Outcome] = []
         for fraction, same in groupby(trials, key=self._fraction):
             group = list(same)
@@ -255,7 +247,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             else:
                 n = len(folds.folds)
                 fits = self._fits[-len(group) * n :]
-                ended = [outcome_of_fits(part, self._leading(part)) for part in batched(fits, n)]
+                parts = [fits[i : i + n] for i in range(0, len(fits), n)]
+                ended = [outcome_of_fits(part, self._leading(part)) for part in parts]
             stamped = [with_times(outcome, started, time.time()) for outcome in ended]
             costs = [trial.budget / float(self.max_resource_) for trial in group]
             outcomes += [replace(outcome, cost=cost) for outcome, cost in zip(stamped, costs, strict=True)]
@@ -269,10 +262,12 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         return {**trial.config, **budget}
 
     def _leading(self, fits: Sequence[Fit]) -> str | None:
+        """Return the score that the search maximises: that of `refit`, else the first; None if there is only one."""
         scores = fits[0]["test_scores"]
-        if isinstance(scores, Mapping):
-            self._check_refit_for_multimetric(scores)
-        return leading_metric(self.refit, scores)
+        if not isinstance(scores, Mapping):
+            return None
+        self._check_refit_for_multimetric(scores)
+        return self.refit if isinstance(self.refit, str) else str(next(iter(scores)))
 
     def _format_results(
         self,
@@ -281,12 +276,12 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         out: list[Fit],
         more_results: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
-        """Called by scikit-learn after each batch: note the fits so far; the table is filled in the end."""
+        """Store the fits so far; scikit-learn calls this after each batch, and the table is filled at the end."""
         self._fits = out
         return self._table
 
     def _fill_table(self, rows: Sequence[tuple[Trial, Outcome]]) -> None:
-        """cv_results_, from the study alone, so that it makes no difference which trials ran today."""
+        """Fill cv_results_ from the study, so that it does not matter which trials ran in this call."""
         error_score = np.nan if isinstance(self.error_score, str) else self.error_score
         trials = [trial for trial, _ in rows]
         columns = {
@@ -302,7 +297,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
 
     @staticmethod
     def _select_best_index(refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
-        """The incumbent's row: the largest budget counts first, then the highest score."""
+        """Return the incumbent's row: the largest budget counts first, then the highest score."""
         if callable(refit):
             return int(BaseSearchCV._select_best_index(refit, refit_metric, results))
         scores, resources = results[f"mean_test_{refit_metric}"], results["n_resources"]

@@ -1,4 +1,4 @@
-"""What a search has to know of data and estimator before it starts: classes, budgets, and whether it ran before."""
+"""Prepare a search: classes of the data, budgets, and an identifier of estimator and data."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sklearn.utils.multiclass import type_of_target
 
 from bohb.errors import InvalidArgument
 
-_PROMOTIONS = 3  # for these min_resource="auto" leaves room
+_PROMOTIONS = 3  # possible with min_resource="auto"
 
 
 def labels_of(estimator: Any, y: Any) -> NDArray[np.integer[Any]] | None:
-    """The class of every row as a number from 0, or None if this is no classification into classes."""
+    """Return the class of every row as a number from 0; None if the task is not a single-label classification."""
     if y is None or not is_classifier(estimator) or type_of_target(y) not in ("binary", "multiclass"):
         return None
     return np.asarray(np.unique(np.ravel(np.asarray(y)), return_inverse=True)[1])
 
 
 def largest(estimator: Any, resource: str, asked: int | str, n_rows: int) -> int:
-    """The largest budget: as asked for, or all rows, or what the estimator has."""
+    """Return the largest budget: the given one, all rows, or the estimator's own value."""
     if resource == "n_samples":
         return int(n_rows if asked == "auto" else min(int(asked), n_rows))
     values = estimator.get_params()
@@ -42,13 +42,13 @@ def largest(estimator: Any, resource: str, asked: int | str, n_rows: int) -> int
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise InvalidArgument(
             f"max_resource='auto' takes the estimator's {resource}, which is {value!r} and not a positive whole "
-            "number; say max_resource"
+            "number; set max_resource"
         )
     return int(value)
 
 
 def smallest(asked: float | str, full: int, eta: float) -> float:
-    """No budget is less than this: as asked for, or what leaves room for a few promotions.
+    """Return the smallest budget: the given one, or one that allows three promotions.
 
     full: the largest budget.
     """
@@ -60,17 +60,17 @@ def smallest(asked: float | str, full: int, eta: float) -> float:
 
 
 def text(scoring: Any) -> str:
-    """Scorers as text that is the same tomorrow: the name of a function, not its address."""
+    """Return scorers as text that is the same in every process: the name of a function, not its address."""
     if isinstance(scoring, Mapping):
         return str({name: text(scorer) for name, scorer in scoring.items()})
     return str(scoring.__qualname__) if inspect.isfunction(scoring) else repr(scoring)
 
 
 def digest(*parts: Any) -> str:
-    """What a search was fitted on, in a few letters."""
+    """Return a short hash of estimator, data and other parts of a search."""
     try:
         return str(joblib.hash(parts))[:12]
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise InvalidArgument(
-            f"with a journal, estimator and data must be picklable, so that the search can be known again: {error}"
+            f"with a journal, estimator and data must be picklable, so that the search can be recognised: {error}"
         ) from error

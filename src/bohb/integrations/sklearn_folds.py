@@ -1,4 +1,4 @@
-"""The train and test rows of a search, computed once, and the part of them that a smaller budget gets."""
+"""The train and test rows of a search, and the part of them for a smaller budget."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Rows: TypeAlias = NDArray[np.integer[Any]]
 
 
 class Folds:
-    """What scikit-learn asks a splitter for, with the rows already known.
+    """A splitter for scikit-learn with fixed rows.
 
-    Splitting once means that all trials see the same rows, even if the splitter shuffles anew each time.
+    All trials use the same rows, even if the original splitter shuffles in every call.
 
     folds: pairs of train and test rows.
     """
@@ -26,10 +26,10 @@ class Folds:
         return self.folds
 
     def subset(self, seed: int, fraction: float, labels: NDArray[np.integer[Any]] | None = None) -> Folds:
-        """This fraction of each fold's train rows; the test rows stay, so that losses of all budgets compare.
+        """Return folds with a fraction of the train rows and all test rows, so that losses of all budgets compare.
 
-        seed: decides which rows; a larger fraction contains all rows of a smaller one.
-        labels: the class of every row, if the classes should keep their proportions.
+        seed: chooses the rows; a larger fraction contains all rows of a smaller one.
+        labels: the class of every row, to keep the proportions of the classes.
         """
         if fraction >= 1:
             return self
@@ -44,10 +44,10 @@ class Folds:
 def _part(
     rng: np.random.Generator, train: Rows, fraction: float, labels: NDArray[np.integer[Any]] | None
 ) -> NDArray[Any]:
-    """A random part of the rows, in their old order, since that may be the order of time."""
+    """Return a random part of the rows in their original order, which may be the order of time."""
     order = rng.permutation(np.asarray(train))
     if labels is not None:
-        # Row i of the n rows of its class stands at (i + 1/2) / n, so every beginning has the classes in proportion.
+        # Row i of the n rows of a class gets the place (i + 1/2) / n, so every prefix has the classes in proportion.
         place = np.empty(len(order))
         for label in np.unique(labels[order]):
             of_class = np.flatnonzero(labels[order] == label)

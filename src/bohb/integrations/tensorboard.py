@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.history import History
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument
-from bohb.integrations.listening import Finished, TrackerUnavailable, beside, require, study_key
+from bohb.integrations.listening import Finished, beside, require, study_key, tracker_errors
 from bohb.journal.files import plain_component
 
 if TYPE_CHECKING:
@@ -25,41 +24,40 @@ _TRIAL, _OWNER, _INCUMBENT = "trial-", "bohb-study", "incumbent"
 def track(
     journal: str | Path, study: str = "study", *, logdir: str | Path = "runs", wait_seconds: float = 30.0
 ) -> AbstractContextManager[None]:
-    """Hand the trials of a study on to TensorBoard while the block runs, from a process of its own.
+    """Write the trials of a study for TensorBoard while the block runs, from a separate process.
 
     journal, study: as given to `minimize`.
-    logdir: TensorBoard's; the study gets a directory of its name in it.
-    wait_seconds: how long the end of the block waits for what is still to be handed on.
+    logdir: TensorBoard's log directory; the study gets a subdirectory with its name.
+    wait_seconds: how long the end of the block waits for trials that are still to be written.
     """
     require("tensorboardX", "tensorboard")
-    return beside("tensorboard", journal, study, ["--to", str(logdir)], wait_seconds)
+    return beside("tensorboard", journal, study, logdir, wait_seconds=wait_seconds)
 
 
 class TensorboardTracker:
     """Writes each trial as a run with hyperparameters, loss, budget, cost and learning curve.
 
-    logdir: TensorBoard's; the study gets a directory of its name in it.
+    logdir: TensorBoard's log directory; the study gets a subdirectory with its name.
 
-    A run appears under its name when it is whole, so what is there is what has been handed on.
+    A run gets its final name when it is complete, so the names show which trials have been written.
     """
 
     def __init__(self, logdir: str | Path) -> None:
         require("tensorboardX", "tensorboard")
         self._logdir = Path(logdir)
-        self._incumbents: EventsWriter | None = None
 
     def open(self, study: str, history: History) -> set[int]:
         """Find the runs of the study; refuse a directory that belongs to another one."""
         self._root = self._logdir / plain_component(study)
         key, owner = study_key(history), self._root / _OWNER
-        with _explained(self._root):
+        with tracker_errors(f"the log directory {self._root}"):
             self._root.mkdir(parents=True, exist_ok=True)
             if owner.exists() and owner.read_text() not in ("", key):
                 raise InvalidArgument(f"{self._root} holds another study; choose another directory with --to")
             owner.write_text(key)
             names = [path.name for path in self._root.iterdir()]
             for name in names:
-                if name.startswith(".") or name == _INCUMBENT:  # half-written; the incumbents are written anew
+                if name.startswith(".") or name == _INCUMBENT:  # incomplete runs; the incumbents are written again
                     shutil.rmtree(self._root / name)
             known = {int(name.removeprefix(_TRIAL)) for name in names if name.startswith(_TRIAL)}
             self._incumbents = _writer(self._root / _INCUMBENT)
@@ -71,28 +69,27 @@ class TensorboardTracker:
         return known
 
     def write(self, finished: Finished) -> None:
-        """A directory of its own, renamed when all of it is there."""
+        """Write a directory and rename it when it is complete."""
         name = f"{_TRIAL}{finished.trial.number:05d}"
         hidden = self._root / f".{name}"
-        with _explained(self._root):
+        with tracker_errors(f"the log directory {self._root}"):
             shutil.rmtree(hidden, ignore_errors=True)
             writer = _writer(hidden)
             _fill(writer, finished)
             writer.close()
             os.replace(hidden, self._root / name)
-            if finished.improves and self._incumbents is not None:
+            if finished.improves:
                 _scalar(self._incumbents, "incumbent_loss", finished.outcome.ranking_loss, finished.order)
                 self._incumbents.flush()
 
     def close(self) -> None:
         """Close the file of the incumbents."""
-        if self._incumbents is not None:
-            with _explained(self._root):
-                self._incumbents.close()
+        with tracker_errors(f"the log directory {self._root}"):
+            self._incumbents.close()
 
 
 def _fill(writer: EventsWriter, finished: Finished) -> None:
-    """All there is to know of a trial."""
+    """Write everything about a trial."""
     from tensorboardX.summary import hparams
 
     trial, outcome = finished.trial, finished.outcome
@@ -100,17 +97,16 @@ def _fill(writer: EventsWriter, finished: Finished) -> None:
     _, start, end = hparams({**values, "budget": trial.budget}, {})
     ended = time.time() if outcome.finished is None else outcome.finished
     _event(writer, start, 0, ended if outcome.started is None else outcome.started)
-    for i, (step, loss) in enumerate(outcome.curve):
-        _scalar(writer, "curve", loss, round(step) if float(step).is_integer() else i, ended)
-    for name, value in {"loss": outcome.loss, "budget": trial.budget, "cost": outcome.cost}.items():
-        if value is not None:
-            _scalar(writer, name, value, trial.number, ended)
+    for index, (step, loss) in enumerate(outcome.curve):  # TensorBoard marks points that are not finite
+        _scalar(writer, "curve", loss, round(step) if float(step).is_integer() else index, ended)
+    for name, value in finished.metrics.items():
+        _scalar(writer, name, value, trial.number, ended)
     if outcome.ok:
         _event(writer, end, 0, ended)
 
 
 def _writer(directory: Path) -> EventsWriter:
-    """A file of events, written without a thread: an error of the disk is raised here, not lost."""
+    """Open a file of events that is written without a thread, so that an error of the disk is raised here."""
     from tensorboardX.event_file_writer import EventsWriter
 
     directory.mkdir()
@@ -127,11 +123,3 @@ def _event(writer: EventsWriter, summary: Any, step: int, wall_time: float) -> N
     from tensorboardX.proto.event_pb2 import Event
 
     writer.write_event(Event(wall_time=wall_time, step=step, summary=summary))
-
-
-@contextmanager
-def _explained(root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TrackerUnavailable(f"the log directory {root} cannot be written ({error.strerror or error})") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from bohb.journal.base import Journal
+from bohb.journal.base import Journal, SharedJournal
 from bohb.journal.jsonl import Imported, export_jsonl, import_jsonl
 from bohb.journal.memory import MemoryJournal
 
@@ -20,6 +20,7 @@ __all__ = [
     "Imported",
     "Journal",
     "MemoryJournal",
+    "SharedJournal",
     "SqlJournal",
     "export_jsonl",
     "import_jsonl",

@@ -3,21 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
 
 from bohb.core.events import Event
 
 
 class Journal(Protocol):
-    """Two methods. A position is the number of events before it; a journal of n events accepts only `after=n`."""
+    """The events of one study. A position is the number of events before it."""
 
     def read(self, after: int = 0) -> Sequence[Event]:
-        """All events from position `after` on, in order."""
+        """Return all events from position `after` on, in order."""
         ...
 
     def append(self, events: Sequence[Event], after: int) -> None:
         """Store `events` from position `after` on, durably and all or none.
 
-        Raises Conflict if the journal is no longer exactly `after` events long.
+        Raises Conflict if the journal is not exactly `after` events long.
         """
         ...
+
+    def close(self) -> None:
+        """Release files, locks and connections. Closing twice has no effect."""
+        ...
+
+
+@runtime_checkable
+class SharedJournal(Journal, Protocol):
+    """A journal that several runners can write to at once: they take turns, and each one holds a lease while it lives.
+
+    holder: the unique name of a runner, which identifies its lease.
+    """
+
+    @property
+    def shared(self) -> bool:
+        """Whether this journal can be shared; a class may have journals of both kinds."""
+        ...
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never."""
+        ...
+
+    def renew_lease(self, holder: str, seconds: float) -> None:
+        """Let a lease expire `seconds` from now."""
+        ...
+
+    def end_lease(self, holder: str) -> None:
+        """Delete a lease: its runner has stopped."""
+        ...
+
+    def lease_is_over(self, holder: str) -> bool:
+        """Whether a runner has no lease any more; a lease that has expired is deleted."""
+        ...
+
+    def live_leases(self) -> set[str]:
+        """Return the holders of all leases that have not expired."""
+        ...
+
+    def again(self) -> SharedJournal:
+        """Open the same study once more, for another thread."""
+        ...
+
+
+def shared_journal(journal: Journal) -> SharedJournal | None:
+    """Return the journal if several runners can share it, otherwise None."""
+    return journal if isinstance(journal, SharedJournal) and journal.shared else None

@@ -1,4 +1,4 @@
-"""Whether a path is on a disk of this machine: SQLite's locks and shared memory do not work across a network."""
+"""Refuses network file systems, on which the locks and the shared memory of SQLite do not work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def require_local(path: Path, lookup: Callable[[Path], str] | None = None) -> No
     """Refuse a path on a network file system, where two machines could corrupt the journal together.
 
     path: the database file, which need not exist yet.
-    lookup: tells the file system's type of a path; the machine's own table of mounts unless given.
+    lookup: returns the type of the file system of a path; default: read the machine's table of mounts.
     """
     found = (lookup or filesystem_type)(path).lower()
     if _NETWORK.fullmatch(found) or (found.startswith("fuse") and found not in _LOCAL_FUSE | {"fuseblk"}):
@@ -32,19 +32,19 @@ def require_local(path: Path, lookup: Callable[[Path], str] | None = None) -> No
 
 
 def filesystem_type(path: Path) -> str:
-    """The type of the file system that holds `path`, such as 'ext4' or 'nfs4'; '' where it cannot be told."""
+    """Return the type of the file system that holds `path`, such as 'ext4' or 'nfs4'; '' if unknown."""
     if sys.platform == "win32":
         return "cifs" if str(path).startswith("\\\\") else ""
     here, best = str(path.resolve()), ("", "")
     for point, kind in _mounts():
         inside = here == point or here.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best[0]):  # of two mounts on one point the later one is seen
+        if inside and len(point) >= len(best[0]):  # a later mount hides an earlier one on the same point
             best = point, kind
     return best[1]
 
 
 def _mounts() -> list[tuple[str, str]]:
-    """(mount point, type) of everything mounted, in the order of mounting."""
+    """Return (mount point, type) of all mounts, in the order of mounting."""
     table = Path("/proc/self/mounts")
     if table.exists():
         lines = (line.split() for line in table.read_text(errors="surrogateescape").splitlines())

@@ -1,4 +1,4 @@
-"""A study as a text file: one JSON object per line, each with a checksum, chained as in the database."""
+"""Exports a study to a text file and imports it: one JSON object per line, with checksums as in the database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What a file held: the study's name, its events, and the damage that ended them, if any."""
+    """The contents of a file: the study's name, its events, and the damage that ended them, if any."""
 
     study: str
     events: list[Event] = field(repr=False)
@@ -27,9 +27,9 @@ class Imported:
 
 
 def export_jsonl(journal: Journal, path: str | Path) -> int:
-    """Write all events of a journal to a file, which appears whole or not at all. Returns how many.
+    """Write all events of a journal to a file, completely or not at all. Return their number.
 
-    The first line names the study and the number of events, so that a cut between two lines is noticed as well.
+    The first line has the name of the study and the number of events, so that missing lines are noticed.
     """
     events = journal.read()
     study = getattr(journal, "study", "study")
@@ -47,9 +47,9 @@ def export_jsonl(journal: Journal, path: str | Path) -> int:
 
 
 def import_jsonl(path: str | Path, *, damaged: bool = False) -> Imported:
-    """The events of an exported file.
+    """Read an exported file.
 
-    damaged: return the events before the first damaged line, and the damage, instead of raising JournalDamaged.
+    damaged: return the events before the first damaged line instead of raising JournalDamaged.
     """
     try:
         with Path(path).open("rb") as file:
@@ -87,10 +87,10 @@ def _events(lines: Iterator[bytes], study: str, length: int) -> tuple[list[Event
 
 
 def _row(line: bytes, study: str, position: int) -> tuple[Any, ...]:
-    """One line as a table's row; the body is written anew, which gives the very text that was summed."""
+    """Return a line as a row of the table; encoding the body again gives the text of which the checksum was made."""
     try:
         found = json.loads(line)
         body = json.dumps(found["body"], allow_nan=False, separators=(",", ":"))
         return found["position"], 0, found["kind"], found["key"], body, found["crc"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedAt(study, position, f"the line is torn or not ours ({error})") from error
+        raise DamagedAt(study, position, f"the line is incomplete or not from bohb ({error})") from error

@@ -1,4 +1,4 @@
-"""One writer per SQLite file: a lock that dies with its process, and says who holds it."""
+"""One writer per SQLite file: a lock that ends with its process and names its holder."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_N
 
 
 def this_process() -> str:
-    """Who we are, in the words a refused runner will read."""
+    """Return a description of this process for the message to a refused runner."""
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     return f"process {os.getpid()} on {socket.gethostname()} since {since}"
 
 
 class WriterLock:
-    """Held from construction until `release`, the end of the object or the end of the process, however it ends.
+    """A lock that is held until `release`, or until the object or the process ends.
 
-    The lock is an flock on a file of its own: closing any handle of the database file would drop SQLite's own locks.
-    The file stays behind, empty, since removing it could let two processes lock two files of one name.
+    The lock is an flock on a separate file, because closing any handle of the database file would release the locks of
+    SQLite. The file is not removed: two processes could then lock two files of the same name.
     """
 
     def __init__(self, database: Path) -> None:
@@ -43,13 +43,13 @@ class WriterLock:
         _held.add(self)
 
     def release(self) -> None:
-        """Let the next writer in."""
+        """Release the lock."""
         if self._close.alive:
             os.ftruncate(self._handle, 0)
             self._close()
 
     def forget(self) -> None:
-        """Close a forked child's copy, which would keep the lock alive after its real holder has died."""
+        """Close the copy of a forked child, which would keep the lock after its holder has ended."""
         self._close()
 
 
@@ -83,14 +83,14 @@ def _open_and_lock(path: Path, database: Path) -> int:
                 f"{database} is in use by {holder}; a SQLite journal has one runner at a time. Wait for it or stop it, "
                 "or open the journal with read_only=True"
             ) from error
-        if _same_file(handle, path):  # else somebody removed the file between our open and our lock
+        if _same_file(handle, path):  # otherwise the file was removed between opening and locking it
             return handle
         os.close(handle)
 
 
 def _lock(handle: int) -> None:
     if sys.platform == "win32":
-        os.lseek(handle, 2**30, os.SEEK_SET)  # far from the text, which others must be able to read
+        os.lseek(handle, 2**30, os.SEEK_SET)  # outside the text, which others must be able to read
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         os.lseek(handle, 0, os.SEEK_SET)
     else:
@@ -109,4 +109,4 @@ def _holder(handle: int) -> str:
         os.lseek(handle, 0, os.SEEK_SET)
         return str(json.loads(os.read(handle, 4096))["holder"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "another process"  # which has not yet written its name
+        return "another process"  # it has not written its name yet

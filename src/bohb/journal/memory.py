@@ -1,4 +1,4 @@
-"""A journal that lives as long as the process: for tests, for ask and tell, for studies nobody needs to keep."""
+"""A journal in memory: for tests, for ask and tell, for studies that need not be kept."""
 
 from __future__ import annotations
 
@@ -21,3 +21,6 @@ class MemoryJournal:
         if after != len(self._events):
             raise Conflict(f"the journal has {len(self._events)} events, not {after}")
         self._events.extend(events)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""

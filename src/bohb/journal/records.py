@@ -1,4 +1,4 @@
-"""How one event is stored: its JSON text, and the checksum that ties it to its place and to the event before it."""
+"""How one event is stored: its JSON text, and a checksum over the event and all events before it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bohb.errors import InvalidArgument, JournalDamaged, JournalError
 
 SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched
 LONGEST_NAME = 200
-LARGEST_BODY = 16 * 2**20  # characters; a runaway `info` is refused before it makes the study slow for ever
+LARGEST_BODY = 16 * 2**20  # characters; a huge `info` would make the study slow for good
 
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only: no text a database could refuse
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
 
 
 class Record(NamedTuple):
-    """One stored event, as it lies in the table."""
+    """One stored event: a row of the table."""
 
     position: int
     epoch: int
@@ -43,12 +43,12 @@ class DamagedAt(JournalDamaged):
 
 
 def checksum(previous: int, study: str, position: int, epoch: int, kind: str, key: str, body: str) -> int:
-    """CRC-32 of a whole row, continued from the row before: a changed, swapped or missing row breaks it."""
+    """Return the CRC-32 of a row, continued from the row before: it detects changed, swapped and missing rows."""
     return zlib.crc32(f"{study}\0{position}\0{epoch}\0{kind}\0{key}\0{body}".encode(errors="replace"), previous)
 
 
 def body_of(event: Event) -> str:
-    """The JSON text of an event."""
+    """Return the JSON text of an event."""
     text = _encode(to_json(event))
     if len(text) > LARGEST_BODY:
         raise JournalError(
@@ -59,7 +59,7 @@ def body_of(event: Event) -> str:
 
 
 def chained(study: str, after: int, previous: int, epoch: int, events: Iterable[tuple[Event, str]]) -> list[Record]:
-    """The records of events and their bodies, from position `after` on."""
+    """Return the records of events and their bodies, from position `after` on."""
     records = []
     for position, (event, body) in enumerate(events, after):
         previous = checksum(previous, study, position, epoch, event.kind, event.key, body)
@@ -69,7 +69,7 @@ def chained(study: str, after: int, previous: int, epoch: int, events: Iterable[
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Pause the garbage collector: walking all events again and again takes a third of the time to read them."""
+    """Pause the garbage collector, which takes a third of the time of reading many events."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -80,10 +80,10 @@ def no_collector() -> Iterator[None]:
 
 
 class Reader:
-    """Turns stored rows back into events and checks each one on the way.
+    """Turns stored rows into events and checks each of them.
 
-    study: the study they belong to.
-    position: the position that comes next.
+    study: the name of the study.
+    position: the position of the next row.
     crc: the checksum of the row before it.
     """
 
@@ -93,7 +93,7 @@ class Reader:
         self.crc = crc
 
     def check(self, rows: Iterable[Sequence[Any]]) -> list[tuple[str, str]]:
-        """The (kind, body) of the next rows. Raises DamagedAt at the first that is not what was written."""
+        """Return (kind, body) of the next rows. Raises DamagedAt for the first row that was changed."""
         found = []
         for position, epoch, kind, key, body, crc in rows:
             if position != self.position:
@@ -107,13 +107,13 @@ class Reader:
         return found
 
     def events(self, rows: Sequence[Sequence[Any]]) -> list[Event]:
-        """The next rows as events."""
+        """Return the next rows as events."""
         first = self.position
         found = self.check(rows)
         return [from_json(kind, body) for (kind, _), body in zip(found, self._bodies(found, first), strict=True)]
 
     def _bodies(self, found: list[tuple[str, str]], first: int) -> list[dict[str, Any]]:
-        """All bodies parsed in one go, so that the parser shares the names of hyperparameters between trials."""
+        """Parse all bodies together, so that all trials share the names of the hyperparameters."""
         try:
             bodies = json.loads("[" + ",".join(body for _, body in found) + "]")
         except (ValueError, RecursionError) as error:
@@ -123,7 +123,7 @@ class Reader:
         return bodies  # type: ignore[no-any-return]  # checked just above
 
     def finish(self, length: int, crc: int) -> None:
-        """Check that this is where the study was said to end; nothing else would notice a lost tail."""
+        """Check that the study ends here; missing events at the end would not be noticed otherwise."""
         if self.position != length:
             raise DamagedAt(self.study, self.position, f"the event is missing, the study had {length}")
         if self.crc != crc:
@@ -131,7 +131,7 @@ class Reader:
 
 
 def check_study_name(name: object) -> str:
-    """The name of a study: any printable text of 1 to 200 characters; it is stored as text and never used as a path."""
+    """Return the name of a study, which may be any printable text of 1 to 200 characters."""
     if not isinstance(name, str):
         raise InvalidArgument(f"study={name!r:.80} is of type {type(name).__name__}; it must be text")
     if not 1 <= len(name) <= LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""Bringing a damaged SQLite journal back to its last sound event, without losing anything that was there."""
+"""Cuts a damaged SQLite journal back to its last valid event, and keeps the old file."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BATCH = 1000
 
 
 def last_good(target: str | Path, study: str = "study") -> int:
-    """How many events of a study, from its first on, are sound."""
+    """Return the number of valid events of a study before the first damaged one."""
     return sum(1 for _ in _sound(target, study))
 
 
 def repair(target: str | Path, study: str = "study") -> int:
-    """Cut a study back to its sound events. Returns how many remain.
+    """Cut a study back to its valid events. Return their number.
 
-    The file is written anew from what can be read, since a damaged one cannot be trusted to be changed in place; other
-    studies in it come along, each up to its own last sound event. The old file stays beside it as `<file>.bak`.
+    A new file is written, because a damaged one cannot safely be changed in place. It contains the other studies as
+    well, each up to its last valid event. The old file is kept as `<file>.bak`.
     """
     check_study_name(study)
     path = Path(target).resolve()
@@ -51,12 +51,12 @@ def repair(target: str | Path, study: str = "study") -> int:
 
 @contextmanager
 def _reading(target: str | Path, study: str) -> Iterator[tuple[SqlJournal, Connection]]:
-    with SqlJournal(target, study, read_only=True) as journal, journal._transaction() as connection:
+    with SqlJournal(target, study, read_only=True) as journal, journal.database.transaction() as connection:
         yield journal, connection
 
 
 def _sound(target: str | Path, study: str) -> Iterator[Record]:
-    """The stored rows before the first damaged one."""
+    """Yield the stored rows before the first damaged one."""
     reader = Reader(study)
     try:
         with _reading(target, study) as (journal, connection):
@@ -68,7 +68,7 @@ def _sound(target: str | Path, study: str) -> Iterator[Record]:
 
 
 def _names(path: Path) -> set[str]:
-    """Every study the file still knows of, by either table."""
+    """Return the names of the studies that either table contains."""
     names: set[str] = set()
     for column in (schema.STUDY.c.study, schema.EVENT.c.study):
         try:
@@ -101,8 +101,8 @@ def _back_up(path: Path) -> Path:
 
 
 def _copy(path: Path, study: str, fresh: Path) -> int:
-    """Store the sound rows of one study, as they are, in a fresh file."""
-    with SqlJournal(fresh, study) as journal, journal._transaction() as connection:
+    """Copy the valid rows of one study to a new file."""
+    with SqlJournal(fresh, study) as journal, journal.database.transaction() as connection:
         rows, last = list[Record](), Record(-1, 0, "", "", "", 0)
         for last in _sound(path, study):
             rows.append(last)

@@ -1,4 +1,4 @@
-"""The tables of a journal, and the few lines in which SQLite and PostgreSQL differ."""
+"""The tables of a journal, and the differences between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
 from bohb.journal.records import SCHEMA
 
 BUSY_SECONDS = 10
-IDLE_SECONDS = 60  # after so long a runner that was stopped in the middle of its turn loses it
+IDLE_SECONDS = 60  # after which a runner that was stopped in the middle of its turn loses it
 _ADVISORY = 0x626F6862  # 'bohb': the lock under which PostgreSQL tables are created
 
 _tables = MetaData()
 FORMAT = Table("bohb_format", _tables, Column("version", Integer, nullable=False))
-STUDY = Table(  # where each study ends: without it, nothing would notice a lost tail
+STUDY = Table(  # where each study ends: missing events at the end would not be noticed otherwise
     "study",
     _tables,
     Column("study", Text, primary_key=True),
@@ -62,7 +62,7 @@ EVENT = Table(
     sqlite_with_rowid=False,
 )
 
-_servers = MetaData()  # what a server has besides: a file has one runner and needs no leases
+_servers = MetaData()  # tables of servers only: a file has one runner and needs no leases
 LEASE = Table(
     "lease",
     _servers,
@@ -85,24 +85,36 @@ ROWS = (
 )
 NEW_ROWS = EVENT.insert()
 
+# A runner holds a lease while it lives; once it has expired, another runner may delete it and take over the trials. All
+# times are those of the server, so that the clocks of the runners do not matter.
+_of_holder = "study = :study AND holder = :holder"
+RENEW_LEASE = text(
+    "INSERT INTO lease VALUES (:study, :holder, clock_timestamp() + make_interval(secs => :seconds)) "
+    "ON CONFLICT (study, holder) DO UPDATE SET expires = excluded.expires"
+)
+END_LEASE = text(f"DELETE FROM lease WHERE {_of_holder}")
+END_EXPIRED_LEASE = text(f"DELETE FROM lease WHERE {_of_holder} AND expires < clock_timestamp()")
+HELD_LEASE = text(f"SELECT 1 FROM lease WHERE {_of_holder}")
+LIVE_LEASES = text("SELECT holder FROM lease WHERE study = :study AND expires >= clock_timestamp()")
+
 
 def connect_sqlite(uri: str) -> sqlite3.Connection:
-    """The one place where a SQLite file is opened; fault tests put a failing disk underneath."""
+    """Open a SQLite file; tests replace this function to simulate a failing disk."""
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
 def sqlite_engine(path: Path, read_only: bool) -> Engine:
-    """SQLite with transactions that begin when we say so and are on the disk when they end."""
+    """Return an engine whose transactions begin explicitly and are on the disk when they end."""
     uri = f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}"
     if read_only and not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists():
-        uri += "&immutable=1"  # a finished study on read-only media: SQLite could not create its shared memory
+        uri += "&immutable=1"  # read-only media, on which SQLite cannot create its shared memory
     engine = create_engine("sqlite://", creator=lambda: connect_sqlite(uri), poolclass=NullPool)
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _record: object) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA synchronous=FULL")  # NORMAL lost acknowledged events in 136 of 200 power cuts
-        cursor.execute("PRAGMA fullfsync=1")  # macOS: an fsync that reaches the platter
+        cursor.execute("PRAGMA fullfsync=1")  # macOS: otherwise fsync does not wait for the disk
         cursor.execute("PRAGMA trusted_schema=0")
         cursor.close()
 
@@ -114,7 +126,7 @@ def sqlite_engine(path: Path, read_only: bool) -> Engine:
 
 
 def postgres_engine(url: URL, read_only: bool) -> Engine:
-    """PostgreSQL through psycopg, committing synchronously even where the server's default is not to."""
+    """Return an engine with psycopg that commits synchronously, even if that is not the default of the server."""
     url = url.set(drivername="postgresql+psycopg")
     try:
         engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": BUSY_SECONDS})
@@ -136,15 +148,15 @@ def postgres_engine(url: URL, read_only: bool) -> Engine:
 
 
 def prepare(connection: Connection, name: str, read_only: bool) -> None:
-    """Create the tables of a new journal; refuse, untouched, what is no journal or a newer one."""
+    """Create the tables of a new journal; refuse databases that are not journals or have a newer format."""
     with connection.begin():
         known = _version(connection, name)
     if read_only:
         if not known:
-            raise JournalError(f"{name} holds no journal yet; start the study first, or check the name")
+            raise JournalError(f"{name} is not a bohb journal (it is empty); start the study first, or check the name")
         return
     if not known:
-        _create(connection)  # before the log is switched on, so that a file without its log is still a journal
+        _create(connection)  # before the write-ahead log is enabled, so that a file without its log is still a journal
     if connection.dialect.name == "sqlite":
         _log_ahead(connection, name)
     else:
@@ -152,13 +164,13 @@ def prepare(connection: Connection, name: str, read_only: bool) -> None:
 
 
 def _version(connection: Connection, name: str) -> bool:
-    """Whether the tables are there, in a version we can read."""
+    """Whether the tables exist. Raises JournalError if their format is not ours."""
     tables = set(inspect(connection).get_table_names())
     if FORMAT.name not in tables:
         taken = tables if connection.dialect.name == "sqlite" else tables & {STUDY.name, EVENT.name}
         if taken:
             raise JournalError(
-                f"{name} is a database but not a bohb journal: it has the tables {', '.join(sorted(taken)[:5])}; "
+                f"{name} is not a bohb journal (it is a database with the tables {', '.join(sorted(taken)[:5])}); "
                 "choose another file or database"
             )
         return False
@@ -184,7 +196,7 @@ def _create(connection: Connection) -> None:
 
 
 def _create_leases(connection: Connection) -> None:
-    """Add what a server's journal did not have before several runners could share a study."""
+    """Create the table of leases, which older journals do not have."""
     with connection.begin():
         if not inspect(connection).has_table(LEASE.name):
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY})"))
@@ -192,7 +204,7 @@ def _create_leases(connection: Connection) -> None:
 
 
 def _log_ahead(connection: Connection, name: str) -> None:
-    """Switch to the write-ahead log: readers and the writer never wait for each other, and a commit is one fsync."""
+    """Enable the write-ahead log: readers and the writer do not wait for each other, and a commit is one fsync."""
     cursor = connection.connection.cursor()  # not through SQLAlchemy, which would begin a transaction first
     statement = "PRAGMA journal_mode=WAL"
     try:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, Engine, make_url, select
+from sqlalchemy import Connection, inspect, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bohb.core.events import Event
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError
-from bohb.journal import leases, schema
+from bohb.journal import schema
 from bohb.journal.base import Journal
-from bohb.journal.lock import WriterLock, this_process
+from bohb.journal.database import Database
+from bohb.journal.database_errors import is_damage
+from bohb.journal.lock import this_process
 from bohb.journal.memory import MemoryJournal
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
-from bohb.journal.target import check_file, path_of
-from bohb.journal.troubles import explained, is_damage, is_uncertain
 
 _BATCH = 1000
 
 
 class Head(NamedTuple):
-    """Where a study ends, and who wrote it last."""
+    """The length and checksum of a study, and its last writer."""
 
     length: int
     crc: int
@@ -40,43 +38,24 @@ class SqlJournal:
 
     url: a path or `sqlite:///…` for a file of this machine, `postgresql+psycopg://…` for a server.
     study: the name of the study.
-    read_only: take no lock and change nothing; sees what is committed and never makes the writer wait.
+    read_only: take no lock and change nothing; the writer never waits for a reader.
 
-    A SQLite file has one writer, held off by a lock on `<file>.lock` and, should that be circumvented, by the epoch:
-    each writer raises it and an older one may no longer append. PostgreSQL has several writers; there the row of the
-    study is locked for each append, and the slower of two gets a Conflict.
+    A SQLite file has one writer, which holds a lock on `<file>.lock`. If the lock is circumvented, the epoch prevents
+    damage, because each writer raises it and older writers can no longer append. PostgreSQL has several writers; each
+    append locks the row of the study, and the slower one of two gets a Conflict.
     """
 
     def __init__(self, url: str | Path, study: str = "study", read_only: bool = False) -> None:
         self.study = check_study_name(study)
         self.read_only = read_only
-        self.path = path_of(url)  # None: a server
-        self._mutex = threading.RLock()
-        self._pid = os.getpid()
+        self.database = Database(url, read_only)
+        self.path = self.database.path  # None: a server
+        self.name = self.database.name
         self._epoch: int | None = None  # claimed at the first append
-        self._doubt: JournalError | None = None
-        self._connection: Connection | None = None
-        self._turn: Connection | None = None  # that of a turn, while it lasts
-        self._lock: WriterLock | None = None
-        if self.path is not None:
-            self.name = str(self.path)
-            check_file(self.path, read_only)
-            self._lock = None if read_only else WriterLock(self.path)
-            self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
-        else:
-            self.url = make_url(str(url))
-            self.name = self.url.render_as_string(hide_password=True)
-            self._engine = schema.postgres_engine(self.url, read_only)
-        try:
-            with self._explaining():
-                schema.prepare(self._connected(), self.name, read_only)
-        except BaseException:
-            self.close()
-            raise
 
     def read(self, after: int = 0) -> Sequence[Event]:
-        """All events from position `after` on, each one checked. Raises JournalDamaged naming the first bad one."""
-        with self._transaction() as connection:
+        """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
+        with self.database.transaction() as connection:
             head = self._head(connection)
             if head is None or head.length <= after:
                 return []
@@ -87,22 +66,16 @@ class SqlJournal:
                     self._find_damage(connection, head)
                 raise
 
-    def lengths(self) -> dict[str, int]:
-        """Return the number of events of every study in the database, sorted by name."""
-        with self._transaction() as connection:
-            rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
-        return dict(sorted((str(name), int(length)) for name, length in rows))
-
     def append(self, events: Sequence[Event], after: int) -> None:
         """Store `events` from position `after` on, durably and all or none.
 
-        Raises Conflict if the journal is no longer exactly `after` events long, unless these very events are already
-        stored there: then an earlier call was committed but its answer was lost, and this one has nothing to do.
+        Raises Conflict if the journal is not exactly `after` events long, unless the same events are already stored
+        there: an earlier call was then committed, but its answer was lost.
         """
         self._check_writable()
         bodies = [(event, body_of(event)) for event in events]
         epoch = self._claim()
-        with self._transaction() as connection:
+        with self.database.transaction() as connection:
             head = connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
             if self.path is not None and head.epoch != epoch:
                 raise JournalError(
@@ -122,59 +95,55 @@ class SqlJournal:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Nobody else appends to the study while this lasts; what is appended in it is stored when it ends, or never.
+        """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never.
 
-        A file has one writer anyway. On a server the study's row is locked, and runners get their turns in the order
-        in which they came; whoever is stopped in the middle of one loses it after a minute.
+        The row of the study is locked on the server, and runners get their turns in the order in which they asked. A
+        runner that is stopped in the middle of its turn loses it after a minute.
         """
-        if self.path is not None or self._turn is not None:
-            yield
-            return
         self._check_writable()
         self._claim()
-        with self._transaction() as connection:
+        with self.database.turn() as connection:
             connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
-            self._turn = connection
-            try:
-                yield
-            finally:
-                self._turn = None
+            yield
 
     def renew_lease(self, holder: str, seconds: float) -> None:
-        """Say that a runner lives and will for so many seconds more, by the server's clock."""
-        with self._transaction() as connection:
-            leases.renew(connection, self.study, holder, seconds)
+        """Let a lease expire `seconds` from now, by the server's clock, even if it had already expired."""
+        with self.database.transaction() as connection:
+            connection.execute(schema.RENEW_LEASE, {"study": self.study, "holder": holder, "seconds": seconds})
 
     def end_lease(self, holder: str) -> None:
-        """Say that a runner has stopped."""
-        with self._transaction() as connection:
-            leases.end(connection, self.study, holder)
+        """Delete a lease: its runner has stopped."""
+        with self.database.transaction() as connection:
+            connection.execute(schema.END_LEASE, {"study": self.study, "holder": holder})
 
     def lease_is_over(self, holder: str) -> bool:
-        """Whether a runner is gone: it gave its lease back or let it run out, which ends it."""
-        with self._transaction() as connection:
-            return leases.end_expired(connection, self.study, holder)
+        """Whether a runner has no lease any more; one that has expired is deleted, and renewals wait for that."""
+        of = {"study": self.study, "holder": holder}
+        with self.database.transaction() as connection:
+            connection.execute(schema.END_EXPIRED_LEASE, of)
+            return connection.execute(schema.HELD_LEASE, of).first() is None
 
     def live_leases(self) -> set[str]:
-        """The runners whose lease has not run out."""
-        with self._transaction() as connection:
-            return leases.live(connection, self.study)
+        """Return the holders of all leases that have not expired."""
+        with self.database.transaction() as connection:
+            if not inspect(connection).has_table(schema.LEASE.name):  # written before leases existed
+                return set()
+            return set(connection.execute(schema.LIVE_LEASES, {"study": self.study}).scalars())
 
     def again(self) -> SqlJournal:
-        """The same study of the same server through a connection of its own."""
+        """Open the same study of the same server with another connection."""
         assert self.path is None, "a file has one connection"
-        return SqlJournal(self.url.render_as_string(hide_password=False), self.study)
+        return SqlJournal(self.database.url.render_as_string(hide_password=False), self.study)
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of events of every study in the database, in the order of their names."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
+        return dict(sorted((str(name), int(length)) for name, length in rows))
 
     def close(self) -> None:
-        """Give back the connection and the lock. Closing twice is fine."""
-        with self._mutex:
-            self._disconnect()
-            if self._engine is not None:
-                self._engine.dispose()
-                self._engine = None
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+        """Release the connection and the lock. Closing twice has no effect."""
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -183,7 +152,7 @@ class SqlJournal:
         self.close()
 
     def raw_rows(self, connection: Connection) -> Iterator[Record]:
-        """The stored rows one at a time, so that one that cannot be read names its position."""
+        """Yield the stored rows one at a time, so that the position of an unreadable one is known."""
         position = 0
         while True:
             place = {"of": self.study, "first": position, "last": position + 1}
@@ -196,71 +165,15 @@ class SqlJournal:
             yield Record._make(row)
             position += 1
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        with self._mutex:
-            if self._turn is not None:
-                yield self._turn
-                return
-            with self._explaining():
-                connection = self._connected()
-                with connection.begin():
-                    yield connection
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Turn the database's errors into ours, and leave the connection fit for the next call."""
-        try:
-            yield
-        except DBAPIError as error:
-            self._undo(error)
-            trouble = explained(error, self.name)
-            if is_uncertain(error):
-                self._doubt = trouble
-            raise trouble from error
-        except UnicodeDecodeError as error:  # sqlite3, about names in a damaged schema
-            raise JournalDamaged(f"{self.name} is damaged ({error}); restore a backup") from error
-
-    def _undo(self, error: DBAPIError) -> None:
-        """Roll back what a failed COMMIT leaves open, and give up only a connection that is gone.
-
-        After a failed fsync in particular: another connection would find the unsynced events in SQLite's log and
-        believe them, this one knows better.
-        """
-        if self._connection is None:
-            return
-        if error.connection_invalidated:
-            self._disconnect()
-            return
-        try:
-            self._connection.connection.rollback()
-        except self._connection.dialect.loaded_dbapi.Error:
-            self._disconnect()
-
-    def _connected(self) -> Connection:
-        if os.getpid() != self._pid:
-            raise JournalError(
-                f"{self.name} was opened by process {self._pid}, this is its child {os.getpid()}; open it again here"
-            )
-        if self._engine is None:
-            raise JournalError(f"{self.name} is closed; open it again")
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        return self._connection
-
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and os.getpid() == self._pid:
-            connection.close()
-
     def _head(self, connection: Connection) -> Head | None:
-        """Where the study ends; None for a study that has not begun."""
+        """Return where the study ends; None for a study without events."""
         head = connection.execute(schema.HEAD, {"of": self.study}).first()
         if head is None:
             of = {"of": self.study, "first": 0, "last": 2**62}
             if connection.execute(schema.ROWS.limit(1), of).first() is None:
                 return None
-            head = connection.execute(schema.HEAD, {"of": self.study}).first()  # a server may have been faster than us
+            # Another runner may have created the study between the two queries.
+            head = connection.execute(schema.HEAD, {"of": self.study}).first()
             if head is None:
                 raise DamagedAt(self.study, 0, "it has events, but the entry that says how many is gone")
         if type(head.length) is not int or type(head.crc) is not int:
@@ -268,7 +181,7 @@ class SqlJournal:
         return Head._make(head)
 
     def _read(self, connection: Connection, head: Head, after: int) -> list[Event]:
-        anchor = max(after - 1, 0)  # the checksums continue from the row before
+        anchor = max(after - 1, 0)  # checksums continue from the row before
         place = {"of": self.study, "first": anchor, "last": head.length}
         reader, events = Reader(self.study, anchor), list[Event]()
         with no_collector(), connection.execute(schema.ROWS, place, execution_options={"yield_per": _BATCH}) as rows:
@@ -289,13 +202,14 @@ class SqlJournal:
     def _check_writable(self) -> None:
         if self.read_only:
             raise JournalError(f"{self.name} was opened with read_only=True; open it for writing to append")
-        if self._doubt is not None:
-            raise JournalError(f"nothing more is written after an earlier failure: {self._doubt}") from self._doubt
+        doubt = self.database.doubt
+        if doubt is not None:
+            raise JournalError(f"nothing more is written after an earlier failure: {doubt}") from doubt
 
     def _claim(self) -> int:
-        """The epoch of this writer: a number no other writer of this study has had."""
+        """Return the epoch of this writer: a number that no other writer of this study has."""
         if self._epoch is None:
-            with self._transaction() as connection:
+            with self.database.transaction() as connection:
                 connection.execute(schema.NEW_STUDY, {"of": self.study})
                 connection.execute(schema.NEW_EPOCH, {"of": self.study, "me": this_process()})
                 epoch = connection.execute(schema.HEAD, {"of": self.study}).one().epoch
@@ -307,7 +221,7 @@ class SqlJournal:
             return False
         place = {"of": self.study, "first": records[0].position, "last": records[-1].position + 1}
         found = connection.execute(schema.ROWS, place).all()
-        # Of two runners on a server that decide alike, only one may believe it was first: there the epoch counts.
+        # Two runners on a server may make the same decision; only the one whose epoch is stored was first.
         mine = self.path is not None or all(row.epoch == self._epoch for row in found)
         return mine and [_contents(row) for row in found] == [_contents(record) for record in records]
 
@@ -323,30 +237,32 @@ class SqlJournal:
 
 
 def _contents(row: Sequence[Any]) -> tuple[str, str, Any]:
-    """What makes two records the same event, whatever the order of their fields."""
+    """Return what two records of the same event have in common, whatever the order of their fields."""
     _, _, kind, key, body, _ = row
     return kind, key, json.loads(body)
 
 
 def open_journal(target: str | Path | Journal | None, study: str = "study", *, read_only: bool = False) -> Journal:
-    """The journal that `target` names.
+    """Open the journal that `target` names.
 
-    target: a file such as "study.db"; a URL, `sqlite:///…` or `postgresql+psycopg://…`; ":memory:" or None for one
-        that is not kept; or a journal, which is returned as it is.
-    study: the name of the study, where one database holds several.
-    read_only: only look: take no lock and change nothing.
+    target: a file such as "study.db"; a URL, `sqlite:///…` or `postgresql+psycopg://…`; ":memory:" or None for a
+        journal in memory; or a journal, which is returned unchanged.
+    study: the name of the study; a database may hold several.
+    read_only: take no lock and change nothing.
     """
     if target is None or target in (":memory:", "sqlite://", "sqlite:///:memory:"):
         check_study_name(study)
         return MemoryJournal()
     if isinstance(target, str | Path):
         return SqlJournal(target, study, read_only)
-    if not (hasattr(target, "read") and hasattr(target, "append")):
-        raise InvalidArgument(f"journal={target!r:.80} is neither a path, a URL nor a journal")
+    if not all(hasattr(target, method) for method in ("read", "append", "close")):
+        raise InvalidArgument(
+            f"journal={target!r:.80} is neither a path, a URL nor a journal (an object with read, append and close)"
+        )
     return target
 
 
 def study_names(target: str | Path) -> list[str]:
-    """The names of the studies in a database, sorted."""
+    """Return the names of the studies in a database, sorted."""
     with SqlJournal(target, read_only=True) as journal:
         return list(journal.lengths())

@@ -5,54 +5,38 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
 from bohb.core.custom_sampler import Sampler
 from bohb.core.density.sampler import Model
-from bohb.core.events import (
-    FORMAT,
-    Event,
-    ResultLate,
-    SessionStarted,
-    StudyCreated,
-    TrialFinished,
-    TrialLost,
-    TrialStarted,
-)
+from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.history import History, Result
-from bohb.core.policy import Now, Starter, restart_lost
+from bohb.core.policy import Starter, restart_lost
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
-from bohb.core.trial import Outcome, Trial, outcome_of
-from bohb.errors import (
-    AlreadyTold,
-    InvalidArgument,
-    NoTrialReady,
-    StudyDone,
-    UnknownTrial,
-)
-from bohb.journal import Journal, MemoryJournal, SqlJournal
+from bohb.core.trial import Trial
+from bohb.errors import InvalidArgument, NoTrialReady, StudyDone
+from bohb.journal import Journal, MemoryJournal
+from bohb.journal.base import shared_journal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     Budgets,
     as_histories,
-    changed_settings,
     continue_events,
-    forgotten_brackets,
-    forgotten_events,
     given_events,
     observed_events,
-    scheduled,
-    space_to_fold,
     study_budgets,
     study_seed,
+    study_settings,
 )
-from bohb.optimizer.leases import Heartbeat, any_gone, orphans, turn_at
+from bohb.optimizer.leases import turn_at
 from bohb.optimizer.ledger import Ledger
+from bohb.optimizer.reports import known_number, result_events
+from bohb.optimizer.session import Session, forgotten_brackets
 from bohb.optimizer.unknown import check_changes
 
 if TYPE_CHECKING:
@@ -68,19 +52,19 @@ class BOHB:
     space: a ConfigSpace, or a dict such as {"lr": (1e-5, 1e-1, "log"), "units": (16, 512), "act": ["relu", "tanh"]}.
     min_budget, max_budget: no evaluation gets less or more; the budgets between are a factor eta apart.
     eta: a rung keeps the best 1/eta of its configurations.
-    budgets: the budgets themselves, increasing, instead of min_budget and max_budget; or "adaptive" beside them: then
-        two of three brackets are chosen by how well rungs agree, and may start on as little as min_budget/eta².
+    budgets: a list of increasing budgets instead of min_budget and max_budget; or "adaptive" in addition to them: two
+        of three brackets are then chosen by how well rungs agree, and may start on budgets down to min_budget/eta².
     integer_budgets: round the budgets to whole numbers.
-    seed: decides everything; the same seed and the same order of results give the same trials.
+    seed: random seed; the same seed and the same order of results give the same trials.
     settings: "paper" (BOHB as published, the default), "best" (strongest measured) or "hpbandster", or a `Settings`;
         single settings can be changed by name: random_fraction=1 is Hyperband.
-    sampler: a function that proposes configurations in the place of the paper's model (see `Situation`).
+    sampler: a function that proposes configurations instead of the paper's model (see `Situation`).
     max_brackets: open no more brackets than this.
-    initial_configs: a list of configurations to evaluate before the sampler is asked; when a study is continued, new
-        ones are added.
+    initial_configs: a list of configurations to evaluate before the sampler proposes any; when a study is continued,
+        new ones are added.
     warm_start: a study, history, optimizer, journal or path of a journal (or several) whose results the model uses.
-    journal: where events go; a list in memory unless told otherwise.
-    clock, stopwatch: the time of day for people, and one that only runs forward for limits; a simulation has its own.
+    journal: where events are stored; default: in memory.
+    clock, stopwatch: the time of day for people, and a monotonic clock for limits; a simulation has its own.
     """
 
     def __init__(
@@ -110,16 +94,16 @@ class BOHB:
             budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
             eta=eta,
             seed=study_seed(seed),
-            settings=changed_settings(settings, scheduled(changes, budgets), sampler).to_json(),
+            settings=study_settings(settings, changes, budgets, sampler).to_json(),
             version=__version__,
             format=FORMAT,
             time=clock(),
         )
         journal = MemoryJournal() if journal is None else journal
         self._sampler = sampler
-        with turn_at(journal):  # of several runners that start together, one creates the study
+        with turn_at(shared_journal(journal)):  # if several runners start together, one of them creates the study
             stored = journal.read(0)
-            self._attach(journal, stored, space_to_fold(stored, created, compiled), max_brackets, clock, stopwatch)
+            self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
                 given = given_events(compiled, initial_configs, self.history)
                 self._ledger.append([created, *given, *observed_events(compiled, as_histories(warm_start))])
@@ -138,7 +122,7 @@ class BOHB:
         clock: Callable[[], float] = time.time,
         sampler: Sampler | None = None,
     ) -> BOHB:
-        """The optimizer of a stored study: it goes on as the one that wrote the journal would have."""
+        """Return the optimizer of a stored study, which continues as the one that wrote the journal would have."""
         events = journal.read(0)
         if not events or not isinstance(events[0], StudyCreated):
             raise InvalidArgument("a study must begin with a StudyCreated event; this journal has none")
@@ -153,7 +137,7 @@ class BOHB:
     def from_events(
         cls, events: Iterable[Event], space: Space | ConfigurationSpace | Mapping[str, Any] | None = None
     ) -> BOHB:
-        """The optimizer that has seen these events."""
+        """Return an optimizer in the state after these events."""
         return cls.from_journal(MemoryJournal(events), space)
 
     def _attach(
@@ -165,22 +149,19 @@ class BOHB:
         clock: Callable[[], float],
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take up a journal that holds these events."""
+        """Attach a journal that holds these events."""
         if max_brackets is not None and max_brackets < 1:
             raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
         self.max_brackets = max_brackets
         self._clock = clock
-        self._stopwatch = stopwatch
         self._ledger = Ledger(journal, space, events)
+        self._session = Session(self._ledger, clock, stopwatch)
         self._last_starter: Starter | None = None
-        self._earlier = self.history.seconds
-        self._began: float | None = None  # by the stopwatch, once a runner is at work
-        self._session: int | None = None  # the index of our own, if several runners share the study
 
     def ask(self) -> Trial:
-        """The next trial to run. There always is one, unless `max_brackets` or a finite space sets an end.
+        """Return the next trial to run. There always is one, unless `max_brackets` or a finite space ends the study.
 
-        Raises NoTrialReady if the rest depends on running trials, and StudyDone if there is no rest.
+        Raises NoTrialReady if running trials have to finish first, and StudyDone if no trial is left.
         """
         trials = self.ask_many(1)
         if trials:
@@ -192,9 +173,9 @@ class BOHB:
         )
 
     def ask_many(self, n: int, enough: Callable[[], bool] = lambda: False) -> list[Trial]:
-        """Up to n trials to run at once, written to the journal together; fewer if fewer are ready.
+        """Return up to n trials to run at once, stored together; fewer if fewer are ready.
 
-        enough: asked before each further trial; if it says True, only trials that lost their worker are started again.
+        enough: called before each trial; if it returns True, only trials that lost their worker are started.
         """
         return self._ledger.in_turn(lambda: self._ask(n, enough))
 
@@ -203,7 +184,7 @@ class BOHB:
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = restart_lost(self.history, self._now()) if enough() else self.next_events()
+            new = restart_lost(self.history, self._session.now()) if enough() else self.next_events()
             if not new:
                 break
             self.history.extend(new)
@@ -212,91 +193,54 @@ class BOHB:
             if isinstance(last, TrialStarted):
                 trials.append(self.history.trials[last.trial.number])
         self._ledger.store(events, first)
-        return [replace(trial, config=dict(trial.config)) for trial in trials]  # what users do to it is their business
+        # Copies, so that changes by the user cannot reach the history.
+        return [replace(trial, config=dict(trial.config)) for trial in trials]
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
 
-        The result of a trial that was declared lost in the meantime is stored as late, and nothing is decided from it.
+        The result of a trial that was declared lost in the meantime is stored as late, and no decision uses it.
         """
         self.tell_many([(trial, result)])
 
     def tell_many(self, results: Iterable[tuple[Trial | int, object]]) -> None:
-        """Report several trials, written to the journal together."""
+        """Report several trials, which are stored together."""
         results = list(results)
-        self._ledger.in_turn(lambda: self._tell(results))
-
-    def _tell(self, results: Sequence[tuple[Trial | int, object]]) -> None:
-        events: list[Event] = []
-        told: dict[int, Outcome] = {}
-        for trial, result in results:
-            number = self._known(trial)
-            outcome = outcome_of(result)
-            if isinstance(trial, Trial) and (number, trial.attempt) in self.history.given_up:
-                events += self._late(trial, outcome)
-                continue
-            before = self.history.outcomes.get(number, told.get(number))
-            if before is None:
-                told[number] = outcome
-                events.append(TrialFinished(number, outcome, self._now().elapsed))
-            elif not before.same_effect(outcome):
-                raise AlreadyTold(
-                    f"trial {number} has already ended with {_describe(before)}; {_describe(outcome)} is not recorded"
-                )
-        self._ledger.append(events)
-
-    def _late(self, trial: Trial, outcome: Outcome) -> list[Event]:
-        """The event of a result that comes too late; none if it was stored already."""
-        if any((late.number, late.attempt) == (trial.number, trial.attempt) for late in self.history.late):
-            return []
-        log.warning("the result of trial %d, attempt %d, is late and not used", trial.number, trial.attempt)
-        return [ResultLate(trial.number, trial.attempt, outcome, self._now().elapsed)]
+        self._ledger.in_turn(
+            lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
+        )
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
-        """Report that the worker of a trial disappeared; the trial will be asked for again.
+        """Report that the worker of a trial disappeared; `ask` will return the trial again.
 
-        counts: whether it counts as an attempt of this trial; not if the whole runner stopped.
+        counts: whether it counts as an attempt of this trial; False if the whole runner stopped.
         """
         self._ledger.in_turn(lambda: self._lose(trial, reason, counts))
 
     def _lose(self, trial: Trial | int, reason: str, counts: bool) -> None:
-        running = self.history.running.get(self._known(trial))
+        running = self.history.running.get(known_number(self.history, trial))
         if running is not None and (not isinstance(trial, Trial) or trial.attempt == running.attempt):
             self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
 
     def begin_session(self, runner: str, forget_failures: bool = False) -> None:
-        """Note that a runner takes the study up; trials that an earlier one left running will be asked for again.
+        """Start a session; `ask` will return the trials again that an earlier runner left unfinished.
 
-        runner: its unique name, which identifies its lease where several share a study.
-        forget_failures: whether earlier failures no longer count as evidence. Those of a session in which every trial
-            failed never do: the objective was broken.
+        runner: a unique name, which identifies its lease if several runners share the study.
+        forget_failures: whether earlier failures no longer count as evidence. Those of a session with a broken
+            objective never do (`session.forgotten_failures`).
         """
-        self._ledger.in_turn(lambda: self._begin_session(runner, forget_failures))
-
-    def _begin_session(self, runner: str, forget_failures: bool) -> None:
-        index = len(self.history.sessions)
-        forgotten = forgotten_events(self.history, forget_failures, self.shared)
-        if forgotten:
-            log.warning("failures of earlier sessions no longer count: the sampler does not learn from them")
-        self._began, self._earlier = self._stopwatch(), self.history.seconds
-        self._ledger.append([SessionStarted(index, runner, self._clock()), *forgotten, *self._orphans()])
+        self._ledger.in_turn(lambda: self._session.begin(runner, forget_failures))
         if self.max_brackets is not None:
             self.max_brackets += forgotten_brackets(self.history)
-        self._session = index if self.shared else None
 
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
-        """What tells the other runners of a shared study that this one is alive, for as long as it is held."""
-        journal = self._ledger.journal
-        return Heartbeat(journal, runner, seconds) if isinstance(journal, SqlJournal) and self.shared else nullcontext()
+        """Return a context that shows other runners of a shared study that this one is alive."""
+        return self._session.lease(runner, seconds)
 
     def take_over(self) -> None:
-        """Declare the trials of runners lost that are gone, so that they are asked for again."""
+        """Declare the trials of runners that are gone as lost, so that `ask` returns them again."""
         self.catch_up()
-        if self._session is not None and any_gone(self.history, self._ledger.journal, self._session):
-            self._ledger.in_turn(lambda: self._ledger.append(self._orphans()))
-
-    def _orphans(self) -> list[Event]:
-        return orphans(self.history, self._ledger.journal, self._session, self._clock())
+        self._session.take_over()
 
     @property
     def shared(self) -> bool:
@@ -305,9 +249,8 @@ class BOHB:
 
     @property
     def ours(self) -> list[Trial]:
-        """The running trials that this session started, where several share the study."""
-        session = self._session
-        return [t for n, t in self.history.running.items() if session is not None and self.history.owners[n] == session]
+        """The running trials that this session started; none if the study is not shared."""
+        return self._session.trials
 
     @property
     def done(self) -> bool:
@@ -316,12 +259,12 @@ class BOHB:
 
     @property
     def history(self) -> History:
-        """What has happened so far."""
+        """The state of the study."""
         return self._ledger.history
 
     @property
     def incumbent(self) -> Result | None:
-        """The best configuration so far: the largest budget counts first, then the lowest loss."""
+        """The best result so far: the lowest loss on the largest budget that has results."""
         return self.history.incumbent
 
     @property
@@ -331,7 +274,7 @@ class BOHB:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The settings of the study."""
         return self.history.settings
 
     @property
@@ -340,54 +283,34 @@ class BOHB:
         return self._ledger.journal.read(0)
 
     def plan(self, brackets: int | None = None) -> Plan:
-        """The table of brackets, rungs, configurations and costs; one round of Hyperband unless told otherwise."""
+        """Return the table of brackets, rungs, configurations and costs; default: one round of Hyperband."""
         return plan(self.history.round, brackets)
 
     def model(self) -> Model | None:
-        """The densities that the next model-based proposal would use, or None while there are too few results."""
+        """Return the densities that the next proposal would use, or None while there are too few results."""
         return self._starter.model()
 
     def next_events(self) -> list[Event]:
-        """The events that `ask` would store next; none if nothing can start."""
+        """Return the events that `ask` would store next; none if nothing can start."""
         with one_thread(self.settings):
-            return self._starter.next_events(self._now(), self.max_brackets)
-
-    def _known(self, trial: Trial | int) -> int:
-        number = trial.number if isinstance(trial, Trial) else trial
-        if not isinstance(number, int) or isinstance(number, bool) or number not in self.history.trials:
-            raise UnknownTrial(
-                f"trial {number!r} was never asked for; this study has started {len(self.history.trials)} trials"
-            )
-        if isinstance(trial, Trial) and trial.seed != self.history.trials[number].seed:
-            raise UnknownTrial(f"trial {number} of this study has another seed; is the one told from another study?")
-        return number
+            return self._starter.next_events(self._session.now(), self.max_brackets)
 
     @property
     def seconds(self) -> float:
-        """How long the study has been at work, earlier sessions included."""
-        return self.history.seconds if self._began is None else self._earlier + self._stopwatch() - self._began
-
-    def _now(self) -> Now:
-        return Now(self._clock(), None if self._began is None else self.seconds, self._session)
+        """How long the study has been running, earlier sessions included."""
+        return self._session.seconds
 
     def catch_up(self) -> None:
-        """Take note of what other runners have stored."""
+        """Apply the events that other runners have stored."""
         self._ledger.catch_up()
 
     def reload(self) -> None:
-        """Forget all but what the journal has."""
+        """Read the journal again, and forget everything that it does not hold."""
         self._ledger.reload()
 
     @property
     def _starter(self) -> Starter:
-        """What decides, with the densities it has fitted to the history as it is."""
+        """The policy, with the models that it has fitted to this history."""
         if self._last_starter is None or self._last_starter.history is not self.history:
-            self._last_starter = self._make_starter()
+            self._last_starter = Starter(self.history, self._sampler)
         return self._last_starter
-
-    def _make_starter(self) -> Starter:
-        return Starter(self.history, self._sampler)
-
-
-def _describe(outcome: Outcome) -> str:
-    return f"loss {outcome.loss!r}" if outcome.ok else f"{outcome.status.value} ({outcome.error})"

@@ -1,7 +1,7 @@
-"""One thread for linear algebra, where matrices are small.
+"""Limits linear algebra to one thread.
 
-The Gaussian process factorises matrices of a few hundred rows. A BLAS library spreads even these over all cores; while
-trials keep the cores busy, its threads wait for each other, and a proposal of milliseconds takes seconds.
+The Gaussian process factorises matrices of a few hundred rows. BLAS libraries use all cores even for these; while
+trials keep the cores busy, the threads wait for each other, and a proposal that needs milliseconds takes seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def one_thread(settings: Settings) -> AbstractContextManager[object]:
-    """What limits BLAS to one thread while a study with these settings decides; nothing if it needs none."""
+    """Return a context that limits BLAS to one thread; it does nothing if the settings need no linear algebra."""
     return nullcontext() if settings.model == "density" else _controller().limit(limits=1, user_api="blas")
 
 
@@ -25,6 +25,6 @@ def one_thread(settings: Settings) -> AbstractContextManager[object]:
 def _controller() -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
-    import bohb.core.gp.sampler  # noqa: F401 - only libraries that are loaded are found
+    import bohb.core.gp.sampler  # noqa: F401 - the controller only finds libraries that are loaded
 
     return ThreadpoolController()

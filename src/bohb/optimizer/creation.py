@@ -1,8 +1,7 @@
-"""How a study begins, and whether one that was stored may go on: the first events, checked."""
+"""Creates the first events of a study, and checks whether a stored study can be continued."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,6 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
-    FailuresForgotten,
     ObservationAdded,
     StudyCreated,
 )
@@ -29,17 +27,17 @@ from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
 from bohb.journal import SqlJournal, study_names
 
-Budgets = Sequence[float] | Literal["adaptive"] | None  # themselves, or between min_budget and max_budget
+Budgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use min_budget and max_budget
 
 
 def study_budgets(
-    min_budget: float | None,
-    max_budget: float | None,
-    eta: float,
-    budgets: Budgets,
-    integer: bool,
+    min_budget: float | None = None,
+    max_budget: float | None = None,
+    eta: float = 3,
+    budgets: Budgets = None,
+    integer_budgets: bool = False,
 ) -> tuple[float, ...]:
-    """The budgets of the study, from whichever way they were given."""
+    """Return the budgets of the study from the arguments that define them."""
     if isinstance(budgets, str):
         if budgets != "adaptive":
             raise InvalidArgument(f"budgets={budgets!r} must be a list of numbers, or 'adaptive'")
@@ -53,11 +51,11 @@ def study_budgets(
         raise InvalidArgument(
             f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
         )
-    return geometric_budgets(min_budget, max_budget, eta, integer)
+    return geometric_budgets(min_budget, max_budget, eta, integer_budgets)
 
 
 def study_seed(seed: int | None) -> int:
-    """The seed as given, or a random one."""
+    """Return the given seed, or a random one."""
     if seed is None:
         return secrets.randbits(32)
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
@@ -65,19 +63,14 @@ def study_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def scheduled(changes: Mapping[str, Any], budgets: Budgets) -> dict[str, Any]:
-    """The changed settings, with what budgets="adaptive" means."""
-    if budgets != "adaptive":
-        return dict(changes)
-    if changes.get("schedule", "adaptive") != "adaptive":
-        raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
-    return {**changes, "schedule": "adaptive"}
-
-
-def changed_settings(
-    settings: Settings | Preset, changes: Mapping[str, Any], sampler: Sampler | None = None
+def study_settings(
+    settings: Settings | Preset, changes: Mapping[str, Any], budgets: Budgets, sampler: Sampler | None
 ) -> Settings:
-    """The settings with some of them replaced by name, and with the name of the sampler."""
+    """Return the settings with changes by name, with the schedule of budgets="adaptive" and the sampler's name."""
+    if budgets == "adaptive":
+        if changes.get("schedule", "adaptive") != "adaptive":
+            raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
+        changes = {**changes, "schedule": "adaptive"}
     changed = Settings.from_json({**as_settings(settings).to_json(), **changes})
     if sampler is None:
         if changed.sampler != TPE:
@@ -136,29 +129,8 @@ def _stored_history(journal: str | Path) -> History:
         return History().extend(opened.read())
 
 
-def forgotten_events(history: History, forget: bool, shared: bool) -> list[Event]:
-    """Return what makes a new session forget earlier failures: all of them, or those of a session that only failed.
-
-    forget: whether the user asked for it. Otherwise failures count unless every trial of the last session failed: then
-        the objective was broken. Where another runner is at work, that session is not over.
-    """
-    last = list(history.outcomes.values())[history.n_before_session :]
-    broken = bool(last) and not any(outcome.ok for outcome in last) and not (shared and history.running)
-    since = 0 if forget else history.n_before_session
-    failed = {n for n, outcome in itertools.islice(history.outcomes.items(), since, None) if not outcome.ok}
-    if not (forget or broken) or failed <= history.forgotten:
-        return []
-    return [FailuresForgotten(len(history.sessions), since)]
-
-
-def forgotten_brackets(history: History) -> int:
-    """Return the number of finished brackets that consist of forgotten failures only."""
-    counting = {trial.bracket for number, trial in history.trials.items() if number not in history.forgotten}
-    return len(set(range(len(history.brackets))) - counting - set(history.open_brackets))
-
-
 def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
-    """The finished trials of earlier studies, checked against this space."""
+    """Return the results of earlier studies as events. Raises InvalidConfiguration."""
     events: list[Event] = []
     for history in histories:
         known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
@@ -172,21 +144,10 @@ def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
     return events
 
 
-def space_to_fold(stored: Sequence[Event], wanted: StudyCreated, space: Space) -> Space:
-    """The space that stored events belong to: the given one, unless another one is stored.
-
-    A study with another space will be refused, but first its events must be read to list all the differences.
-    """
-    first = stored[0] if stored else None
-    if isinstance(first, StudyCreated) and _space_differences(first.space, wanted.space):
-        return Space.from_json(first.space)
-    return space
-
-
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
-    """What has to be stored before a study goes on as `wanted`.
+    """Return the events to store before a study is continued as `wanted`: none, or a larger max_budget.
 
-    Nothing, or a larger max_budget. Raises StudyMismatch, with all differences listed, for anything else.
+    Raises StudyMismatch, which lists all differences, if anything else differs.
     """
     stored = history.created
     assert stored is not None
@@ -211,13 +172,13 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
             "(warm_start gives it the old one's results)",
             differences,
         )
-    # A bracket that is planned already keeps its rungs.
+    # A bracket whose rungs were chosen keeps them.
     first = max([len(history.brackets), *(index + 1 for index in history.planned)])
     return [BudgetsRaised(wanted.budgets, first)] if raised else []
 
 
 def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:
-    """Whether the budgets go on above the stored ones by whole factors of eta; None if they differ otherwise."""
+    """Whether larger budgets by factors of eta follow the stored ones; None if the budgets differ in another way."""
     budgets = wanted.budgets
     if len(budgets) < len(stored) or not np.allclose(budgets[: len(stored)], stored, rtol=1e-9):
         return None
@@ -241,5 +202,5 @@ def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> l
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON gives it back."""
+    """Return a value as JSON would restore it."""
     return json.loads(json.dumps(jsonable(value)))

@@ -1,7 +1,7 @@
-"""Several runners, one study: whose trials are whose, and how one notices that another is gone.
+"""Several runners of one study: which trials belong to which runner, and which runners are gone.
 
-Only a journal on a server can be shared (`journal.shared`). There each runner has a lease, renewed by a thread of its
-own for as long as the process lives, however busy its objective keeps it.
+Only a journal on a server can be shared (`SharedJournal`). Each of its runners holds a lease, which a thread renews as
+long as the process lives, however busy the objective keeps it.
 """
 
 from __future__ import annotations
@@ -11,38 +11,37 @@ import os
 import platform
 import threading
 import uuid
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Self
 
 from bohb.core.events import Event, TrialLost
 from bohb.core.history import History
 from bohb.errors import InvalidArgument, JournalError
-from bohb.journal import Journal, SqlJournal
+from bohb.journal import SharedJournal
 
 log = logging.getLogger("bohb")
-RENEWALS = 4  # per lease: three may fail before a living runner is taken for gone
+RENEWALS = 4  # per lease: three may fail before a living runner counts as gone
 
 
-def is_shared(journal: Journal) -> bool:
-    """Whether several runners may work on the journal's study at once."""
-    return bool(getattr(journal, "shared", False))
+def turn_at(journal: SharedJournal | None) -> AbstractContextManager[None]:
+    """Take a turn at a shared journal; do nothing if there is none."""
+    return nullcontext() if journal is None else journal.turn()
 
 
-def turn_at(journal: Journal) -> AbstractContextManager[None]:
-    """Our turn at a journal that has turns; nothing special at one that has not."""
-    turn: Callable[[], AbstractContextManager[None]] = getattr(journal, "turn", nullcontext)
-    return turn()
+def orphans(history: History, journal: SharedJournal | None, session: int | None, time: float) -> list[Event]:
+    """Return the loss of every running trial whose runner is gone; without leases, of every running trial.
 
-
-def orphans(history: History, journal: Journal, session: int | None, time: float) -> list[Event]:
-    """The loss of every running trial whose runner is gone; without leases, of every running trial.
-
-    session: our own, whose trials are never orphans.
+    journal: the journal that holds the leases, None if it cannot be shared.
+    session: index of this runner's session, whose trials are never orphans.
     """
     running = history.running
-    owners = {history.owners[n] for n in running}
-    gone = {owner for owner in owners if owner is None or (owner != session and _is_gone(history, journal, owner))}
+
+    def is_gone(owner: int | None) -> bool:
+        if owner is None or owner == session:
+            return owner is None
+        return journal is None or journal.lease_is_over(history.sessions[owner].runner)
+
+    gone = {owner for owner in {history.owners[n] for n in running} if is_gone(owner)}
     return [
         TrialLost(n, trial.attempt, "its runner stopped while it ran", time, counts=False)
         for n, trial in running.items()
@@ -50,35 +49,30 @@ def orphans(history: History, journal: Journal, session: int | None, time: float
     ]
 
 
-def any_gone(history: History, journal: Journal, session: int) -> bool:
-    """Whether a runner other than ours seems to be gone: one look that holds nobody up."""
+def any_gone(history: History, journal: SharedJournal, session: int) -> bool:
+    """Whether another runner seems to be gone; unlike `orphans`, this locks nothing."""
     owners = {history.owners[n] for n in history.running} - {session}
-    if not owners or not isinstance(journal, SqlJournal):
+    if not owners:
         return False
     alive = journal.live_leases()
     return any(owner is None or history.sessions[owner].runner not in alive for owner in owners)
 
 
-def _is_gone(history: History, journal: Journal, session: int) -> bool:
-    over: Callable[[str], bool] | None = getattr(journal, "lease_is_over", None)
-    return over is None or not is_shared(journal) or over(history.sessions[session].runner)
-
-
 def runner_name(shared: bool) -> str:
-    """Who we are; unique where others may be at work on the same machine, or have been under the same number."""
+    """Return the name of this process; unique if the study is shared, since process numbers are used again."""
     name = f"{platform.node()}:{os.getpid()}"
     return f"{name}:{uuid.uuid4().hex[:8]}" if shared else name
 
 
 class Heartbeat:
-    """Renews the lease of a runner until it is left; then the lease ends.
+    """Renews the lease of a runner in a thread, and deletes it on exit.
 
-    journal: where the lease is; the thread has a connection of its own.
+    journal: the journal that holds the lease; the thread opens it again.
     holder: the runner's name.
-    seconds: how long a lease lasts; it is renewed four times in that span.
+    seconds: how long a lease lasts; it is renewed four times in that time.
     """
 
-    def __init__(self, journal: SqlJournal, holder: str, seconds: float) -> None:
+    def __init__(self, journal: SharedJournal, holder: str, seconds: float) -> None:
         if not (isinstance(seconds, int | float) and 1 <= seconds <= 86_400):
             raise InvalidArgument(f"lease_seconds={seconds!r} must be between 1 and 86400")
         self._journal, self._holder, self._seconds = journal.again(), holder, float(seconds)
@@ -96,7 +90,7 @@ class Heartbeat:
         try:
             self._journal.end_lease(self._holder)
         except JournalError as error:
-            log.warning("the lease could not be given back and runs out by itself: %s", error)
+            log.warning("the lease could not be deleted and expires by itself: %s", error)
         self._journal.close()
 
     def _renew(self) -> None:
@@ -104,4 +98,4 @@ class Heartbeat:
             try:
                 self._journal.renew_lease(self._holder, self._seconds)
             except JournalError as error:
-                log.warning("the lease could not be renewed, it is tried again: %s", error)
+                log.warning("the lease could not be renewed, which is tried again: %s", error)

@@ -1,4 +1,11 @@
-"""A history in step with its journal: nothing is known that is not stored, whoever stored it."""
+"""Keeps a History in sync with its journal.
+
+`tell` stores events and then folds them; `ask` folds each decision, because the next one depends on it, and then stores
+all of them with one append. Storing every decision before the next one would need one transaction per trial (measured
+for 64 trials: 1.0 ms of CPU and 13 ms of waiting per trial instead of 0.04 and 0.1), and a failure in between would
+leave started trials that nobody was given. Deciding on a copy of the history would cost time in proportion to the study
+at every ask, so that a turn which fails after folding is undone by folding the journal again (`reload`).
+"""
 
 from __future__ import annotations
 
@@ -11,36 +18,37 @@ from bohb.core.history import History
 from bohb.core.space import Space
 from bohb.errors import Conflict
 from bohb.journal import Journal
-from bohb.optimizer.leases import is_shared, turn_at
+from bohb.journal.base import shared_journal
+from bohb.optimizer.leases import turn_at
 
 T = TypeVar("T")
 _CONFLICTS = 100  # appends that another writer may beat before we give up
 
 
 class Ledger:
-    """The events of a study, folded.
+    """The events of a study, stored and folded.
 
-    journal: where they are stored.
-    space: the compiled space, so that folding need not compile it again.
-    events: what the journal holds already.
+    journal: where the events are stored.
+    space: the compiled space, so that the history need not compile it again.
+    events: the events that the journal holds.
     """
 
     def __init__(self, journal: Journal, space: Space, events: Sequence[Event]) -> None:
         self.journal = journal
+        self.shared_journal = shared_journal(journal)  # None: this runner is the only one
         self._space = space
-        self._stale = False  # whether the history may hold what the journal does not
+        self._stale = False  # whether the history may hold events that the journal does not
         self._fold(events)
 
     @property
     def shared(self) -> bool:
         """Whether several runners may work on the study at once."""
-        return is_shared(self.journal)
+        return self.shared_journal is not None
 
     def in_turn(self, act: Callable[[], T]) -> T:
-        """Do something that appends while nobody else can, in the knowledge of all that is stored.
+        """Call a function that appends events, after folding everything that others have stored.
 
-        A journal without turns reports a Conflict if it is longer than known; then what it has is noted, and it is
-        done again.
+        At a journal without turns another writer may be faster; its events are then folded and `act` is called again.
         """
         for _ in range(_CONFLICTS):
             try:
@@ -54,32 +62,29 @@ class Ledger:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Our turn at the journal, if it has turns; should it come to nothing, what was decided in it is forgotten.
-
-        Whatever ends it: the journal, a sampler of the user's, Ctrl-C.
-        """
+        """Take a turn at the journal; if it fails, for whatever reason, forget what was decided in it."""
         known = self.history.n_events
         try:
-            with turn_at(self.journal):
+            with turn_at(self.shared_journal):
                 self.catch_up()
                 known = self.history.n_events
                 yield
         except BaseException:
             if self.history.n_events != known:
                 self._stale = True
-                if not self.shared:  # else when it is our turn again: the server may be out of reach
+                if not self.shared:  # a server may be out of reach now, so that its journal is read in the next turn
                     self.reload()
             raise
 
     def catch_up(self) -> None:
-        """Take note of what others have stored."""
+        """Fold the events that others have stored."""
         if self._stale:
             self.reload()
         elif self.shared:
             self.history.extend(self.journal.read(self.history.n_events))
 
     def append(self, events: Sequence[Event]) -> None:
-        """Store events, then fold them: nothing is decided from what is not durable."""
+        """Store events, then fold them."""
         if events:
             self.journal.append(events, self.history.n_events)
             self.history.extend(events)
@@ -90,7 +95,7 @@ class Ledger:
             self.journal.append(events, after)
 
     def reload(self) -> None:
-        """Forget all but what the journal has."""
+        """Fold the journal again from its first event."""
         self._fold(self.journal.read(0))
 
     def _fold(self, events: Sequence[Event]) -> None:

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from bohb.analysis.agreement import BracketChoice, bracket_choices, rung_agreement
 from bohb.core.adaptive.agreement import Agreement
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
-from bohb.plots.theme import BLUE, GREEN, GREY, ORANGE, PINK, budget_colours, empty, figure, no_losses, thinned
+from bohb.plots.theme import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    budget_colours,
+    budget_ticks,
+    empty,
+    figure,
+    left_out,
+    no_losses,
+    thinned,
+    ticks,
+)
 
+Interval: TypeAlias = tuple[float, float, float, float, int]  # x, ρ, ends of its interval, configurations on both
 _MOST_BRACKETS = 200
 _VERDICTS = {
     "published": (GREY, "circle-open", "as published"),
@@ -32,21 +49,13 @@ def draw_agreement(history: History, dark: bool = False) -> Figure:
 
 
 def _now(known: Sequence[Agreement], dark: bool) -> Figure:
-    bars = go.Scatter(
-        x=list(range(len(known))),
-        y=[row.rho for row in known],
-        error_y=_error([(row.rho, *row.interval) for row in known]),
-        mode="markers",
-        marker={"color": BLUE, "size": 9},
-        customdata=[row.shared for row in known],
-        hovertemplate="ρ = %{y:.2f}<br>%{customdata} configurations on both<extra></extra>",
-        showlegend=False,
-    )
+    values = [(x, row.rho, *row.interval, row.shared) for x, row in enumerate(known)]
+    bars = _intervals(values, "", mode="markers", marker={"color": BLUE, "size": 9}, showlegend=False)
     names = [f"{row.low:g} and {row.high:g}<br>n = {row.shared}" for row in known]
     return figure(
         [bars],
         dark=dark,
-        xaxis={"title": {"text": "budgets"}, "tickvals": list(range(len(known))), "ticktext": names},
+        xaxis=ticks(names, title={"text": "budgets"}),
         yaxis={"title": {"text": "ρ"}, "range": [-1, 1.05]},
     )
 
@@ -54,7 +63,7 @@ def _now(known: Sequence[Agreement], dark: bool) -> Figure:
 def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figure:
     rows = bracket_choices(history)
     kept = [rows[i] for i in thinned(len(rows), _MOST_BRACKETS).tolist()]
-    pairs: dict[tuple[float, float], list[tuple[float, float, float, float, int]]] = {}
+    pairs: dict[tuple[float, float], list[Interval]] = {}
     for row in kept:
         for item in row.agreement:
             values = (row.index, item["rho"], *item["interval"], item["shared"])
@@ -63,43 +72,53 @@ def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figu
         values = (len(rows), now.rho, *now.interval, now.shared)
         pairs.setdefault((now.low, now.high), []).append(values)
     colours = budget_colours([low for low, _ in pairs])
-    traces = [_pair(low, high, pairs[low, high], colours[low]) for low, high in sorted(pairs)]
+    traces = [
+        _intervals(
+            pairs[low, high],
+            f"budgets {low:g} and {high:g}",
+            mode="lines+markers",
+            line={"color": colours[low], "width": 1.5},
+            marker={"color": colours[low], "size": 5},
+        )
+        for low, high in sorted(pairs)
+    ]
     traces += [_starts(kept, verdict) for verdict in _VERDICTS]
     budgets = sorted({rung.budget for row in rows for rung in row.bracket.rungs})
-    left_out = len(rows) - len(kept)
     return figure(
         traces,
         dark=dark,
         height=520,
-        xaxis={"title": {"text": "bracket (the last values are as of now)"}, "anchor": "y2"},
+        xaxis={"title": {"text": "bracket (the last values are the current ones)"}, "anchor": "y2"},
         yaxis={"title": {"text": "agreement ρ"}, "range": [-1, 1.05], "domain": [0.42, 1]},
-        yaxis2={
-            "title": {"text": "starts on budget"},
-            "domain": [0, 0.34],
-            "type": "log",
-            "tickvals": budgets,
-            "ticktext": [f"{budget:g}" for budget in budgets],
-        },
-        notes=[f"{left_out} of {len(rows)} brackets are left out"] if left_out else [],
+        yaxis2=budget_ticks(budgets, budgets, title={"text": "first budget"}, domain=[0, 0.34], type="log"),
+        notes=left_out(len(kept), len(rows), "brackets"),
     )
 
 
-def _pair(low: float, high: float, values: Sequence[tuple[float, float, float, float, int]], colour: str) -> Any:
+def _intervals(values: Sequence[Interval], name: str, **trace: Any) -> Any:
+    """Return correlations with their intervals."""
+    x, rho, bottom, top, shared = (list(column) for column in zip(*values, strict=True))
+    head = f"{name}<br>" if name else ""
     return go.Scatter(
-        x=[index for index, *_ in values],
-        y=[rho for _, rho, *_ in values],
-        error_y=_error([(rho, bottom, top) for _, rho, bottom, top, _ in values]),
-        customdata=[shared for *_, shared in values],
-        mode="lines+markers",
-        name=f"budgets {low:g} and {high:g}",
-        line={"color": colour, "width": 1.5},
-        marker={"color": colour, "size": 5},
-        hovertemplate=f"budgets {low:g} and {high:g}<br>ρ = %{{y:.2f}}<br>%{{customdata}} on both<extra></extra>",
+        x=x,
+        y=rho,
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": np.subtract(top, rho),
+            "arrayminus": np.subtract(rho, bottom),
+            "thickness": 1,
+            "width": 3,
+        },
+        customdata=shared,
+        name=name,
+        hovertemplate=f"{head}ρ = %{{y:.2f}}<br>%{{customdata}} configurations on both<extra></extra>",
+        **trace,
     )
 
 
 def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
-    """Marks where the brackets of one kind start; None if there are none."""
+    """Return marks where the brackets of one kind start; None if there are none."""
     mine = [row for row in rows if row.verdict == verdict]
     if not mine:
         return None
@@ -124,15 +143,8 @@ def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
 def _hover(row: BracketChoice) -> str:
     sizes = " → ".join(f"{rung.size} on {rung.budget:g}" for rung in row.bracket.rungs)
     gains = "".join(f"<br>from {b:g}: {gain:.2f}" for b, gain in zip(row.starts, row.gains, strict=True))
-    return sizes + (f"<br>expected gain{gains}" if gains else "") + ("<br>settled at the top" if row.settled else "")
-
-
-def _error(values: Sequence[tuple[float, float, float]]) -> dict[str, Any]:
-    return {
-        "type": "data",
-        "symmetric": False,
-        "array": [top - middle for middle, _, top in values],
-        "arrayminus": [middle - bottom for middle, bottom, _ in values],
-        "thickness": 1,
-        "width": 3,
-    }
+    return (
+        sizes
+        + (f"<br>expected gain{gains}" if gains else "")
+        + ("<br>one configuration reaches the largest budget" if row.settled else "")
+    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,8 +12,20 @@ from bohb.analysis.curves import Curve, Path, curves, paths
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.theme import BLUE, MOST_LINES, ORANGE, budget_colours, empty, figure, no_losses, thinned
+from bohb.plots.theme import (
+    BLUE,
+    MOST_LINES,
+    ORANGE,
+    budget_colours,
+    budget_ticks,
+    empty,
+    figure,
+    left_out,
+    no_losses,
+    thinned,
+)
 
+Points: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[int]]  # x, losses and trials of one line
 _CURVE_POINTS = 200
 _DIVERGING = [[0.0, ORANGE], [0.5, "#f2f2f2"], [1.0, BLUE]]
 
@@ -27,20 +38,20 @@ def draw_correlation(history: History, dark: bool = False) -> Figure:
     if not rows:
         return empty("No configuration has a loss on two budgets yet", dark)
     budgets = sorted({row.low for row in rows} | {row.high for row in rows})
-    names = [f"{budget:g}" for budget in budgets]
-    size = len(budgets)
-    rho, text, hover = np.full((size, size), np.nan), _blank(size), _blank(size)
+    size = len(budgets) - 1
+    rho = np.full((size, size), np.nan)
+    text, hover = ([[""] * size for _ in range(size)] for _ in range(2))
     for row in rows:
-        i, j = budgets.index(row.high), budgets.index(row.low)
+        i, j = budgets.index(row.high) - 1, budgets.index(row.low)
         rho[i, j] = 0.0 if row.rho is None else row.rho
         text[i][j] = f"n = {row.n}" if row.rho is None else f"{row.rho:.2f}<br>n = {row.n}"
         hover[i][j] = _sentence(row)
     heatmap = go.Heatmap(
-        z=rho[1:, :-1],
-        x=list(range(size - 1)),
-        y=list(range(size - 1)),
-        text=[line[:-1] for line in text[1:]],
-        customdata=[line[:-1] for line in hover[1:]],
+        z=rho,
+        x=list(range(size)),
+        y=list(range(size)),
+        text=text,
+        customdata=hover,
         texttemplate="%{text}",
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
@@ -51,12 +62,11 @@ def draw_correlation(history: History, dark: bool = False) -> Figure:
         xgap=3,
         ygap=3,
     )
-    places = list(range(size - 1))
     return figure(
         [heatmap],
         dark=dark,
-        xaxis={"title": {"text": "smaller budget"}, "tickvals": places, "ticktext": names[:-1], "showgrid": False},
-        yaxis={"title": {"text": "larger budget"}, "tickvals": places, "ticktext": names[1:], "showgrid": False},
+        xaxis=budget_ticks(budgets[:-1], range(size), title={"text": "smaller budget"}, showgrid=False),
+        yaxis=budget_ticks(budgets[1:], range(size), title={"text": "larger budget"}, showgrid=False),
     )
 
 
@@ -65,27 +75,23 @@ def draw_survival(history: History, dark: bool = False) -> Figure:
     found = [path for path in paths(history) if path.losses]
     if not found:
         return no_losses(history, dark)
-    kept = [found[i] for i in thinned(len(found), 2 * MOST_LINES, _best_paths(found)).tolist()]
+    best = sorted(range(len(found)), key=lambda i: (-found[i].budgets[-1], found[i].losses[-1]))[:MOST_LINES]
+    kept = [found[i] for i in thinned(len(found), 2 * MOST_LINES, np.array(best)).tolist()]
     axis = LossAxis([loss for path in found for loss in path.losses])
     traces = [
         _lines(axis, mine, f"reached budget {budget:g}", colour, "budget")
         for budget, colour in budget_colours([path.budgets[-1] for path in found]).items()
-        if (mine := [_Line(path.budgets, path.losses, path.numbers) for path in kept if path.budgets[-1] == budget])
+        if (mine := [_points(path) for path in kept if path.budgets[-1] == budget])
     ]
-    traces.append(_triangles(axis, [_Line(path.budgets, path.losses, path.numbers) for path in found]))
+    traces.append(_triangles(axis, [_points(path) for path in found]))
     budgets = sorted({budget for path in found for budget in path.budgets})
-    left_out = len(found) - len(kept)
+    kind = "log" if budgets[-1] > 3 * budgets[0] else "linear"
     return figure(
         traces,
         dark=dark,
         losses=axis,
-        notes=[f"{left_out} of {len(found)} configurations are left out"] if left_out else [],
-        xaxis={
-            "title": {"text": "budget"},
-            "type": "log" if budgets[-1] > 3 * budgets[0] else "linear",
-            "tickvals": budgets,
-            "ticktext": [f"{budget:g}" for budget in budgets],
-        },
+        notes=left_out(len(kept), len(found), "configurations"),
+        xaxis=budget_ticks(budgets, budgets, title={"text": "budget"}, type=kind),
     )
 
 
@@ -93,68 +99,52 @@ def draw_curves(history: History, dark: bool = False) -> Figure:
     """Draw the learning curves that objectives reported."""
     found = curves(history)
     if not found:
-        message = "No learning curve was reported; an objective does so with trial.report(step, loss)"
+        message = "No learning curve was reported; call trial.report(step, loss) in the objective to see one"
         return empty(message, dark) if history.outcomes else no_losses(history, dark)
-    order = sorted(
-        range(len(found)), key=lambda i: (-found[i].budget, np.inf if found[i].loss is None else found[i].loss)
-    )
-    kept = [found[i] for i in thinned(len(found), MOST_LINES // 2, np.array(order[:40], dtype=np.intp)).tolist()]
+    losses = [np.inf if curve.loss is None else curve.loss for curve in found]
+    best = sorted(range(len(found)), key=lambda i: (-found[i].budget, losses[i]))[:40]
+    kept = [found[i] for i in thinned(len(found), MOST_LINES // 2, np.array(best)).tolist()]
     axis = LossAxis([loss for curve in kept for loss in curve.losses], "reported loss")
     traces = [
-        _lines(axis, mine, f"budget {budget:g}", colour, "step", points=any(len(line.x) == 1 for line in mine))
+        _lines(axis, mine, f"budget {budget:g}", colour, "step", dots=any(len(steps) == 1 for steps, _, _ in mine))
         for budget, colour in budget_colours([curve.budget for curve in found]).items()
-        if (mine := [_curve(curve) for curve in kept if curve.budget == budget])
+        if (mine := [_points(curve) for curve in kept if curve.budget == budget])
     ]
-    traces.append(_triangles(axis, [_curve(curve) for curve in kept]))
-    left_out = len(found) - len(kept)
+    traces.append(_triangles(axis, [_points(curve) for curve in kept]))
     return figure(
         traces,
         dark=dark,
         losses=axis,
-        notes=[f"{left_out} of {len(found)} curves are left out"] if left_out else [],
-        xaxis={"title": {"text": "step, as reported"}},
+        notes=left_out(len(kept), len(found), "curves"),
+        xaxis={"title": {"text": "reported step"}},
     )
-
-
-def _blank(size: int) -> list[list[str]]:
-    return [[""] * size for _ in range(size)]
 
 
 def _sentence(row: Correlation) -> str:
     head = f"budgets {row.low:g} and {row.high:g}<br>{row.n} configurations on both"
     if row.rho is None:
-        return f"{head}<br>too few to tell"
+        return f"{head}<br>too few for a correlation"
     interval = "" if row.interval is None else f" (95 %: {row.interval[0]:.2f} to {row.interval[1]:.2f})"
     return f"{head}<br>ρ = {row.rho:.3f}{interval}"
 
 
-def _best_paths(found: list[Path]) -> np.ndarray[Any, np.dtype[np.intp]]:
-    order = sorted(range(len(found)), key=lambda i: (-found[i].budgets[-1], found[i].losses[-1]))
-    return np.array(order[:MOST_LINES], dtype=np.intp)
+def _points(line: Curve | Path) -> Points:
+    """Return the points of one line; of a long learning curve, only some."""
+    if isinstance(line, Path):
+        return line.budgets, line.losses, line.numbers
+    chosen = thinned(len(line.steps), _CURVE_POINTS).tolist()
+    return [line.steps[i] for i in chosen], [line.losses[i] for i in chosen], [line.number] * len(chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """The points of one line, and the trial of each."""
-
-    x: Sequence[float]
-    losses: Sequence[float]
-    numbers: Sequence[int]
-
-
-def _curve(curve: Curve) -> _Line:
-    chosen = thinned(len(curve.steps), _CURVE_POINTS).tolist()
-    return _Line([curve.steps[i] for i in chosen], [curve.losses[i] for i in chosen], [curve.number] * len(chosen))
-
-
-def _lines(axis: LossAxis, lines: list[_Line], name: str, colour: str, unit: str, points: bool = True) -> Any:
-    """Several lines as one trace, with a gap after each."""
-    losses = _gapped(line.losses for line in lines)
+def _lines(axis: LossAxis, lines: list[Points], name: str, colour: str, unit: str, dots: bool = True) -> Any:
+    """Return several lines as one trace, with a gap after each."""
+    gap = (np.nan,)
+    x, losses, numbers = (np.concatenate([(*line[part], *gap) for line in lines]) for part in range(3))
     return go.Scatter(
-        x=_gapped(line.x for line in lines),
+        x=x,
         y=axis.place(losses).astype(np.float32),
-        customdata=np.column_stack([_gapped(line.numbers for line in lines), losses]),
-        mode="lines+markers" if points else "lines",
+        customdata=np.column_stack([numbers, losses]),
+        mode="lines+markers" if dots else "lines",
         name=name,
         opacity=0.75,
         line={"color": colour, "width": 1.2},
@@ -165,11 +155,6 @@ def _lines(axis: LossAxis, lines: list[_Line], name: str, colour: str, unit: str
     )
 
 
-def _triangles(axis: LossAxis, lines: list[_Line]) -> Any:
-    points = [point for line in lines for point in zip(line.x, line.losses, line.numbers, strict=True)]
-    return axis.triangles(*(list(column) for column in zip(*points, strict=True))) if points else None
-
-
-def _gapped(rows: Iterable[Sequence[float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return all rows one after the other, with a gap after each."""
-    return np.array([value for row in rows for value in (*row, np.nan)])
+def _triangles(axis: LossAxis, lines: list[Points]) -> Any:
+    x, losses, numbers = ([value for line in lines for value in line[part]] for part in range(3))
+    return axis.triangles(x, losses, [int(number) for number in numbers])

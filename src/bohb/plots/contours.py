@@ -11,7 +11,7 @@ from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.panels import jitter, panel_axis
-from bohb.plots.theme import LOSS_SCALE, MOST_POINTS, ORANGE, empty, figure, no_losses, thinned
+from bohb.plots.theme import LOSS_SCALE, MOST_POINTS, ORANGE, empty, figure, marks, no_losses, thinned
 from bohb.units import counted
 
 
@@ -84,36 +84,18 @@ def _contour_points(table: Contour, low: float, high: float) -> list[Any]:
     y = table.points[:, 1] + jitter(table.numbers, table.y, 0.7548776662)
     good, bad = kept[finite[kept]], kept[~finite[kept]]
     loss = table.losses[good]
-    traces = [
-        go.Scatter(
-            x=x[good],
-            y=y[good],
-            customdata=np.column_stack([table.numbers[good], loss]),
-            mode="markers",
-            name="trial",
-            showlegend=False,
-            marker={
-                "size": 7,
-                "color": np.log10(loss) if table.log else loss,
-                "cmin": low,
-                "cmax": high,
-                "colorscale": LOSS_SCALE,
-                "line": {"width": 1, "color": "#ffffff"},
-            },
-            hovertemplate="trial %{customdata[0]}<br>loss %{customdata[1]:.6g}<extra></extra>",
-        )
-    ]
+    dots = {
+        "size": 7,
+        "color": np.log10(loss) if table.log else loss,
+        "cmin": low,
+        "cmax": high,
+        "colorscale": LOSS_SCALE,
+        "line": {"width": 1, "color": "#ffffff"},
+    }
+    crosses = {"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": ORANGE}}
+    rows = np.column_stack([table.numbers[good], loss])
+    shown = [marks(x[good], y[good], rows, "trial", "loss %{customdata[1]:.6g}", dots, showlegend=False)]
     if len(bad):
-        traces.append(
-            go.Scatter(
-                x=x[bad],
-                y=y[bad],
-                customdata=table.numbers[bad].astype(np.int32),
-                mode="markers",
-                name="failed",
-                showlegend=True,
-                marker={"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": ORANGE}},
-                hovertemplate="trial %{customdata}<br>failed<extra></extra>",
-            )
-        )
-    return traces
+        numbers = table.numbers[bad].astype(np.int32)
+        shown.append(marks(x[bad], y[bad], numbers, "failed", "failed", crosses, showlegend=True))
+    return shown

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bohb.analysis.axes import Array
-from bohb.analysis.ranges import loss_range
+from bohb.analysis.ranges import LossRange, loss_range
 from bohb.plots.drawing import go
 from bohb.units import counted
 
@@ -25,14 +25,12 @@ class LossAxis:
 
     def __init__(self, losses: Sequence[float] | Array, title: str = "loss") -> None:
         self._title = title
-        self._range = loss_range(losses)
-        self.n_outliers = 0 if self._range is None else int(self._range.outside(losses).sum())
+        self._range = loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
+        self.n_outliers = int(self._range.outside(losses).sum())
         self.bottom, self.top = self._ends()
 
     def _ends(self) -> tuple[float, float]:
-        """Where outliers are drawn: a little below and above all other losses."""
-        if self._range is None:
-            return 0.0, 1.0
+        """Return where outliers are drawn: a little below and above all other losses."""
         low, high = self._range.low, self._range.high
         if self._range.log:
             factor = (high / low) ** _PAD if high > low else 1.1
@@ -42,22 +40,18 @@ class LossAxis:
         return bottom, high + pad
 
     def place(self, losses: Sequence[float] | Array) -> Array:
-        """The losses as drawn: outliers at the edge, NaN for what has no loss."""
+        """Return the losses as drawn: outliers at the edge, NaN for what has no loss."""
         values = np.asarray(losses, dtype=float)
         values = np.where(np.isfinite(values), values, np.nan)
-        if self._range is None:
-            return values
         values = np.where(values > self._range.high, self.top, values)
         return np.where(values < self._range.low, self.bottom, values)
 
     def outside(self, losses: Sequence[float] | Array) -> NDArray[np.bool_]:
         """Whether each loss is an outlier."""
-        if self._range is None:
-            return np.zeros(len(losses), dtype=bool)
         return self._range.outside(losses)
 
     def triangles(self, x: Sequence[float] | Array, losses: Sequence[float] | Array, numbers: Sequence[int]) -> Any:
-        """Marks at the edge for outliers, with their true losses in the hover text; None without any.
+        """Return marks at the edge for outliers, with their true losses in the hover text; None without any.
 
         x, losses, numbers: one entry per point of the figure; `numbers` are the trials.
         """
@@ -84,14 +78,12 @@ class LossAxis:
 
     @property
     def note(self) -> str:
-        """A note about outliers; empty without any."""
+        """The note about outliers; empty without any."""
         return f"{counted(self.n_outliers, 'outlier')} at the edge (hover for the loss)" if self.n_outliers else ""
 
     def layout(self) -> dict[str, Any]:
-        """The axis as plotly describes it."""
+        """Return the axis as plotly describes it."""
         shape: dict[str, Any] = {"title": {"text": self._title}, "exponentformat": "power"}
-        if self._range is None:
-            return shape
         if self._range.log:
             shape["type"] = "log"
         if self.n_outliers:
@@ -99,11 +91,11 @@ class LossAxis:
         return shape
 
     def buttons(self, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Buttons for a linear and a logarithmic scale; none if a loss is not positive.
+        """Return buttons for a linear and a logarithmic scale; none if a loss is not positive.
 
         names: the axes in the figure's layout, such as "yaxis".
         """
-        if self._range is None or not self._range.positive:
+        if not self._range.positive:
             return []
         return [
             {
@@ -129,8 +121,7 @@ class LossAxis:
         return {"label": kind, "method": "relayout", "args": [changes]}
 
     def _span(self, log: bool) -> list[float]:
-        """The ends of the axis; plotly takes those of a logarithmic one as powers of ten."""
-        assert self._range is not None
+        """Return the ends of the axis; plotly takes those of a logarithmic one as powers of ten."""
         low, high = min(self.bottom, self._range.low), self.top
         if log:
             low, high = math.log10(low), math.log10(high)

@@ -1,4 +1,4 @@
-"""HTML that nothing can be injected into: text is escaped unless it is known to be markup."""
+"""Build HTML safely: text is escaped unless it is a `Markup`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VOID = {"br", "col", "hr", "img", "input", "link", "meta"}  # elements without 
 
 
 class Markup(str):
-    """Text that is already HTML. Only this module and constants of ours make it from strings."""
+    """Text that is already HTML. Only this module and our own constants create it from strings."""
 
     __slots__ = ()
 
@@ -70,20 +70,20 @@ def _cell(tag: str, value: object, **attributes: object) -> Markup:
     return element(tag, value, **attributes)
 
 
-def code(text: str, title: str, copy: bool = True) -> Markup:
+def code(text: str, title: str) -> Markup:
     """Return a block of code with a button that copies it."""
     button = element("button", "Copy", type="button", class_="copy", aria_label=f"Copy: {title}")
     block = element("pre", element("code", text), tabindex="0", aria_label=title)
-    return element("div", element("p", title, class_="code-title"), button if copy else "", block, class_="code")
+    return element("div", element("p", title, class_="code-title"), button, block, class_="code")
 
 
 def details(summary: object, *content: object) -> Markup:
-    """Return a summary that unfolds into its content."""
+    """Return content that is folded below a summary."""
     return element("details", element("summary", summary), *content)
 
 
 def embedded(data: Any) -> Markup:
-    """Return JSON for a script element, which nothing in it can end."""
+    """Return JSON for a script element, escaped so that no text in it can end the element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -14,8 +14,21 @@ from bohb.core.history import History
 from bohb.core.trial import Origin
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.panels import MOST_PARAMETERS, Panel, panels
-from bohb.plots.theme import BAD, BLUE, GOOD, GREY, ORIGINS, empty, figure, label, no_losses, thinned
+from bohb.plots.panels import MOST_PARAMETERS, panels
+from bohb.plots.theme import (
+    BAD,
+    BLUE,
+    GOOD,
+    GREY,
+    ORIGINS,
+    budget_ticks,
+    empty,
+    figure,
+    label,
+    no_losses,
+    thinned,
+    ticks,
+)
 
 _MOST_BARS = 30
 _RUG = 200  # fitted configurations shown below the densities
@@ -25,8 +38,11 @@ _NAMES = {Origin.RANDOM: "random", Origin.MODEL: "model", Origin.GIVEN: "given"}
 def draw_densities(history: History, dark: bool = False) -> Figure:
     """Draw the densities of good and bad configurations, one panel per hyperparameter."""
     table = densities(history)
+    if history.created is None:
+        return no_losses(history, dark)
     if table is None:
-        return empty(_no_model(history), dark) if history.created is not None else no_losses(history, dark)
+        needed = points_needed(history.space, history.settings)
+        return empty(f"No model yet: it needs {needed} results on one budget, at least one of them with a loss", dark)
     marginals = [marginal for marginal in table.marginals if len(marginal.good_points) + len(marginal.bad_points)]
     seen = {marginal.axis.name for marginal in marginals}
     unseen = [marginal.axis.name for marginal in table.marginals if marginal.axis.name not in seen]
@@ -34,7 +50,7 @@ def draw_densities(history: History, dark: bool = False) -> Figure:
         marginals.sort(key=lambda m: -float(np.abs(np.log(m.good / m.bad)).mean()))
         marginals = marginals[:MOST_PARAMETERS]
     drawn = [
-        Panel(_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
+        (_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
         for index, marginal in enumerate(marginals)
     ]
     notes = [f"budget {table.budget:g}: {table.n} results, {table.good} good, {table.bad} bad"]
@@ -60,12 +76,7 @@ def draw_picks(history: History, dark: bool = False) -> Figure:
         dark=dark,
         losses=axis,
         boxmode="group",
-        xaxis={
-            "tickvals": list(range(len(budgets))),
-            "ticktext": [f"{budget:g}" for budget in budgets],
-            "title": {"text": "first budget of a configuration"},
-            "showgrid": False,
-        },
+        xaxis=budget_ticks(budgets, title={"text": "first budget of a configuration"}, showgrid=False),
     )
 
 
@@ -86,33 +97,27 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
         hovertemplate="%{x:.1f} %<extra></extra>",
         showlegend=False,
     )
-    ticks = go.Scatter(
+    by_chance = go.Scatter(
         x=np.array([min(100 * row.chance, most) for row in rows]),
         y=places,
         mode="markers",
-        name="95 % of shuffled losses stay below",
+        name="95 % of shuffled losses are below",
         marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": BAD}},
         hovertemplate="chance alone: up to %{x:.1f} %<extra></extra>",
     )
     source = "random picks" if table.budget is None else f"results on budget {table.budget:g}"
     return figure(
-        [bars, ticks],
+        [bars, by_chance],
         dark=dark,
         height=max(240, 150 + 28 * len(rows)),
         xaxis={"title": {"text": "share of the importance (%)"}, "range": [0, most]},
-        yaxis={
-            "tickvals": places.tolist(),
-            "ticktext": [f"{label(row.name, 28)}  {100 * row.share:.0f} %" for row in rows],
-            "showgrid": False,
-            "range": [-0.6, len(rows) - 0.4],
-        },
-        notes=[f"best {table.best} of {table.n} {source}"],
+        yaxis=ticks(
+            [f"{label(row.name, 28)}  {100 * row.share:.0f} %" for row in rows],
+            showgrid=False,
+            range=[-0.6, len(rows) - 0.4],
+        ),
+        notes=[f"the best {table.best} of {table.n} {source}"],
     )
-
-
-def _no_model(history: History) -> str:
-    needed = points_needed(history.space, history.settings)
-    return f"No model yet: it needs {needed} results on one budget, at least one of them with a loss"
 
 
 def _panel_title(marginal: Marginal) -> str:
@@ -168,7 +173,7 @@ def _rug(points: Any, colour: str, height: float) -> Any:
 
 
 def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis) -> Any:
-    """All boxes of one origin, with at most a thousand losses each."""
+    """Return all boxes of one origin, with at most a thousand losses each."""
     x: list[int] = []
     y: list[float] = []
     for row in rows:
@@ -176,11 +181,12 @@ def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis
         x += [budgets.index(row.budget)] * len(chosen)
         y += [row.losses[i] for i in chosen]
     few = all(len(row.losses) <= 100 for row in rows)
+    n, failed = sum(row.n for row in rows), sum(row.failed for row in rows)
     return go.Box(
         x=np.array(x, dtype=np.int16),
         y=axis.place(y),
         customdata=np.array(y),
-        name=_name(rows, origin),
+        name=f"{_NAMES[origin]}: {n}" + (f" ({failed} failed)" if failed else ""),
         boxpoints="all" if few else "outliers",
         jitter=0.4,
         pointpos=0,
@@ -188,8 +194,3 @@ def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis
         line={"width": 1.5},
         hovertemplate="loss %{customdata:.6g}<extra>" + _NAMES[origin] + "</extra>",
     )
-
-
-def _name(rows: list[Picks], origin: Origin) -> str:
-    n, failed = sum(row.n for row in rows), sum(row.failed for row in rows)
-    return f"{_NAMES[origin]}: {n}" + (f" ({failed} failed)" if failed else "")

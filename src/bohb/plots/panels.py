@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +14,14 @@ from bohb.analysis.importance import importance
 from bohb.core.history import History
 from bohb.plots.drawing import Figure
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.theme import figure, label
+from bohb.plots.theme import figure, label, text_at, ticks
 
 COLUMNS = 3
 _PANEL, _BELOW, _TITLE = 165, 80, 24  # pixels: height of a panel, room below it, height of a title
 _GAP = 0.07  # between two columns, as a share of the width
 MOST_PARAMETERS = 12
+Panel: TypeAlias = tuple[str, Axis, list[Any]]  # title, axis of the hyperparameter, and traces
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One hyperparameter and the traces over its axis."""
-
-    title: str
-    axis: Axis
-    traces: list[Any]
 
 
 def panels(
@@ -51,13 +42,13 @@ def panels(
     height = (_PANEL + _BELOW) * rows - _BELOW
     traces: list[Any] = []
     layout: dict[str, Any] = {"annotations": []}
-    for index, panel in enumerate(drawn):
+    for index, (title, axis, mine) in enumerate(drawn):
         row, column = divmod(index, columns)
         name = "" if index == 0 else str(index + 1)
         across = [column / columns + (_GAP if column else 0), (column + 1) / columns]
         top = 1 - row * (_PANEL + _BELOW) / height
         up = [max(0.0, top - _PANEL / height), top]
-        layout[f"xaxis{name}"] = {**panel_axis(panel.axis), "domain": across, "anchor": f"y{name}"}
+        layout[f"xaxis{name}"] = {**panel_axis(axis), "domain": across, "anchor": f"y{name}"}
         layout[f"yaxis{name}"] = {
             **(yaxis or {}),
             "domain": up,
@@ -65,8 +56,8 @@ def panels(
             **({"title": None} if column else {}),
             **({"matches": "y"} if losses is not None and index else {}),
         }
-        layout["annotations"].append(_title(panel.title, sum(across) / 2, up[1]))
-        for trace in panel.traces:
+        layout["annotations"].append(text_at(sum(across) / 2, up[1], title, 13, xanchor="center", yshift=2))
+        for trace in mine:
             trace.xaxis, trace.yaxis = f"x{name}", f"y{name}"
             traces.append(trace)
     names = [key for key in layout if key.startswith("yaxis")]
@@ -75,29 +66,10 @@ def panels(
     return found
 
 
-def _title(text: str, x: float, y: float) -> dict[str, Any]:
-    return {
-        "text": text,
-        "x": x,
-        "y": y,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "center",
-        "yanchor": "bottom",
-        "yshift": 2,
-        "showarrow": False,
-        "font": {"size": 13},
-    }
-
-
 def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
     """Return the axis of one hyperparameter, from 0 to 1, with its values as tick labels."""
-    return {
-        **({"title": {"text": label(axis.name) + (" (log scale)" if axis.log else "")}} if titled else {}),
-        "tickvals": list(axis.ticks),
-        "ticktext": [label(value, 14) for value in axis.labels],
-        "range": [-0.03, 1.03],
-    }
+    title = {"title": {"text": label(axis.name) + (" (log scale)" if axis.log else "")}} if titled else {}
+    return ticks([label(value, 14) for value in axis.labels], axis.ticks, range=[-0.03, 1.03], **title)
 
 
 def most_important(history: History, names: list[str]) -> list[str]:

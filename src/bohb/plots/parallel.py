@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bohb.analysis.axes import Axis, text
-from bohb.analysis.configurations import Parallel, parallel
+from bohb.analysis.configurations import Configurations, configurations, telling_budget
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.core.trial import Trial
 from bohb.plots.drawing import Figure, go
 from bohb.plots.panels import Floats, most_important
-from bohb.plots.theme import BLUE, GREY, MOST_LINES, ORANGE, PINK, figure, label, no_losses, thinned
+from bohb.plots.theme import BLUE, GREY, MOST_LINES, ORANGE, PINK, figure, label, left_out, no_losses, thinned, ticks
 from bohb.units import counted
 
 # Name, range of ranks as shares, colour, width and opacity; drawn in this order.
 _GROUPS = (
+    ("failed", 1.0, 2.0, ORANGE, 0.8, 0.7),
     ("the rest", 0.5, 1.0, GREY, 0.8, 0.5),
     ("next 40 %", 0.1, 0.5, PINK, 1.0, 0.6),
     ("best 10 %", 0.0, 0.1, BLUE, 2.0, 0.95),
@@ -29,35 +29,37 @@ _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def draw_parallel(history: History, dark: bool = False, budget: float | None = None) -> Figure:
-    """Draw every configuration of one budget as a line through its values."""
-    table = parallel(history, budget)
-    if table is None:
+    """Draw every configuration of one budget as a line through its values.
+
+    budget: default: the largest one with enough losses.
+    """
+    budget = telling_budget(history) if budget is None else budget
+    if budget is None:
         return no_losses(history, dark)
+    table = configurations(history, budget)
     columns = _columns(history, table)
+    shown = [table.axes[j] for j in columns]
+    losses, scale = _loss_places(table.losses)
+    places = np.column_stack([table.places[:, columns], losses])  # (n, d + 1)
     best = np.argsort(table.losses, kind="stable")
+    rank = np.empty(len(best))
+    rank[best] = np.arange(len(best)) / max(1, int(np.isfinite(table.losses).sum()))
+    rank[~np.isfinite(table.losses)] = 1.0
     kept = thinned(len(best), MOST_LINES, best[: MOST_LINES // 3].astype(np.intp))
-    places, scale = _loss_places(table.losses)
-    standing = np.empty(len(best))
-    standing[best] = np.arange(len(best)) / max(1, int(np.isfinite(table.losses).sum()))
-    standing = np.where(np.isfinite(table.losses), standing, np.nan)[kept]
-    lines = _Lines(
-        [history.trials[number] for number in table.numbers[kept].tolist()],
-        [table.axes[j].name for j in columns],
-        np.column_stack([table.places[:, columns], places])[kept],
-        table.losses[kept],
-    )
-    traces = lines.traces(np.isnan(standing), "failed", ORANGE, 0.8, 0.7)
+    traces = []
     for name, better, worse, colour, width, opacity in _GROUPS:
-        traces += lines.traces((standing >= better) & (standing < worse), name, colour, width, opacity)
-    notes = [f"{counted(len(best), 'configuration')} on budget {table.budget:g}"]
-    if len(kept) < len(best):
-        notes.append(f"{len(kept)} of them shown")
-    if len(columns) < len(table.axes):
-        notes.append(f"{len(columns)} of {len(table.axes)} hyperparameters")
-    return _parallel_figure(traces, [table.axes[j] for j in columns], scale, notes, dark)
+        rows = kept[(rank[kept] >= better) & (rank[kept] < worse)]
+        words = [_words(history.trials[int(table.numbers[row])], table.losses[row], shown) for row in rows]
+        traces += _lines(places[rows], words, name, {"color": colour, "width": width}, opacity)
+    notes = [
+        f"{counted(len(best), 'configuration')} on budget {budget:g}",
+        *left_out(len(kept), len(best), "configurations"),
+        *left_out(len(columns), len(table.axes), "hyperparameters"),
+    ]
+    return _parallel_figure(traces, shown, scale, notes, dark)
 
 
-def _columns(history: History, table: Parallel) -> list[int]:
+def _columns(history: History, table: Configurations) -> list[int]:
     """Return the hyperparameters to show, those that are most often active first, so that gaps are side by side."""
     chosen = most_important(history, [axis.name for axis in table.axes])
     active = (~np.isnan(table.places)).sum(axis=0)
@@ -83,104 +85,79 @@ def _loss_places(losses: Floats) -> tuple[Floats, list[tuple[float, str]]]:
     return places, list(zip(_TICKS, labels, strict=True))
 
 
-class _Lines:
-    """Configurations as lines, in groups of one colour."""
+def _lines(places: Floats, words: list[list[str]], name: str, line: dict[str, Any], opacity: float) -> list[Any]:
+    """Return one group of lines, each followed by a gap, and dotted lines across inactive axes.
 
-    def __init__(self, trials: list[Trial], names: list[str], places: Floats, losses: Floats) -> None:
-        self._trials = trials
-        self._names = names
-        self._places = places  # (n, d + 1)
-        self._losses = losses
+    places: (n, d + 1) where each line crosses each axis.
+    words: the hover text of each line at each axis, and at the gap.
+    """
+    n, axes = places.shape
+    if not n:
+        return []
+    shared = {"legendgroup": name, "opacity": opacity}
+    solid = go.Scatter(
+        x=np.tile(np.append(np.arange(axes), np.nan), n).astype(np.float32),
+        y=np.hstack([places, np.full((n, 1), np.nan)]).ravel().astype(np.float32),
+        text=list(itertools.chain.from_iterable(words)),
+        mode="lines+markers",
+        name=name,
+        line=line,
+        marker={"color": line["color"], "size": 4},
+        hovertemplate="%{text}<extra></extra>",
+        **shared,
+    )
+    bridges = np.array([piece for row in places for piece in _bridges(row)], dtype=np.float32).reshape(-1, 2)
+    dotted = go.Scatter(
+        x=bridges[:, 0],
+        y=bridges[:, 1],
+        mode="lines",
+        showlegend=False,
+        line={**line, "dash": "dot"},
+        hoverinfo="skip",
+        **shared,
+    )
+    return [dotted, solid] if len(bridges) else [solid]
 
-    def traces(self, mine: NDArray[np.bool_], name: str, colour: str, width: float, opacity: float) -> list[Any]:
-        """Return the lines of one group, each followed by a gap, and dotted lines across inactive axes."""
-        rows = np.flatnonzero(mine)
-        if not len(rows):
-            return []
-        gap = np.full((len(rows), 1), np.nan)
-        across = np.append(np.arange(self._places.shape[1]), np.nan)
-        solid = go.Scatter(
-            x=np.tile(across, len(rows)).astype(np.float32),
-            y=np.hstack([self._places[rows], gap]).ravel().astype(np.float32),
-            text=[words for row in rows.tolist() for words in self._words(row)],
-            mode="lines+markers",
-            name=name,
-            legendgroup=name,
-            opacity=opacity,
-            line={"color": colour, "width": width},
-            marker={"color": colour, "size": 4},
-            hovertemplate="%{text}<extra></extra>",
-        )
-        bridges = np.array([piece for row in rows.tolist() for piece in self._bridges(row)], dtype=np.float32)
-        if not len(bridges):
-            return [solid]
-        dotted = go.Scatter(
-            x=bridges[:, 0],
-            y=bridges[:, 1],
-            mode="lines",
-            legendgroup=name,
-            showlegend=False,
-            opacity=opacity,
-            line={"color": colour, "width": width, "dash": "dot"},
-            hoverinfo="skip",
-        )
-        return [dotted, solid]
 
-    def _bridges(self, row: int) -> Iterator[tuple[float, float]]:
-        """Lines from the last active axis before a gap to the first one after it."""
-        active = np.flatnonzero(~np.isnan(self._places[row])).tolist()
-        for left, right in itertools.pairwise(active):
-            if right - left > 1:
-                yield left, self._places[row, left]
-                yield right, self._places[row, right]
-                yield np.nan, np.nan
+def _bridges(row: Floats) -> Iterator[tuple[float, float]]:
+    """Yield lines from the last active axis before a gap to the first one after it."""
+    for left, right in itertools.pairwise(np.flatnonzero(~np.isnan(row)).tolist()):
+        if right - left > 1:
+            yield left, row[left]
+            yield right, row[right]
+            yield np.nan, np.nan
 
-    def _words(self, row: int) -> list[str]:
-        """The hover text at each axis, and at the gap."""
-        trial, loss = self._trials[row], float(self._losses[row])
-        head = f"trial {trial.number}<br>" + (f"loss {loss:.6g}" if np.isfinite(loss) else "failed")
-        values = [f"{head}<br>{label(name, 28)} = {label(text(trial.config.get(name)), 28)}" for name in self._names]
-        return [*values, head, ""]
+
+def _words(trial: Trial, loss: float, axes: list[Axis]) -> list[str]:
+    """Return the hover text at each axis, and at the gap."""
+    head = f"trial {trial.number}<br>" + (f"loss {loss:.6g}" if np.isfinite(loss) else "failed")
+    values = [f"{head}<br>{label(axis.name, 28)} = {label(text(trial.config.get(axis.name)), 28)}" for axis in axes]
+    return [*values, head, ""]
 
 
 def _parallel_figure(
     traces: list[Any], drawn: list[Axis], scale: list[tuple[float, str]], notes: list[str], dark: bool
 ) -> Figure:
     """Return the lines with a labelled axis for each hyperparameter and one for the loss."""
-    ticks = [list(zip(axis.ticks, axis.labels, strict=True)) for axis in drawn] + [scale]
-    marks = []
-    for x, column in enumerate(ticks):
-        for y, value in column:
-            marks.append(
-                {
-                    "text": label(value, 12),
-                    "x": x,
-                    "y": y,
-                    "xanchor": "right",
-                    "xshift": -5,
-                    "showarrow": False,
-                    "font": {"size": 11},
-                }
-            )
+    columns = [list(zip(axis.ticks, axis.labels, strict=True)) for axis in drawn] + [scale]
+    mark = {"xanchor": "right", "xshift": -5, "showarrow": False, "font": {"size": 11}}
+    values = [
+        {"text": label(value, 12), "x": x, "y": y, **mark} for x, column in enumerate(columns) for y, value in column
+    ]
     lines = [
         {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {"color": GREY, "width": 1}, "layer": "below"}
-        for x in range(len(ticks))
+        for x in range(len(columns))
     ]
     names = [label(axis.name, 18) for axis in drawn] + ["<b>loss</b>"]
+    angle = 0 if len(names) < 7 else -30
     return figure(
         traces,
         dark=dark,
         height=460,
         shapes=lines,
-        annotations=marks,
+        annotations=values,
         notes=notes,
         margin={"l": 64},
-        xaxis={
-            "tickvals": list(range(len(names))),
-            "ticktext": names,
-            "range": [-0.35, len(names) - 0.85],
-            "showgrid": False,
-            "tickangle": 0 if len(names) < 7 else -30,
-        },
+        xaxis=ticks(names, range=[-0.35, len(names) - 0.85], showgrid=False, tickangle=angle),
         yaxis={"visible": False, "range": [-0.04, 1.04]},
     )

@@ -1,4 +1,4 @@
-"""One HTML file with everything about a study: it opens offline, and nothing in it can run but its own script."""
+"""One HTML file with everything about a study. It works offline, and only its own scripts can run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from bohb.plots.sections import (
     reproduction_section,
     summary_section,
 )
-from bohb.plots.theme import CONFIG, template
+from bohb.plots.theme import CONFIG, templates
 
 
 def write_report(history: History, path: str | Path, *, name: str = "study") -> Path:
     """Write the report of a study to one self-contained HTML file.
 
     path: the file; it is overwritten.
-    name: what to call the study.
+    name: the name of the study, for the heading.
     """
     target = Path(path)
     target.write_text(report(history, name=name), encoding="utf-8")
@@ -36,7 +36,7 @@ def write_report(history: History, path: str | Path, *, name: str = "study") -> 
 
 
 def report(history: History, *, name: str = "study") -> str:
-    """The report as text."""
+    """Return the report as HTML."""
     if history.created is None:
         raise InvalidArgument("the history is empty: there is no study to report on")
     sections = (
@@ -60,14 +60,13 @@ def report(history: History, *, name: str = "study") -> str:
 
 
 def _figures(history: History) -> dict[str, Any]:
-    """What the page's script draws: the figures without a template, and both templates."""
+    """Return what the page's script draws: the figures without a template, and both templates."""
     drawn: dict[str, Any] = {}
     for key, plot in PLOTS.items():
         figure = plot(history)
         figure.layout.template = None
         drawn[key] = json.loads(figure.to_json())
-    templates = {mode: template(mode == "dark").to_plotly_json() for mode in ("light", "dark")}
-    return {"figures": drawn, "templates": templates, "config": CONFIG}
+    return {"figures": drawn, "templates": templates(), "config": CONFIG}
 
 
 def _section(key: str, title: str, content: Markup) -> Markup:
@@ -75,7 +74,7 @@ def _section(key: str, title: str, content: Markup) -> Markup:
 
 
 def _figure(plot: Plot) -> Markup:
-    """The place of a plot, which the page's script fills."""
+    """Return a placeholder for a plot, which the page's script draws."""
     canvas = element("div", id=f"plot-{plot.key}", class_="plot wide" if plot.wide else "plot", role="img",
                      aria_label=plot.title)  # fmt: skip
     box = element("div", canvas, class_="scroll", tabindex="0" if plot.wide else None)
@@ -85,7 +84,7 @@ def _figure(plot: Plot) -> Markup:
 
 
 def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
-    """The whole document. Its policy lets nothing load, and only the two scripts below run, known by their hashes."""
+    """Return the document. Its policy allows no requests and only the two scripts below, by their hashes."""
     plotly, script = (Markup(text.replace("\r\n", "\n")) for text in (get_plotlyjs(), _asset("report.js")))
     policy = (
         f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import platform
 import pprint
@@ -19,20 +18,21 @@ from bohb.analysis.why import why
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
 from bohb.core.settings import PAPER
-from bohb.core.space.scales import Numeric
+from bohb.core.space.describe import space_table
 from bohb.plots.markup import Markup, code, details, element, joined, table
+from bohb.units import DASH, counted, date, duration, number
 
 _LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")
 
 
 def summary_section(history: History) -> Markup:
-    """Counts, costs and times."""
+    """Return the section with counts, costs and times."""
     numbers = summary(history)
     tiles = [element("div", element("dt", name), element("dd", value)) for name, value in _tiles(numbers)]
     parts: list[object] = [element("dl", *tiles, class_="tiles")]
     if numbers.budgets:
         rows = [
-            (f"{row.budget:g}", row.finished, row.failed, _number(row.best), _seconds(row.seconds))
+            (f"{row.budget:g}", row.finished, row.failed, number(row.best), duration(row.seconds))
             for row in numbers.budgets
         ]
         head = ("budget", "finished", "failed", "best loss", "mean duration")
@@ -44,7 +44,7 @@ def summary_section(history: History) -> Markup:
 
 
 def best_section(history: History) -> Markup:
-    """The incumbent, ready to be used."""
+    """Return the section with the incumbent, ready to be copied."""
     best = history.incumbent
     if best is None:
         return element("p", "No trial has a loss yet.")
@@ -66,17 +66,17 @@ def best_section(history: History) -> Markup:
 
 
 def failures_section(history: History) -> Markup:
-    """Failed trials by cause."""
+    """Return the section with failed trials by cause."""
     causes = failures(history)
     if not causes:
         return element("p", "No trial has failed.")
     total = sum(cause.n for cause in causes)
-    line = f"{total} trials failed, for {len(causes)} {'cause' if len(causes) == 1 else 'causes'}."
+    line = f"{counted(total, 'trial')} failed, for {counted(len(causes), 'cause')}."
     return joined([element("p", line), *(_cause(cause) for cause in causes)])
 
 
 def plan_section(history: History) -> Markup:
-    """One round of Hyperband, and how far the study has come."""
+    """Return the section with one round of Hyperband and the progress of the study."""
     whole = plan(history.round)
     head = ["budget", *(f"bracket {index}" for index in range(len(whole.brackets)))]
     rows = []
@@ -86,14 +86,14 @@ def plan_section(history: History) -> Markup:
     opened, still = len(history.brackets), len(history.open_brackets)
     line = (
         f"One round tries {whole.configurations} configurations in {whole.trials} evaluations, which cost "
-        f"{whole.cost:.2f} full evaluations, or {whole.continued_cost:.2f} when training continues from checkpoints. "
-        f"So far {opened} brackets were opened, {opened - still} of them are complete."
+        f"{whole.cost:.2f} full evaluations, or {whole.continued_cost:.2f} if training continues from checkpoints. "
+        f"So far {counted(opened, 'bracket')} opened, {opened - still} complete."
     )
     return joined([table(head, rows, "Configurations per budget in one round"), element("p", line)])
 
 
 def reproduction_section(history: History) -> Markup:
-    """All that decides a study but for its results: settings, seed, space and versions."""
+    """Return the section with settings, seed, space and versions."""
     created = history.created
     assert created is not None
     default = PAPER.to_json()
@@ -105,7 +105,7 @@ def reproduction_section(history: History) -> Markup:
         ("seed", str(created.seed)),
         ("budgets", ", ".join(f"{budget:g}" for budget in history.budgets)),
         ("eta", f"{created.eta:g}"),
-        ("created", _date(created.time)),
+        ("created", date(created.time)),
         ("sessions", str(len(history.sessions))),
         ("results of earlier studies", str(len(history.observed))),
         ("bohb (when the study was created)", created.version or "unknown"),
@@ -119,14 +119,14 @@ def reproduction_section(history: History) -> Markup:
             table(("", "value"), facts, "Seed, budgets and versions"),
             table(("setting", "value", ""), settings, "Settings"),
             _space(history),
-            code(_reproduce(history), "To run it again"),
+            code(_reproduce(history), "Run it again"),
             details("The search space as ConfigSpace serialises it", code(serialised, "Search space (JSON)")),
         ]
     )
 
 
 def command_line(config: Mapping[str, Any]) -> str:
-    """A configuration as options of a command, quoted for a shell."""
+    """Format a configuration as options of a command, quoted for a shell."""
     return " ".join(f"{shlex.quote('--' + name)} {shlex.quote(_plain(value))}" for name, value in config.items())
 
 
@@ -137,14 +137,14 @@ def _plain(value: object) -> str:
 def _tiles(numbers: Summary) -> list[tuple[str, str]]:
     best = numbers.incumbent
     tiles = [
-        ("best loss", "–" if best is None else f"{best.loss:.6g}"),
+        ("best loss", number(None if best is None else best.loss)),
         ("finished trials", str(numbers.finished)),
         ("failed", str(numbers.failed)),
         ("running", str(numbers.running + numbers.waiting)),
         ("configurations", str(numbers.configurations)),
         ("full evaluations", f"{numbers.spent_continued:.1f}"),
-        ("time at work", _seconds(numbers.seconds)),
-        ("trials per minute", "–" if numbers.rate is None else f"{60 * numbers.rate:.3g}"),
+        ("run time", duration(numbers.seconds)),
+        ("trials per minute", DASH if numbers.rate is None else f"{60 * numbers.rate:.3g}"),
         ("brackets done", f"{numbers.brackets_done} of {numbers.brackets_done + numbers.brackets_open}"),
     ]
     if numbers.cost:
@@ -158,7 +158,7 @@ def _cause(cause: Cause) -> Markup:
     heading = joined([element("strong", f"{cause.n} × {cause.status.value}"), f": {cause.cause}"])
     parts: list[object] = [
         element("p", f"For example: {cause.example}"),
-        element("p", f"Trials {shown} ({budgets})."),
+        element("p", f"{'Trial' if cause.n == 1 else 'Trials'} {shown} ({budgets})."),
     ]
     if cause.traceback:
         parts.append(code(cause.traceback, "Traceback of the first one"))
@@ -169,19 +169,7 @@ def _cause(cause: Cause) -> Markup:
 
 def _space(history: History) -> Markup:
     space = history.space
-    varying = {scale.name: scale for scale in space.dimensions}
-    rows = []
-    for name, hyperparameter in space.configspace.items():
-        scale = varying.get(name)
-        if scale is None:
-            kind, values = "constant", text(hyperparameter.default_value)
-        elif isinstance(scale, Numeric):
-            kind = ("integer" if scale.integer else "float") + (", log" if scale.log else "")
-            values = f"{scale.lower:.12g} to {scale.upper:.12g}"
-        else:
-            kind, values = type(scale).__name__.lower(), ", ".join(text(value) for value in scale.values)
-        conditions = space.configspace.parent_conditions_of.get(name, ())
-        rows.append((name, kind, values, " and ".join(str(condition) for condition in conditions)))
+    rows = space_table(space)
     whole = table(("hyperparameter", "kind", "values", "active if"), rows, "Search space")
     forbidden = [element("li", str(clause)) for clause in space.configspace.forbidden_clauses]
     return joined([whole, *([element("p", "Forbidden:"), element("ul", *forbidden)] if forbidden else [])])
@@ -207,27 +195,7 @@ def _reproduce(history: History) -> str:
         ")",
     ]
     if history.n_given:
-        lines.append(f"# It also began with {history.n_given} configurations of yours: initial_configs=[…]")
+        lines.append(f"# It also started with {counted(history.n_given, 'configuration')}: initial_configs=[…]")
     if history.observed:
-        lines.append(f"# It also knew {len(history.observed)} results of earlier studies: warm_start=[…]")
+        lines.append(f"# It also used {counted(len(history.observed), 'result')} of earlier studies: warm_start=[…]")
     return "\n".join(lines)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.6g}"
-
-
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "–"
-    if value < 120:
-        return f"{value:.3g} s"
-    minutes, seconds = divmod(round(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
-
-
-def _date(time: float | None) -> str:
-    if time is None:
-        return "unknown"
-    return datetime.datetime.fromtimestamp(time, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.configurations import Slice, slices
+from bohb.analysis.configurations import Configurations, configurations
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.plots.drawing import Figure, go
+from bohb.plots.drawing import Figure
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.panels import Floats, Panel, jitter, most_important, panels
-from bohb.plots.theme import MOST_POINTS, ORANGE, budget_colours, label, no_losses, thinned
+from bohb.plots.panels import jitter, most_important, panels
+from bohb.plots.theme import MOST_POINTS, ORANGE, budget_colours, label, marks, no_losses, thinned
 
 
 def draw_slice(
@@ -21,53 +21,47 @@ def draw_slice(
     """Draw a panel per hyperparameter: its value against the loss."""
     if not history.outcomes:
         return no_losses(history, dark)
-    tables = slices(history, budget)
-    chosen = parameters or most_important(history, [table.axis.name for table in tables])
-    unknown = [name for name in chosen if name not in {table.axis.name for table in tables}]
+    table = configurations(history, budget)
+    names = [axis.name for axis in table.axes]
+    chosen = parameters or most_important(history, names)
+    unknown = [name for name in chosen if name not in names]
     if unknown:
         raise InvalidArgument(f"parameters={chosen!r}: {unknown[0]!r} is not a hyperparameter that varies")
-    tables = [table for table in tables if table.axis.name in chosen]
-    axis = LossAxis([outcome.ranking_loss for outcome in history.outcomes.values()])
-    colours = budget_colours(sorted({float(b) for table in tables for b in np.unique(table.budgets)}))
-    most = max(200, MOST_POINTS // max(1, len(tables)))
+    losses = LossAxis(table.losses)
+    most = max(200, MOST_POINTS // max(1, len(chosen)))
     named: set[str] = set()
     drawn = [
-        Panel(label(table.axis.name, 28), table.axis, _slice_traces(table, colours, most, axis, named))
-        for table in tables
+        (label(name, 28), table.axes[j], _traces(table, j, most, losses, named))
+        for j, name in enumerate(names)
+        if name in chosen
     ]
-    return panels(drawn, dark, losses=axis)
+    return panels(drawn, dark, losses=losses)
 
 
-def _slice_traces(table: Slice, colours: dict[float, str], most: int, axis: LossAxis, named: set[str]) -> list[Any]:
-    """The trials of one panel: a trace per budget, one for outliers and one for failed trials."""
-    finite, outlier = np.isfinite(table.losses), axis.outside(table.losses)
-    best = np.argsort(table.losses, kind="stable")[:50].astype(np.intp)
-    kept = thinned(len(table.losses), most, best)
-    x = table.places + jitter(table.numbers, table.axis)
+def _traces(table: Configurations, j: int, most: int, axis: LossAxis, named: set[str]) -> list[Any]:
+    """Return the trials of one panel: a trace per budget, one for failed trials and one for outliers.
+
+    named: the names that the legend has already.
+    """
+    active = np.flatnonzero(~np.isnan(table.places[:, j]))
+    losses, budgets, numbers = table.losses[active], table.budgets[active], table.numbers[active]
+    x = table.places[active, j] + jitter(numbers, table.axes[j])
+    kept = thinned(len(losses), most, np.argsort(losses, kind="stable")[:50].astype(np.intp))
+    failed, outlier = ~np.isfinite(losses), axis.outside(losses)
+
+    def drawn(mine: Any, y: Any, name: str, hover: str, marker: dict[str, Any]) -> Any:
+        return marks(x[mine].astype(np.float32), y[mine], numbers[mine].astype(np.int32), name, hover, marker)
+
     traces = []
-    for rank, (budget, colour) in enumerate(colours.items()):
-        mine = kept[finite[kept] & ~outlier[kept] & (table.budgets[kept] == budget)]
-        traces.append(_marks(table, x, table.losses, mine, f"budget {budget:g}", colour, min(4 + rank, 8)))
-    triangles = axis.triangles(x, table.losses, table.numbers.tolist())
-    crosses = _marks(table, x, np.full(len(x), axis.top), kept[~finite[kept]], "failed (no loss)", ORANGE, 6)
-    crosses.marker.symbol = "x-thin"
-    crosses.marker.line = {"width": 1.5, "color": ORANGE}
-    crosses.hovertemplate = "trial %{customdata}<br>failed<extra></extra>"
-    shown = [trace for trace in (*traces, crosses, triangles) if trace is not None and len(trace.x)]
-    for trace in shown:  # each name once in the legend of all panels
+    for rank, (budget, colour) in enumerate(budget_colours(table.budgets.tolist()).items()):
+        mine = kept[~failed[kept] & ~outlier[kept] & (budgets[kept] == budget)]
+        dots = {"color": colour, "size": min(4 + rank, 8), "opacity": 0.75}
+        traces.append(drawn(mine, losses, f"budget {budget:g}", f"loss %{{y:.6g}}<br>budget {budget:g}", dots))
+    crosses = {"symbol": "x-thin", "size": 6, "line": {"width": 1.5, "color": ORANGE}}
+    traces.append(drawn(kept[failed[kept]], np.full(len(x), axis.top), "failed (no loss)", "failed", crosses))
+    traces.append(axis.triangles(x, losses, numbers.tolist()))
+    shown = [trace for trace in traces if trace is not None and len(trace.x)]
+    for trace in shown:
         trace.showlegend = trace.name not in named
         named.add(trace.name)
     return shown
-
-
-def _marks(table: Slice, x: Floats, y: Floats, mine: Any, name: str, colour: str, size: float) -> Any:
-    return go.Scatter(
-        x=x[mine].astype(np.float32),
-        y=y[mine],
-        customdata=table.numbers[mine].astype(np.int32),
-        mode="markers",
-        name=name,
-        legendgroup=name,
-        marker={"color": colour, "size": size, "opacity": 0.75},
-        hovertemplate=f"trial %{{customdata}}<br>loss %{{y:.6g}}<br>{name}<extra></extra>",
-    )

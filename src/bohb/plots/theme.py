@@ -1,4 +1,4 @@
-"""The look of all figures: colours that can be told apart on light and dark pages and by colour-blind readers.
+"""The look of all figures: colours that readers can distinguish, on light and dark pages and if colour-blind.
 
 The colours of the data are the same in both themes; only the template differs. A page can therefore switch a figure
 between light and dark by exchanging `layout.template`.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,12 @@ def template(dark: bool = False) -> Any:
     )
 
 
+@cache
+def templates() -> dict[str, Any]:
+    """Return the light and the dark template for plotly's JavaScript."""
+    return {name: template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))}
+
+
 def figure(
     traces: Sequence[Any] = (),
     *,
@@ -110,6 +117,7 @@ def figure(
             layout[name] = {**losses.layout(), **layout.get(name, {})}
     lines = [line for line in notes if line]
     room = titles + 17 * len(lines)
+    notes_above = [text_at(0, 1, "<br>".join(lines), 12, xanchor="left", yshift=titles, align="left")] if lines else []
     if buttons:
         buttons[0]["pad"]["b"] = room
     return go.Figure(
@@ -119,24 +127,17 @@ def figure(
             "height": height,
             **layout,
             "margin": {"t": max(40, room + (34 if buttons else 0)), **layout.get("margin", {})},
-            "annotations": [*layout.get("annotations", ()), *([_note("<br>".join(lines), titles)] if lines else [])],
+            "annotations": [*layout.get("annotations", ()), *notes_above],
             "updatemenus": buttons,
         },
     )
 
 
 def empty(message: str, dark: bool = False) -> Figure:
-    """Return a figure that says why there is nothing to see yet."""
+    """Return a figure without data that shows why there is none."""
     hidden = {"visible": False, "range": [0, 1]}
-    words = {
-        "text": wrapped(message, 44),
-        "x": 0.5,
-        "y": 0.5,
-        "xref": "paper",
-        "yref": "paper",
-        "font": {"size": 15},
-        "showarrow": False,
-    }
+    lines = "<br>".join(textwrap.wrap(message, 44))  # so that it fits on a phone
+    words = text_at(0.5, 0.5, lines, 15, xanchor="center", yanchor="middle")
     return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[words])
 
 
@@ -146,25 +147,45 @@ def no_losses(history: History, dark: bool) -> Figure:
     return empty(message, dark)
 
 
-def wrapped(text: str, width: int) -> str:
-    """Break text into lines of at most `width` characters, so that it fits on a phone."""
-    return "<br>".join(textwrap.wrap(text, width))
+def text_at(x: float, y: float, text: str, size: int, **layout: Any) -> dict[str, Any]:
+    """Return an annotation; x and y are shares of the width and of the height of the plot."""
+    place = {"x": x, "y": y, "xref": "paper", "yref": "paper", "yanchor": "bottom"}
+    return {**place, "text": text, "font": {"size": size}, "showarrow": False, **layout}
 
 
-def _note(text: str, shift: int) -> dict[str, Any]:
-    return {
-        "text": text,
-        "x": 0,
-        "y": 1,
-        "xref": "paper",
-        "yref": "paper",
-        "xanchor": "left",
-        "yanchor": "bottom",
-        "yshift": shift,
-        "showarrow": False,
-        "font": {"size": 12},
-        "align": "left",
-    }
+def left_out(shown: int, total: int, what: str) -> list[str]:
+    """Return a note about what a figure has no room for; empty if it shows everything."""
+    return [f"{shown} of {total} {what} shown"] if shown < total else []
+
+
+def ticks(names: Sequence[str], places: Sequence[float] | None = None, **layout: Any) -> dict[str, Any]:
+    """Return an axis with these tick labels; default places: 0, 1, 2 …"""
+    return {"tickvals": list(range(len(names)) if places is None else places), "ticktext": list(names), **layout}
+
+
+def budget_ticks(budgets: Sequence[float], places: Sequence[float] | None = None, **layout: Any) -> dict[str, Any]:
+    """Return an axis with budgets as tick labels."""
+    return ticks([f"{budget:g}" for budget in budgets], places, **layout)
+
+
+def marks(x: Any, y: Any, numbers: Any, name: str, hover: str, marker: dict[str, Any], **trace: Any) -> Any:
+    """Return one marker per trial.
+
+    numbers: the trials, or rows that begin with the trial and hold further values for the hover text.
+    hover: the lines below the number of the trial in the hover text.
+    """
+    number = "%{customdata[0]}" if np.ndim(numbers) > 1 else "%{customdata}"
+    return go.Scatter(
+        x=x,
+        y=y,
+        customdata=numbers,
+        mode="markers",
+        name=name,
+        legendgroup=name,
+        marker=marker,
+        hovertemplate=f"trial {number}<br>{hover}<extra></extra>",
+        **trace,
+    )
 
 
 def label(text: object, most: int = 40) -> str:

@@ -11,7 +11,7 @@ from bohb.analysis.timeline import Span, timeline
 from bohb.core.history import History
 from bohb.core.trial import Status
 from bohb.plots.drawing import Figure, go
-from bohb.plots.theme import RUNNING, STATUSES, duration_unit, empty, figure, label
+from bohb.plots.theme import RUNNING, STATUSES, duration_unit, empty, figure, label, left_out, ticks
 from bohb.units import duration
 
 _MOST_BARS = 2000
@@ -41,24 +41,17 @@ def draw_timeline(history: History, dark: bool = False) -> Figure:
     bars = _merged(spans, {worker: row for row, worker in enumerate(shown)}, end)
     size, unit = duration_unit(end)
     traces = [_bars(status, mine, size) for status, mine in bars.items()]
-    notes = []
-    if len(workers) > len(shown):
-        notes.append(f"{len(workers) - len(shown)} of {len(workers)} workers are left out")
+    notes = left_out(len(shown), len(workers), "workers")
     if any(len(bar.spans) > 1 for mine in bars.values() for bar in mine):
-        notes.append("close bars are merged")
+        notes.append("bars in close succession are merged")
     return figure(
         traces,
         dark=dark,
         height=max(240, min(1400, 150 + 26 * len(shown))),
         barmode="overlay",
         bargap=0.25,
-        xaxis={"title": {"text": f"time at work ({unit})"}, "rangemode": "tozero"},
-        yaxis={
-            "tickvals": list(range(len(shown))),
-            "ticktext": [label(worker, 24) for worker in shown],
-            "range": [len(shown) - 0.5, -0.5],
-            "showgrid": False,
-        },
+        xaxis={"title": {"text": f"run time ({unit})"}, "rangemode": "tozero"},
+        yaxis=ticks([label(worker, 24) for worker in shown], range=[len(shown) - 0.5, -0.5], showgrid=False),
         notes=notes,
     )
 

@@ -92,7 +92,8 @@ def minimize(
         journal is not a file.
     max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
     forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler; use it after
-        fixing a bug in the objective. Failures of a session in which every trial failed never count.
+        fixing a bug in the objective. Those of a session in which every trial failed are forgotten anyway if there were
+        at least three, or if no trial of the study had ever succeeded.
     trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers or executor.
     max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
     lease_seconds: where several runners share a study on a server, the time without a sign of life after which the
@@ -114,8 +115,8 @@ def minimize(
     )
     with ExitStack() as stack:
         opened = open_journal(journal, study)
-        if isinstance(opened, SqlJournal) and opened is not journal:
-            stack.enter_context(opened)
+        if opened is not journal:
+            stack.callback(opened.close)
         optimizer = BOHB(
             space,
             min_budget=min_budget,

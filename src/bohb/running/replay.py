@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from pathlib import Path
@@ -19,7 +20,7 @@ from bohb.core.settings import TPE, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
-from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.journal import Journal, open_journal
 from bohb.optimizer.blas import one_thread
 
 TOLERANCE = 1e-6
@@ -116,12 +117,8 @@ def _check_sampler(created: Event, sampler: Sampler | None) -> None:
 
 def _events(source: str | Path | Journal | Iterable[Event], study: str) -> list[Event]:
     if isinstance(source, str | Path):
-        journal = open_journal(source, study, read_only=True)
-        try:
+        with closing(open_journal(source, study, read_only=True)) as journal:
             return list(journal.read(0))
-        finally:
-            if isinstance(journal, SqlJournal):
-                journal.close()
     return list(source) if isinstance(source, Iterable) else list(source.read(0))
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bohb.core.trial import Outcome, Status, Trial
@@ -60,31 +61,22 @@ class _Ended(NamedTuple):
     reason: str = ""
 
 
+@dataclass(slots=True)
 class _Run:
-    """One session of a study."""
+    """One session of a study; the arguments are those of `run`."""
 
-    def __init__(
-        self,
-        optimizer: BOHB,
-        executor: Executor,
-        limits: Limits,
-        checkpoints: Checkpoints | None,
-        max_attempts: int,
-        lease_seconds: float,
-        progress: Progress | None,
-    ) -> None:
-        self._optimizer = optimizer
-        self._executor = executor
-        self._limits = limits
-        self._checkpoints = checkpoints
-        self._max_attempts = max_attempts
-        self._lease_seconds = lease_seconds
-        self._looked = time.monotonic()  # when this runner last looked for dead runners
-        self._progress = progress
-        self._waiting: list[Trial] = []  # trials that are started but not yet submitted
-        self._running: dict[tuple[int, int], Trial] = {}  # by number and attempt
-        self._unsaved: list[_Ended] = []  # results that are not stored yet
-        self._in_doubt = False  # whether the journal may hold trials of this runner that it does not know of
+    optimizer: BOHB
+    executor: Executor
+    limits: Limits
+    checkpoints: Checkpoints | None
+    max_attempts: int
+    lease_seconds: float
+    progress: Progress | None
+    looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
+    waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
+    running: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by number and attempt
+    unsaved: list[_Ended] = field(default_factory=list)  # results that are not stored yet
+    in_doubt: bool = False  # whether the journal may have given this runner trials that it does not know of
 
     def run(self) -> Study:
         """Ask, wait and tell until the session ends."""
@@ -94,154 +86,154 @@ class _Run:
                 stopped = self._loop(interrupted)
             kill = False
         except KeyboardInterrupt:
-            self._executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
-            self._unsaved += [self._ended(done) for done in self._executor.wait(0)]
-            self._optimizer.reload()  # the interruption may have come between a decision and its being stored
+            self.executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
+            self.unsaved += [self._ended(done) for done in self.executor.wait(0)]
+            self.optimizer.reload()  # the interruption may have come between a decision and its being stored
             self._save()
             stopped = "interrupted twice; unfinished trials will run when the study is resumed"
         finally:
-            self._executor.shutdown(kill)
+            self.executor.shutdown(kill)
         log.info("stopped: %s", stopped)
-        study = Study(self._optimizer.history, stopped)
+        study = Study(self.optimizer.history, stopped)
         if study.cause is not None and study.cause not in stopped:
             log.warning("no trial succeeded: %s", study.cause)
-        if self._progress is not None:
-            self._progress.update(self._optimizer.history, self._optimizer.seconds, final=True)
+        if self.progress is not None:
+            self.progress.update(self.optimizer.history, self.optimizer.seconds, final=True)
         return study
 
     def _loop(self, interrupted: Callable[[], bool]) -> str:
         while True:
-            if not interrupted() and not self._unsaved:
+            if not interrupted() and not self.unsaved:
                 self._look_after_others()
                 self._submit()
                 self._fill()
-            if not self._running and not self._unsaved and (interrupted() or not self._waiting):
+            if not self.running and not self.unsaved and (interrupted() or not self.waiting):
                 stopped = "interrupted" if interrupted() else self._why_over()
                 if stopped is not None:
                     return stopped
                 self._idle()
-            if self._progress is not None:
-                self._progress.update(self._optimizer.history, self._optimizer.seconds)
-            if self._running:
-                self._unsaved += [self._ended(done) for done in self._executor.wait(_TICK)]
+            if self.progress is not None:
+                self.progress.update(self.optimizer.history, self.optimizer.seconds)
+            if self.running:
+                self.unsaved += [self._ended(done) for done in self.executor.wait(_TICK)]
             self._save()
 
     def _stop(self) -> str | None:
-        return reason_to_stop(self._limits, self._optimizer.history, self._optimizer.seconds)
+        return reason_to_stop(self.limits, self.optimizer.history, self.optimizer.seconds)
 
     def _why_over(self) -> str | None:
         """Return why the study is over; None while another runner may still have something to do."""
-        if self._optimizer.history.pending:
+        if self.optimizer.history.pending:
             return None
-        return self._stop() or (self._why_done() if self._optimizer.done else None)
+        return self._stop() or (self._why_done() if self.optimizer.done else None)
 
     def _why_done(self) -> str:
-        brackets = self._optimizer.max_brackets
-        if brackets is not None and len(self._optimizer.history.brackets) >= brackets:
+        brackets = self.optimizer.max_brackets
+        if brackets is not None and len(self.optimizer.history.brackets) >= brackets:
             return f"all {brackets} brackets are complete"
         return "every configuration of the space has been evaluated"
 
     def _fill(self) -> None:
         """Start a trial in every free slot."""
-        free = self._executor.slots - len(self._running) - len(self._waiting)
+        free = self.executor.slots - len(self.running) - len(self.waiting)
         if free <= 0:
             return
         try:
-            if self._in_doubt:
+            if self.in_doubt:
                 self._adopt()
-            self._waiting += self._optimizer.ask_many(free, enough=lambda: self._stop() is not None)
+            self.waiting += self.optimizer.ask_many(free, enough=lambda: self._stop() is not None)
         except JournalUnavailable as error:
-            self._in_doubt = True
+            self.in_doubt = True
             self._pause(error)
             return
         self._submit()
 
     def _adopt(self) -> None:
         """Start trials that the journal assigned to this runner although its answer was lost."""
-        self._optimizer.catch_up()
-        known = {*self._running, *((trial.number, trial.attempt) for trial in self._waiting)}
-        self._waiting += [trial for trial in self._optimizer.ours if (trial.number, trial.attempt) not in known]
-        self._in_doubt = False
+        self.optimizer.catch_up()
+        known = {*self.running, *((trial.number, trial.attempt) for trial in self.waiting)}
+        self.waiting += [trial for trial in self.optimizer.ours if (trial.number, trial.attempt) not in known]
+        self.in_doubt = False
 
     def _look_after_others(self) -> None:
         """Regularly read what other runners have stored, and take over trials of dead ones."""
-        if self._optimizer.shared and time.monotonic() - self._looked > self._lease_seconds / RENEWALS:
-            self._looked = time.monotonic()
+        if self.optimizer.shared and time.monotonic() - self.looked > self.lease_seconds / RENEWALS:
+            self.looked = time.monotonic()
             try:
-                self._optimizer.take_over()
+                self.optimizer.take_over()
             except JournalUnavailable as error:
                 self._pause(error)
 
     def _idle(self) -> None:
         """Wait while nothing can start: other runners are at work, or the engine has no worker."""
         time.sleep(_TICK / 4)
-        if self._optimizer.shared:
+        if self.optimizer.shared:
             try:
-                self._optimizer.catch_up()
+                self.optimizer.catch_up()
             except JournalUnavailable as error:
                 self._pause(error)
 
     def _submit(self) -> None:
         """Submit trials to the executor; they wait while the disk cannot hold their checkpoints."""
-        while self._waiting:
-            trial = self._waiting[0]
+        while self.waiting:
+            trial = self.waiting[0]
             try:
-                prepared = trial if self._checkpoints is None else self._checkpoints.prepare(trial)
+                prepared = trial if self.checkpoints is None else self.checkpoints.prepare(trial)
             except OSError as error:
                 self._pause(f"the checkpoint directory of trial {trial.number} cannot be made ({error})")
                 return
-            self._waiting.pop(0)
-            self._running[trial.number, trial.attempt] = trial
-            self._executor.submit(prepared)
+            self.waiting.pop(0)
+            self.running[trial.number, trial.attempt] = trial
+            self.executor.submit(prepared)
 
     def _ended(self, done: Done) -> _Ended:
         """Return the result of a trial that ended; one that lost its worker may be started again."""
-        self._running.pop((done.trial.number, done.trial.attempt), None)
+        self.running.pop((done.trial.number, done.trial.attempt), None)
         match done.result:
             case Outcome() as outcome:
                 return _Ended(done.trial, outcome)
             case Lost(reason):
-                if self._optimizer.history.losses.get(done.trial.number, 0) + 1 < self._max_attempts:
+                if self.optimizer.history.losses.get(done.trial.number, 0) + 1 < self.max_attempts:
                     log.warning("trial %d will be started again: %s", done.trial.number, reason)
                     return _Ended(done.trial, None, reason)
-                error = f"lost its worker {self._max_attempts} times, at last: {reason}"
+                error = f"lost its worker {self.max_attempts} times, at last: {reason}"
                 return _Ended(done.trial, Outcome(Status.LOST, error=error))
 
     def _save(self) -> None:
         """Store all results at once; while the journal is unavailable, keep them and start nothing new."""
-        if not self._unsaved:
+        if not self.unsaved:
             return
         try:
-            self._optimizer.catch_up()
+            self.optimizer.catch_up()
             rungs = self._rungs()
             self._keep_checkpoints()
-            self._optimizer.tell_many([(e.trial, e.outcome) for e in self._unsaved if e.outcome is not None])
-            for ended in self._unsaved:
+            self.optimizer.tell_many([(e.trial, e.outcome) for e in self.unsaved if e.outcome is not None])
+            for ended in self.unsaved:
                 if ended.outcome is None:
-                    self._optimizer.lose(ended.trial, ended.reason)
+                    self.optimizer.lose(ended.trial, ended.reason)
         except JournalUnavailable as error:
             self._pause(error)
             return
         changed = self._rungs() != rungs
-        settled, self._unsaved = self._unsaved, []
+        settled, self.unsaved = self.unsaved, []
         self._settle(settled)
-        if self._checkpoints is not None and changed:
-            self._checkpoints.sweep(self._optimizer.history)
+        if self.checkpoints is not None and changed:
+            self.checkpoints.sweep(self.optimizer.history)
 
     def _rungs(self) -> list[int]:
         """Return the current rungs of the brackets with unsaved results."""
-        return [self._optimizer.history.brackets[ended.trial.bracket].rung for ended in self._unsaved]
+        return [self.optimizer.history.brackets[ended.trial.bracket].rung for ended in self.unsaved]
 
     def _is_late(self, trial: Trial) -> bool:
-        return (trial.number, trial.attempt) in self._optimizer.history.given_up
+        return (trial.number, trial.attempt) in self.optimizer.history.given_up
 
     def _keep_checkpoints(self) -> None:
         """Keep the checkpoints of successful trials; a result without its checkpoint still counts."""
-        for ended in self._unsaved:
+        for ended in self.unsaved:
             ok = ended.outcome is not None and ended.outcome.ok and not self._is_late(ended.trial)
-            if self._checkpoints is not None and ok:
+            if self.checkpoints is not None and ok:
                 try:
-                    self._checkpoints.keep(ended.trial)
+                    self.checkpoints.keep(ended.trial)
                 except OSError as error:
                     log.error("the checkpoint of trial %d is lost: %s", ended.trial.number, error)
 
@@ -251,8 +243,8 @@ class _Run:
             ok = ended.outcome is not None and ended.outcome.ok
             if ended.outcome is not None and not ok:
                 log.info("trial %d failed: %s", ended.trial.number, ended.outcome.error)
-            if self._checkpoints is not None and ended.outcome is not None and not self._is_late(ended.trial):
-                (self._checkpoints.settle if ok else self._checkpoints.discard)(ended.trial)
+            if self.checkpoints is not None and ended.outcome is not None and not self._is_late(ended.trial):
+                (self.checkpoints.settle if ok else self.checkpoints.discard)(ended.trial)
 
     def _pause(self, trouble: object) -> None:
         log.error("%s; no trial is started until this is resolved", trouble)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from bohb.errors import InvalidArgument
 from bohb.executors.base import Lost, Objective
 from bohb.executors.local import processes
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
+from bohb.executors.options import TrialOptions
 from bohb.studyfile.command import ShellObjective
 
 if TYPE_CHECKING:  # a worker imports this module for `Measured`, and should start quickly
@@ -41,10 +41,6 @@ class Finding:
     verdict: Verdict
     detail: str
     advice: str = ""
-
-    def to_json(self) -> dict[str, str]:
-        """Return the finding as JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +97,27 @@ def preflight(
     budgets: Sequence[float],
     *,
     seed: int = 0,
-    trial_seconds: float | None = 600,
-    trial_memory: int | None = None,
-    start_method: StartMethod | None = None,
+    options: TrialOptions | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
     """Call the objective on the two smallest budgets in a worker process, and report the findings.
 
     config: the configuration to try; default: a random one.
     """
-    with _caller(objective, seed, trial_seconds, trial_memory, start_method) as caller:
-        if isinstance(caller, Finding):
-            return [caller]
+    try:
+        executor = LocalExecutor(Measured(objective), 1, options)
+    except InvalidArgument as error:
+        return [Finding("pickles", "fail", str(error), "define the objective at the top level of a module")]
+    with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
+        caller = _Caller(executor, Path(root), seed)
         tried = _tried(caller, space, budgets[:2], [config] if config else _random_configs(space, seed))
         if isinstance(tried, Finding):
             return [tried]
-        number = Finding("returns", "pass", f"the loss {tried.first.loss:.6g}")
+        number = Finding("returns", "pass", f"loss {tried.first.loss:.6g}")
         again = [caller.call(budgets[0], f"again-{i}") for i in range(REPEATS)]
         same = _same_again(tried.first, again)
         findings = [tried.finding, number, same]
-        if tried.through is not None:
+        if tried.direct is not None:
             findings.append(_continues(caller, tried, budgets[0], budgets[1], same.verdict == "pass"))
         return [*findings, _memory(objective, tried.first, again)]
 
@@ -130,12 +127,12 @@ def _random_configs(space: Space, seed: int) -> list[Mapping[str, Any]]:
 
 
 class _Tried(NamedTuple):
-    """A configuration that succeeds: its outcomes on the smallest budget, in `directory`, and on the next one."""
+    """A configuration that succeeds: its outcomes on the smallest budget, in `directory`, and at once on the next."""
 
     finding: Finding
     directory: str
     first: Outcome
-    through: Outcome | None
+    direct: Outcome | None
 
 
 def _tried(
@@ -148,7 +145,7 @@ def _tried(
         space.encode(caller.config)
         outcomes: list[Outcome] = []
         for budget in budgets:
-            outcomes.append(caller.call(budget, f"first-{index}" if not outcomes else f"through-{index}"))
+            outcomes.append(caller.call(budget, f"first-{index}" if not outcomes else f"direct-{index}"))
             if not outcomes[-1].ok:
                 failed.append((budget, outcomes[-1]))
                 break
@@ -156,29 +153,10 @@ def _tried(
             took = ", ".join(f"{_seconds(o)} on budget {b:g}" for b, o in zip(budgets, outcomes, strict=True))
             found = Finding("runs", "pass", f"in a worker process: {took}")
             if failed:
-                detail = f"{len(failed)} of {index + 1} random configurations failed, such as: {failed[0][1].error}"
+                detail = f"{len(failed)} of {index + 1} random configurations failed, for example: {failed[0][1].error}"
                 found = Finding("runs", "warn", detail, "narrow the space if these should not fail")
             return _Tried(found, f"first-{index}", outcomes[0], outcomes[1] if len(outcomes) > 1 else None)
     return _failed("runs", *failed[0])
-
-
-@contextmanager
-def _caller(
-    objective: Objective,
-    seed: int,
-    trial_seconds: float | None,
-    trial_memory: int | None,
-    start_method: StartMethod | None,
-) -> Iterator[_Caller | Finding]:
-    """Yield a worker that calls the objective, or the finding that it cannot be created."""
-    try:
-        options = TrialOptions(trial_seconds, trial_memory, start_method=start_method or START_METHOD)
-        executor = LocalExecutor(Measured(objective), 1, options)
-    except InvalidArgument as error:
-        yield Finding("pickles", "fail", str(error), "define the objective at the top level of a module")
-        return
-    with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
-        yield _Caller(executor, Path(root), seed)
 
 
 def _failed(check: str, budget: float, outcome: Outcome) -> Finding:
@@ -201,33 +179,33 @@ def _same_again(first: Outcome, again: Sequence[Outcome]) -> Finding:
         return Finding("deterministic", "fail", detail, "find out what differs between two calls in one process")
     losses = [outcome.ranking_loss for outcome in (first, *again)]
     if _alike(min(losses), max(losses)):
-        return Finding("deterministic", "pass", f"{len(losses)} calls with one seed gave one loss")
-    detail = f"{len(losses)} calls with one seed gave losses from {min(losses):.6g} to {max(losses):.6g}"
+        return Finding("deterministic", "pass", f"{len(losses)} calls with the same seed gave the same loss")
+    detail = f"{len(losses)} calls with the same seed gave losses from {min(losses):.6g} to {max(losses):.6g}"
     return Finding("deterministic", "warn", detail, "seed every random generator with trial.seed ({seed} in a command)")
 
 
 def _continues(caller: _Caller, tried: _Tried, low: float, high: float, deterministic: bool) -> Finding:
     """Check that training to `low` and then to `high` equals training to `high` at once."""
-    assert tried.through is not None
+    assert tried.direct is not None
     if caller.files(tried.directory) == 0:
         detail = "it wrote nothing to its checkpoint directory, so every promotion trains from the beginning"
         return Finding("resumes", "warn", detail, "save the state in trial.checkpoint_dir; see docs/checkpoints.md")
     continued = caller.call(high, tried.directory, previous=low)
     if not continued.ok:
         return _failed("resumes", high, continued)
-    losses = f"{continued.loss:.6g} after budget {low:g}, {tried.through.loss:.6g} trained through to {high:g}"
-    if _alike(continued.ranking_loss, tried.through.ranking_loss):
+    losses = f"{continued.loss:.6g} continued from budget {low:g}, {tried.direct.loss:.6g} trained to {high:g} at once"
+    if _alike(continued.ranking_loss, tried.direct.ranking_loss):
         return Finding("resumes", "pass", f"the same result either way: {continued.loss:.6g}")
     if not deterministic:
         detail = f"not checked, because the objective is not deterministic: {losses}"
         return Finding("resumes", "warn", detail, "make it deterministic first")
     advice = "save and restore all of the state: weights, optimiser, schedule, random generators, data order"
-    return Finding("resumes", "fail", f"another result when continued: {losses}", advice)
+    return Finding("resumes", "fail", f"the losses differ: {losses}", advice)
 
 
 def _memory(objective: Objective, first: Outcome, again: Sequence[Outcome]) -> Finding:
     if isinstance(objective, ShellObjective):
-        return Finding("memory", "pass", "every call is a process of its own")
+        return Finding("memory", "pass", "every call runs in its own process")
     seen = [outcome.info[_MEMORY] for outcome in (first, *again) if _MEMORY in outcome.info]
     steps = np.diff(seen)[1:]  # the first calls load things that stay
     growth = float(np.median(steps)) if len(steps) else 0.0
@@ -238,7 +216,7 @@ def _memory(objective: Objective, first: Outcome, again: Sequence[Outcome]) -> F
 
 
 def _alike(a: float, b: float) -> bool:
-    return abs(a - b) <= _TOLERANCE * max(1.0, abs(a), abs(b))
+    return math.isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
 
 
 def _seconds(outcome: Outcome) -> str:

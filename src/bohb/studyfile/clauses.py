@@ -6,7 +6,7 @@ Clauses are parsed and never executed as code.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from bohb.errors import InvalidSpace
@@ -14,44 +14,26 @@ from bohb.errors import InvalidSpace
 _OPERATORS = ("==", "!=", "<=", ">=", "<", ">", "in")
 _TOKEN = re.compile(r"""\s*(==|!=|<=|>=|[<>()\[\],]|"[^"]*"|'[^']*'|[^\s()\[\],<>=!"']+)""")
 
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A comparison with a value, a list of values or (in a forbidden clause) another hyperparameter."""
-
-    name: str
-    operator: str
-    value: Any
+Compare = Callable[[str, str, Any], Any]
+Join = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
-    """All parts hold."""
+def parse(text: object, compare: Compare, all_of: Join, any_of: Join) -> Any:
+    """Parse a clause and build it with the given functions.
 
-    parts: tuple[Clause, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """At least one part holds."""
-
-    parts: tuple[Clause, ...]
-
-
-Clause = Comparison | Both | Either
-
-
-def parse(text: object) -> Clause:
-    """Parse the text of a clause."""
+    compare: builds a comparison from a hyperparameter's name, an operator and a value, for `in` a list of values.
+    all_of, any_of: build the conjunction or disjunction of their arguments.
+    """
     if not isinstance(text, str):
-        raise InvalidSpace("a clause must be a text such as 'layers > 1'")
-    return _Parser(text).whole()
+        raise InvalidSpace("a clause must be a string such as 'layers > 1'")
+    return _Parser(text, compare, all_of, any_of).whole()
 
 
 class _Parser:
     """Recursive descent: either := both (or both)*; both := atom (and atom)*; atom := comparison | ( either )."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, compare: Compare, all_of: Join, any_of: Join) -> None:
+        self._compare, self._all_of, self._any_of = compare, all_of, any_of
         self._tokens: list[str] = []
         place = 0
         while text[place:].strip():
@@ -61,25 +43,25 @@ class _Parser:
             self._tokens.append(found[1])
             place = found.end()
 
-    def whole(self) -> Clause:
+    def whole(self) -> Any:
         clause = self._either()
         if self._tokens:
             raise InvalidSpace(f"{self._tokens[0]!r} is left over; join comparisons with 'and' or 'or'")
         return clause
 
-    def _either(self) -> Clause:
-        parts = [self._both()]
-        while self._skip("or"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Either(tuple(parts))
+    def _either(self) -> Any:
+        return self._joined("or", self._both, self._any_of)
 
-    def _both(self) -> Clause:
-        parts = [self._atom()]
-        while self._skip("and"):
-            parts.append(self._atom())
-        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+    def _both(self) -> Any:
+        return self._joined("and", self._atom, self._all_of)
 
-    def _atom(self) -> Clause:
+    def _joined(self, word: str, part: Callable[[], Any], join: Join) -> Any:
+        parts = [part()]
+        while self._skip(word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else join(*parts)
+
+    def _atom(self) -> Any:
         if self._skip("("):
             clause = self._either()
             self._expect(")")
@@ -88,7 +70,7 @@ class _Parser:
         operator = self._next(f"one of {' '.join(_OPERATORS)} after {name!r}")
         if operator not in _OPERATORS:
             raise InvalidSpace(f"{operator!r} after {name!r} must be one of {' '.join(_OPERATORS)}")
-        return Comparison(name, operator, self._values() if operator == "in" else self._value())
+        return self._compare(name, operator, self._values() if operator == "in" else self._value())
 
     def _values(self) -> list[Any]:
         self._expect("[")

@@ -13,17 +13,19 @@ import selectors
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
 from bohb.errors import InvalidArgument, InvalidResult
+from bohb.executors.local.processes import signal_name
 
 PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number", "config_id", "config")
 _PLACE = re.compile(r"\{\{([^{}\s]+)\}\}|\{([^{}\s]+)\}")  # {{name}} stands for {name} itself
 _NAME = re.compile(r"[A-Za-z_][\w.:-]*")
-_KEPT = 2**20  # characters of the output that are searched for the loss
+_KEPT = 2**20  # bytes at the end of the output that are searched for the loss
 _POLL = 0.05
 
 
@@ -31,7 +33,7 @@ _POLL = 0.05
 class ShellObjective:
     """Runs a command for each trial and reads the loss from what it prints.
 
-    command: a text, which is split as a shell would, or the list of its arguments.
+    command: a string, which is split as a shell would, or the list of its arguments.
     names: the hyperparameters of the space; unknown placeholders are refused.
     directory: the working directory of the command.
     shell: let a shell read the whole line, for pipes and redirections.
@@ -64,14 +66,9 @@ class ShellObjective:
                 f"command: {{{name}}} could be the trial's {name} or the hyperparameter of that name; "
                 "rename the hyperparameter"
             )
-        if name not in PLACEHOLDERS and name not in self.names:
-            known = ", ".join([*self.names, *PLACEHOLDERS])
+        if name not in self._known:
+            known = ", ".join(self._known)
             raise InvalidArgument(f"command: {{{name}}} is unknown; use {known}, or {{{{{name}}}}} for the text itself")
-
-    @property
-    def program(self) -> str | None:
-        """The program, unless a shell or a placeholder determines it."""
-        return None if self.shell or _PLACE.search(self._parts[0]) else self._parts[0]
 
     def arguments(self, trial: Trial) -> list[str]:
         """Return the arguments for one trial.
@@ -81,17 +78,33 @@ class ShellObjective:
         """
         values = texts(trial)
         if self.shell:
-            return [_filled(self._parts[0], {name: shlex.quote(text) for name, text in values.items()}, self.names)]
+            quoted = {name: shlex.quote(values.get(name, "")) for name in self._known}
+            return [str(self._filled(self._parts[0], quoted))]
         filled: list[str] = []
         for index, part in enumerate(self._parts):
-            if all(name in values for name in self._named(part)):
-                filled.append(_filled(part, values, self.names))
+            text = self._filled(part, values)
+            if text is not None:
+                filled.append(text)
             elif not part.startswith("-") and filled[-1:] == [self._parts[index - 1]] and filled[-1].startswith("-"):
                 filled.pop()
         return filled
 
-    def _named(self, part: str) -> list[str]:
-        return [m[2] for m in _PLACE.finditer(part) if m[2] in self.names or m[2] in PLACEHOLDERS]
+    @property
+    def _known(self) -> tuple[str, ...]:
+        return (*self.names, *PLACEHOLDERS)
+
+    def _filled(self, part: str, values: Mapping[str, str]) -> str | None:
+        """Insert values for the placeholders of an argument; return None if a value is absent."""
+
+        def fill(found: re.Match[str]) -> str:
+            if found[2] is None:
+                return f"{{{found[1]}}}"
+            return values[found[2]] if found[2] in self._known else found[0]
+
+        try:
+            return _PLACE.sub(fill, part)
+        except KeyError:
+            return None
 
     def __call__(self, trial: Trial) -> Outcome:
         """Run the command and read the loss from its output."""
@@ -130,7 +143,7 @@ def texts(trial: Trial) -> dict[str, str]:
         "config": json.dumps(jsonable(trial.config)),
         **trial.config,
     }
-    return {name: _text(value) for name, value in values.items() if value is not None}
+    return {name: text_of(value) for name, value in values.items() if value is not None}
 
 
 def result_in(printed: str) -> Any:
@@ -147,14 +160,9 @@ def result_in(printed: str) -> Any:
 
 
 def _parsed(line: str) -> Any:
+    """Return the number or JSON object that a line consists of, or None."""
     try:
-        return float(line)
-    except ValueError:
-        pass
-    if not line.startswith("{"):
-        return None
-    try:
-        return json.loads(line)
+        return json.loads(line) if line.startswith("{") else float(line)
     except (ValueError, RecursionError):
         return None
 
@@ -163,21 +171,10 @@ def _split(command: str | Sequence[str], shell: bool) -> list[str]:
     if isinstance(command, str):
         return [command] if shell else shlex.split(command)
     if shell:
-        raise InvalidArgument(f"command = {command!r} must be one text when shell is true")
+        raise InvalidArgument(f"command = {command!r} must be one string when shell is true")
     if not all(isinstance(part, str) for part in command):
-        raise InvalidArgument(f"command = {command!r} must be a list of texts")
+        raise InvalidArgument(f"command = {command!r} must be a list of strings")
     return list(command)
-
-
-def _filled(part: str, values: Mapping[str, str], names: Iterable[str]) -> str:
-    known = {*names, *PLACEHOLDERS}
-
-    def fill(found: re.Match[str]) -> str:
-        if found[2] is None:
-            return f"{{{found[1]}}}"
-        return values.get(found[2], "''") if found[2] in known else found[0]
-
-    return _PLACE.sub(fill, part)
 
 
 def _whole(budget: float | None) -> float | None:
@@ -185,14 +182,9 @@ def _whole(budget: float | None) -> float | None:
     return int(budget) if budget is not None and float(budget).is_integer() else budget
 
 
-def _text(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case list() | tuple():
-            return json.dumps(jsonable(value))
-        case _:
-            return str(value)
+def text_of(value: Any) -> str:
+    """Format the value of a hyperparameter as it is inserted into a command."""
+    return json.dumps(jsonable(value)) if isinstance(value, bool | list | tuple | None) else str(value)
 
 
 def _environment(trial: Trial) -> dict[str, str]:
@@ -204,71 +196,46 @@ def _environment(trial: Trial) -> dict[str, str]:
 
 
 def _follow(process: subprocess.Popen[bytes], trial: Trial) -> tuple[str, str]:
-    """Return the output and the errors of the command, and copy both to the log of the trial as they come."""
+    """Return the ends of the command's stdout and stderr; copy both to the log of the trial as they come."""
     assert process.stdout is not None
     assert process.stderr is not None
-    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
-    reported = 0
+    kept = {process.stdout.fileno(): b"", process.stderr.fileno(): b""}
+    unfinished = b""
     with selectors.DefaultSelector() as selector:
-        for stream in kept:
-            os.set_blocking(stream.fileno(), False)
-            selector.register(stream, selectors.EVENT_READ)
+        for descriptor in kept:
+            selector.register(descriptor, selectors.EVENT_READ)
         over = False
         while selector.get_map() and not over:
             over = process.poll() is not None  # then read once more: a child process may hold the pipes open
             for key, _ in selector.select(0 if over else _POLL):
-                source: Any = key.fileobj
-                if not _read(source, kept[source]):
-                    selector.unregister(source)
-            reported = _report(kept[process.stdout], reported, trial)
+                data = os.read(key.fd, _KEPT)  # all that is in the pipe
+                if not data:
+                    selector.unregister(key.fd)
+                with suppress(OSError):  # a full disk should not fail the trial
+                    os.write(2, data)
+                kept[key.fd] = (kept[key.fd] + data)[-_KEPT:]
+                if key.fd == process.stdout.fileno():
+                    unfinished = _report(unfinished + data, trial)
     process.wait()
-    return kept[process.stdout].decode(errors="replace"), kept[process.stderr].decode(errors="replace")
+    printed, complaints = (data.decode(errors="replace") for data in kept.values())
+    return printed, complaints
 
 
-def _read(stream: IO[bytes], kept: bytearray) -> bool:
-    """Copy available data from a pipe to the log and keep its end; return whether the pipe is still open."""
-    while True:
-        try:
-            data = os.read(stream.fileno(), 2**16)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        try:
-            os.write(2, data)
-        except OSError:
-            pass  # a full disk should not fail the trial
-        kept += data
-        if len(kept) > 2 * _KEPT:
-            del kept[: len(kept) - _KEPT]
-
-
-def _report(printed: bytearray, done: int, trial: Trial) -> int:
-    """Report new lines {"step": …, "loss": …} as the learning curve; return the position after the last line read."""
-    if trial.reporter is None:
-        return done
-    end = printed.rfind(b"\n") + 1
-    for line in bytes(printed[min(done, end) : end]).splitlines():
+def _report(printed: bytes, trial: Trial) -> bytes:
+    """Report the lines {"step": …, "loss": …} as the learning curve; return the unfinished last line."""
+    *lines, unfinished = printed.split(b"\n")
+    for line in lines:
         if line.startswith(b"{") and b'"step"' in line:
             found = _parsed(line.decode(errors="replace"))
-            try:
+            with suppress(TypeError, KeyError, InvalidResult):
                 trial.report(found["step"], found["loss"])
-            except (TypeError, KeyError, InvalidResult):
-                continue
-    return end
+    return unfinished[-_KEPT:]
 
 
 def _failure(code: int, complaints: str) -> str:
     lines = [line.strip() for line in complaints.splitlines() if line.strip()]
-    how = f"exit code {code}" if code > 0 else f"killed by {_signal(-code)}"
+    how = f"exit code {code}" if code > 0 else f"killed by {signal_name(-code)}"
     return f"{how}: {lines[-1][:500]}" if lines else f"{how}, nothing on stderr"
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -21,7 +21,7 @@ class StudyFileError(InvalidArgument):
 
 
 def _kind(kind: Any, rule: str) -> Check:
-    """Return a check for one type; booleans do not count as numbers."""
+    """Return a check for a type or a union of types; booleans do not count as numbers."""
 
     def check(value: Any) -> Any:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
@@ -31,7 +31,7 @@ def _kind(kind: Any, rule: str) -> Check:
     return check
 
 
-_text = _kind(str, "must be a text")
+_text = _kind(str, "must be a string")
 _number = _kind(int | float, "must be a number")
 _whole = _kind(int, "must be a whole number")
 _flag = _kind(bool, "must be true or false")
@@ -41,20 +41,8 @@ _table = _kind(dict, "must be a table")
 
 def _texts(value: object) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("must be a list of texts")
+        raise ValueError("must be a list of strings")
     return value
-
-
-def _any_of(rule: str, *checks: Check) -> Check:
-    def check(value: Any) -> Any:
-        for one in checks:
-            try:
-                return one(value)
-            except ValueError:
-                continue
-        raise ValueError(rule)
-
-    return check
 
 
 _KINDS: dict[str, Check] = {"whole": _whole, "number": _number, "seconds": seconds}
@@ -74,14 +62,14 @@ TOP: dict[str, Check] = {
     "journal": _text,
     "directory": _text,
     "objective": _text,
-    "command": _any_of("must be a text or a list of texts", _text, _texts),
+    "command": _kind(str | list, "must be a string or a list of strings"),
     "shell": _flag,
-    "space": _any_of("must be a table, 'module:object' or a JSON file", _text, _table),
+    "space": _kind(str | dict, "must be a table, 'module:object' or a JSON file"),
     "forbidden": _texts,
     "budget": _table,
     "limits": _table,
     "trial": _table,
-    "settings": _any_of("must be the name of a preset or a table", _text, _table),
+    "settings": _kind(str | dict, "must be the name of a preset or a table"),
     "seed": _whole,
     "workers": _whole,
     "executor": _text,

@@ -6,7 +6,8 @@ import importlib
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
     from bohb.core.space import Space
     from bohb.executors.base import Objective
+    from bohb.executors.options import TrialOptions
 
+_BUDGETS = {"min": "min_budget", "max": "max_budget", "eta": "eta", "values": "budgets", "integer": "integer_budgets"}
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, begins
 
 
@@ -48,64 +51,67 @@ class StudyFile:
     @property
     def journal(self) -> str:
         """The journal as a path or URL; by default beside the study file."""
-        return self.placed(self.values.get("journal", f"{self.path.stem}.db"))
-
-    @property
-    def unit(self) -> str:
-        """The unit of the budgets, for display."""
-        return str(self._part("budget").get("unit", ""))
+        return self.absolute(self.values.get("journal", f"{self.path.stem}.db"))
 
     @property
     def budget_arguments(self) -> dict[str, Any]:
         """The budgets, as `BOHB` takes them."""
-        names = {"min": "min_budget", "max": "max_budget", "eta": "eta", "values": "budgets"}
-        names["integer"] = "integer_budgets"
-        return {names[key]: value for key, value in self._part("budget").items() if key in names}
+        return {_BUDGETS[key]: value for key, value in self.values["budget"].items() if key in _BUDGETS}
 
     @property
     def setting_arguments(self) -> dict[str, Any]:
         """The preset and the single settings, as `BOHB` takes them."""
-        changes = dict(self._part("settings"))
+        changes = dict(self.values["settings"])
         preset = changes.pop("preset", "paper")
         if preset not in PRESETS:
-            raise self.wrong("settings.preset", preset, f"must be one of {', '.join(PRESETS)}")
-        if self._part("budget").get("adaptive", False):
+            raise wrong(self.path, "settings.preset", preset, f"must be one of {', '.join(PRESETS)}")
+        if self.values["budget"].get("adaptive", False):
             changes["schedule"] = "adaptive"
         return {"settings": preset, **changes}
 
     @property
     def arguments(self) -> dict[str, Any]:
         """All arguments of `minimize` except the objective and the space."""
-        trial, workers = self._part("trial"), self.values.get("workers", None if "executor" in self.values else 1)
+        trial, workers = self.values["trial"], self.values.get("workers", None if "executor" in self.values else 1)
         found: dict[str, Any] = {"study": self.study, "journal": self.journal, "workers": workers or None}
         if "directory" in self.values:
-            found["directory"] = self.placed(self.values["directory"])
+            found["directory"] = self.absolute(self.values["directory"])
         for key in ("seed", "start_method", "checkpoint_quota", "initial_configs", "executor", "resources"):
             if key in self.values:
                 found[key] = self.values[key]
-        found["warm_start"] = [self.placed(name) for name in self.values.get("warm_start", ())]
+        found["warm_start"] = [self.absolute(name) for name in self.values.get("warm_start", ())]
         names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
         found |= {names.get(key, key): value for key, value in trial.items()}
-        return {**found, **self.budget_arguments, **self.setting_arguments, **self._part("limits")}
+        return {**found, **self.budget_arguments, **self.setting_arguments, **self.values["limits"]}
+
+    def trial_options(self, seconds: float) -> TrialOptions:
+        """Return the options for a single trial; `seconds` is its time limit if the file has none."""
+        from bohb.executors.options import START_METHOD, TrialOptions
+
+        trial, method = self.values["trial"], self.values.get("start_method", START_METHOD)
+        return TrialOptions(trial.get("seconds", seconds), trial.get("memory"), start_method=method)
 
     def space(self) -> Space:
         """Build or load the search space and compile it."""
         from bohb.core.space import Space
 
         given = self._given_space()
-        compiled: Space = given if isinstance(given, Space) else self.naming(lambda: Space(given))
-        return compiled
+        with self.named_in_errors():
+            return given if isinstance(given, Space) else Space(given)
 
     def _given_space(self) -> Any:
         value = self.values["space"]
         if isinstance(value, dict):
             from bohb.studyfile.space import build_space
 
-            return self.naming(lambda: build_space(value, self.values.get("forbidden", ())))
+            with self.named_in_errors():
+                return build_space(value, self.values.get("forbidden", ()))
         if "forbidden" in self.values:
-            raise self.wrong("forbidden", self.values["forbidden"], "belongs to a space that is written in this file")
+            raise wrong(
+                self.path, "forbidden", self.values["forbidden"], "belongs to a space that is written in this file"
+            )
         if value.endswith(".json"):
-            return self._space_of(Path(self.placed(value)))
+            return self._space_of(Path(self.absolute(value)))
         found = self._loaded("space", value)
         return found() if callable(found) else found
 
@@ -117,13 +123,14 @@ class StudyFile:
         if "objective" in self.values:
             found: Objective = self._loaded("objective", self.values["objective"])
             if not callable(found):
-                raise self.wrong("objective", self.values["objective"], f"must be callable, but it is {found!r:.80}")
+                raise wrong(
+                    self.path, "objective", self.values["objective"], f"must be callable, but it is {found!r:.80}"
+                )
             return found
         from bohb.studyfile.command import ShellObjective
 
-        command, shell = self.values["command"], self.values.get("shell", False)
-        runs: Objective = self.naming(lambda: ShellObjective(command, names, str(self.directory), shell))
-        return runs
+        with self.named_in_errors():
+            return ShellObjective(self.values["command"], names, str(self.directory), self.values.get("shell", False))
 
     def executor(self, value: str) -> Any:
         """Return an address as it is, or the object that "module:name" refers to or creates."""
@@ -132,22 +139,15 @@ class StudyFile:
         found = self._loaded("executor", value)
         return found() if callable(found) else found
 
-    def wrong(self, key: str, value: object, rule: str) -> StudyFileError:
-        """Return the error for a value that breaks a rule."""
-        return wrong(self.path, key, value, rule)
-
-    def _part(self, name: str) -> dict[str, Any]:
-        part: dict[str, Any] = self.values.get(name, {})
-        return part
-
-    def placed(self, value: str) -> str:
+    def absolute(self, value: str) -> str:
         """Return a journal or file named in this file as an absolute path or URL."""
         return value if "://" in value or value == ":memory:" else str(self.directory / value)
 
-    def naming(self, action: Callable[[], Any]) -> Any:
-        """Return the result of an action; its errors name this file."""
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Put the name of this file in front of the messages of errors."""
         try:
-            return action()
+            yield
         except InvalidArgument as error:
             raise StudyFileError(f"{self.path}: {error}") from error
 
@@ -158,7 +158,7 @@ class StudyFile:
             return from_serialised(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError) as error:
             rule = f"must be a JSON file as ConfigSpace writes it: {type(error).__name__}: {error}"
-            raise self.wrong("space", self.values["space"], rule) from error
+            raise wrong(self.path, "space", self.values["space"], rule) from error
 
     def _loaded(self, key: str, value: str) -> Any:
         """Import an object named "module:name"; the module may lie beside the study file."""
@@ -167,17 +167,17 @@ class StudyFile:
 
         module, colon, name = value.partition(":")
         if not (colon and module and name):
-            raise self.wrong(key, value, "must be of the form 'module:name'")
+            raise wrong(self.path, key, value, "must be of the form 'module:name'")
         if str(self.directory) not in sys.path:
             sys.path.insert(0, str(self.directory))
         found: Any = attempt(lambda: importlib.import_module(module), propagate=(KeyboardInterrupt, MissingExtra))
         if isinstance(found, Outcome):
-            error = self.wrong(key, value, f"cannot be imported: {found.error}")
+            error = wrong(self.path, key, value, f"cannot be imported: {found.error}")
             error.add_note(found.traceback or "")
             raise error
         for part in name.split("."):
             if not hasattr(found, part):
-                raise self.wrong(key, value, f"cannot be found: {module!r} has no {part!r}")
+                raise wrong(self.path, key, value, f"cannot be found: {module!r} has no {part!r}")
             found = getattr(found, part)
         return found
 
@@ -200,8 +200,8 @@ def load(path: str | Path) -> StudyFile:
     checked = check_keys(place, "", values, TOP)
     for name, known in (("budget", BUDGET), ("limits", LIMITS), ("trial", TRIAL)):
         checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)
-    if isinstance(checked.get("settings"), str):
-        checked["settings"] = {"preset": checked["settings"]}
+    settings = checked.get("settings", {})
+    checked["settings"] = {"preset": settings} if isinstance(settings, str) else settings
     for name in ("space", "budget"):
         if not checked.get(name):
             raise StudyFileError(f"{path}: the key '{name}' is missing")

@@ -14,7 +14,7 @@ from bohb.core.space import Space
 from bohb.core.space.configspace import violates
 from bohb.core.space.shorthand import looks_like_a_range
 from bohb.errors import InvalidSpace
-from bohb.studyfile.clauses import Both, Clause, Comparison, Either, parse
+from bohb.studyfile.clauses import parse
 
 _DRAWS = 10_000
 _KINDS = ("float", "int", "choice", "ordinal", "constant")
@@ -44,15 +44,14 @@ _RELATIONS: dict[str, Any] = {
 def build_space(table: Mapping[str, Any], forbidden_clauses: Sequence[str] = ()) -> CS.ConfigurationSpace:
     """Build the space from the table `space` and the list `forbidden` of a study file."""
     entries = {name: entry if isinstance(entry, Mapping) else _entry(name, entry) for name, entry in table.items()}
-    clauses = {text: _checked(f'forbidden "{text}"', lambda t=text: parse(t)) for text in forbidden_clauses}
-    space = _allowed(entries, {})
+    space = _without_forbidden(entries, {})
+    clauses = [_checked(f'forbidden "{text}"', lambda t=text: _forbid(space, t)) for text in forbidden_clauses]
     try:
-        return _with_forbidden(space, clauses)
-    except InvalidSpace as error:
-        if not isinstance(error.__cause__, ForbiddenValueError):
-            raise
-    # ConfigSpace refuses a forbidden default configuration; nothing else depends on it, so we look for an allowed one.
-    return _with_forbidden(_allowed(entries, _defaults(space, clauses)), clauses)
+        space.add(*clauses)
+    except ForbiddenValueError:  # the default configuration is forbidden; nothing depends on it, so we change it
+        space = _without_forbidden(entries, _allowed_config(entries, clauses))
+        space.add(*(_forbid(space, text) for text in forbidden_clauses))
+    return space
 
 
 def _entry(name: str, value: Any) -> dict[str, Any]:
@@ -68,8 +67,8 @@ def _entry(name: str, value: Any) -> dict[str, Any]:
     return {"choice" if isinstance(value, list) else "constant": value}
 
 
-def _allowed(entries: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> CS.ConfigurationSpace:
-    """Build the space with hyperparameters and conditions, without forbidden clauses."""
+def _without_forbidden(entries: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> CS.ConfigurationSpace:
+    """Build the space with hyperparameters and conditions only."""
     space = CS.ConfigurationSpace()
     for name, entry in entries.items():
         given = {"default": defaults[name]} if name in defaults else {}
@@ -78,23 +77,16 @@ def _allowed(entries: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, An
     for name, entry in entries.items():
         if "if" in entry:
             where = f'space.{name}.if = "{entry["if"]}"'
-            _checked(where, lambda n=name, e=entry: space.add(_condition(space, space[n], parse(e["if"]))))
+            _checked(where, lambda n=name, e=entry: space.add(_condition(space, space[n], e["if"])))
     return space
 
 
-def _with_forbidden(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> CS.ConfigurationSpace:
-    for text, clause in clauses.items():
-        _checked(f'forbidden "{text}"', lambda c=clause: space.add(_forbid(space, c)))
-    return space
-
-
-def _defaults(space: CS.ConfigurationSpace, clauses: Mapping[str, Clause]) -> dict[str, Any]:
+def _allowed_config(entries: Mapping[str, Mapping[str, Any]], clauses: Sequence[Any]) -> dict[str, Any]:
     """Return a configuration that no clause forbids, the same one each time."""
-    free = Space(CS.ConfigurationSpace.from_serialized_dict({**space.to_serialized_dict(), "forbiddens": []}))
-    ruled_out = [_forbid(space, clause) for clause in clauses.values()]
+    space = Space(_without_forbidden(entries, {}))
     for seed in range(_DRAWS):
-        config = free.sample(np.random.default_rng(seed))
-        if not any(violates(clause, config) for clause in ruled_out):
+        config = space.sample(np.random.default_rng(seed))
+        if not any(violates(clause, config) for clause in clauses):
             return config
     raise InvalidSpace(f"forbidden: {_DRAWS} random configurations were all ruled out; loosen the clauses")
 
@@ -157,33 +149,26 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _condition(space: CS.ConfigurationSpace, child: Any, clause: Clause) -> Any:
-    match clause:
-        case Both(parts):
-            return conditions.AndConjunction(*(_condition(space, child, part) for part in parts))
-        case Either(parts):
-            return conditions.OrConjunction(*(_condition(space, child, part) for part in parts))
-        case Comparison(name, ("<=" | ">=") as operator, value):  # ConfigSpace has only strict comparisons
-            equal, strict = Comparison(name, "==", value), Comparison(name, operator[0], value)
-            return _condition(space, child, Either((equal, strict)))
-        case Comparison(name, operator, value):
-            return _CONDITIONS[operator](child, _known(space, name), value)
+def _condition(space: CS.ConfigurationSpace, child: Any, text: str) -> Any:
+    def compare(name: str, operator: str, value: Any) -> Any:
+        if operator in ("<=", ">="):  # ConfigSpace has only strict comparisons
+            return conditions.OrConjunction(compare(name, "==", value), compare(name, operator[0], value))
+        return _CONDITIONS[operator](child, _known(space, name), value)
+
+    return parse(text, compare, conditions.AndConjunction, conditions.OrConjunction)
 
 
-def _forbid(space: CS.ConfigurationSpace, clause: Clause) -> Any:
-    match clause:
-        case Both(parts):
-            return forbidden.ForbiddenAndConjunction(*(_forbid(space, part) for part in parts))
-        case Either(parts):
-            return forbidden.ForbiddenOrConjunction(*(_forbid(space, part) for part in parts))
-        case Comparison(name, "!=", _):
+def _forbid(space: CS.ConfigurationSpace, text: str) -> Any:
+    def compare(name: str, operator: str, value: Any) -> Any:
+        if operator == "!=":
             raise InvalidSpace(f"'!=' cannot be forbidden; list the other values: {name} in [...]")
-        case Comparison(name, operator, str(value)) if value in space and operator in _RELATIONS:
+        if isinstance(value, str) and value in space and operator in _RELATIONS:
             return _RELATIONS[operator](_known(space, name), space[value])
-        case Comparison(name, ">=", value):  # ConfigSpace 1.2's own clause prints to stdout whenever it is evaluated
-            return _forbid(space, Either((Comparison(name, "==", value), Comparison(name, ">", value))))
-        case Comparison(name, operator, value):
-            return _FORBIDDEN[operator](_known(space, name), value)
+        if operator == ">=":  # ConfigSpace 1.2's own clause prints to stdout whenever it is evaluated
+            return forbidden.ForbiddenOrConjunction(compare(name, "==", value), compare(name, ">", value))
+        return _FORBIDDEN[operator](_known(space, name), value)
+
+    return parse(text, compare, forbidden.ForbiddenAndConjunction, forbidden.ForbiddenOrConjunction)
 
 
 def _known(space: CS.ConfigurationSpace, name: str) -> Any:

@@ -9,6 +9,7 @@ class TestMyJournal(DurableJournalContract):
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -37,7 +38,7 @@ _AWKWARD = "é ∀ 🦉 \0 \ud800 \u2028 \" ' \\ </script> %s :name ? \n"
 
 
 def example_events() -> list[Event]:
-    """One event of each kind at least, in an order a study could have, with values that are awkward to store."""
+    """Return at least one event of each kind, in a possible order, with values that are awkward to store."""
     config = {"lr": 5e-324, "units": 2**70, "flag": True, "none": None, _AWKWARD: _AWKWARD, "half": 0.1}
     trial = Trial(0, config, 1.0, 0, 0, 0, 2**63, Origin.RANDOM)
     again = Trial(0, config, 1.0, 0, 0, 0, 2**63, Origin.RANDOM, attempt=2)
@@ -72,14 +73,14 @@ def example_events() -> list[Event]:
 
 
 def numbered_events(count: int, first: int = 0) -> list[Event]:
-    """Many events that differ, for tests that care about their number rather than their contents."""
+    """Return events that differ, for tests that depend on their number and not on their contents."""
     return [ConfigGiven(index, {"x": index / 7}) for index in range(first, first + count)]
 
 
 class JournalContract:
-    """What `Journal` promises. Subclasses give a fixture `journal_factory`.
+    """What every `Journal` must do. Subclasses define a fixture `journal_factory`.
 
-    Calling the factory opens the study of the given name ("study" by default); the storage is fresh for every test.
+    Calling the factory opens the study of the given name ("study" by default); every test has new storage.
     """
 
     def test_a_new_journal_is_empty(self, journal_factory: JournalFactory) -> None:
@@ -118,24 +119,30 @@ class JournalContract:
             journal.append([], after=1)
         assert list(journal.read()) == numbered_events(2)
 
+    def test_closing_twice_has_no_effect(self, journal_factory: JournalFactory) -> None:
+        journal = journal_factory()
+        journal.append(numbered_events(1), after=0)
+        journal.close()
+        journal.close()
+
 
 class DurableJournalContract(JournalContract):
-    """What a journal that outlives its process promises besides."""
+    """What a journal that outlives its process must do as well."""
 
     def test_what_was_appended_is_there_after_reopening(self, journal_factory: JournalFactory) -> None:
-        with _closing(journal_factory()) as journal:
+        with closing(journal_factory()) as journal:
             journal.append(example_events(), after=0)
-        with _closing(journal_factory()) as journal:
+        with closing(journal_factory()) as journal:
             assert list(journal.read()) == example_events()
             journal.append(numbered_events(1, first=50), after=len(example_events()))
             assert list(journal.read(len(example_events()))) == numbered_events(1, first=50)
 
     def test_studies_in_one_store_do_not_mix(self, journal_factory: JournalFactory) -> None:
         for study, count in {"a": 3, "b": 2, "A": 1}.items():
-            with _closing(journal_factory(study)) as journal:
+            with closing(journal_factory(study)) as journal:
                 journal.append(numbered_events(count), after=0)
         for study, count in {"a": 3, "b": 2, "A": 1, "c": 0}.items():
-            with _closing(journal_factory(study)) as journal:
+            with closing(journal_factory(study)) as journal:
                 assert list(journal.read()) == numbered_events(count)
 
     def test_repeating_an_append_whose_answer_was_lost_has_no_second_effect(
@@ -181,20 +188,7 @@ class DurableJournalContract(JournalContract):
         "study", ["<script>alert(1)</script>", "../../etc/passwd", "';DROP TABLE event;--", '"', "%s :of ?", "🦉" * 200]
     )
     def test_an_odd_study_name_is_just_text(self, journal_factory: JournalFactory, study: str) -> None:
-        with _closing(journal_factory(study)) as journal:
+        with closing(journal_factory(study)) as journal:
             journal.append(numbered_events(2), after=0)
-        with _closing(journal_factory(study)) as journal:
+        with closing(journal_factory(study)) as journal:
             assert list(journal.read()) == numbered_events(2)
-
-
-class _closing:  # noqa: N801 - like contextlib.closing, for journals that need no closing too
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
-
-    def __enter__(self) -> Journal:
-        return self.journal
-
-    def __exit__(self, *_: object) -> None:
-        close = getattr(self.journal, "close", None)
-        if close is not None:
-            close()

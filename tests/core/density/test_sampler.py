@@ -97,7 +97,7 @@ def test_failed_evaluations_are_bad_and_never_good_while_there_are_finite_ones()
     model = fit_model(space, 1, d_b, PAPER)
     assert model.good.points.tolist() == [[3 / 20]]
     assert len(model.bad.points) == 19
-    assert model.good.bandwidths[0] > 0.05  # one point does not pretend to know the spread
+    assert model.good.bandwidths[0] > 0.05  # one point has no spread
 
 
 def situation(space: Space, settings: Settings = PAPER, is_new: Callable[[Any], bool] = lambda _: True) -> Situation:
@@ -113,7 +113,7 @@ def proposals(space: Space, model: Model, n: int) -> list[Proposal]:
 
 @pytest.mark.parametrize(("share", "known"), [(1 / 3, 30), (0.0, 30), (1.0, 30), (0.0, 0)])
 def test_the_share_rho_is_random_and_the_rest_comes_from_the_model(share: float, known: int) -> None:
-    """Without results everything is random."""
+    """Without results, all configurations are random."""
     space = Space({"x": (0.0, 1.0), "c": ["a", "b"]})
     configs = [space.sample(np.random.default_rng(i)) for i in range(known)]
     observations = [ObservationAdded(i, config, 1.0, i / 30) for i, config in enumerate(configs)]
@@ -194,7 +194,7 @@ def test_the_hpbandster_preset_waits_for_two_disjoint_sets() -> None:
     assert points_needed(space, HPBANDSTER) == 14
     assert split(14, 14, 7, HPBANDSTER) == (7, 7)
     assert split(21, 21, 7, HPBANDSTER) == (7, 14)
-    assert split(50, 50, 7, HPBANDSTER) == (7, 42)  # the reference drops the single worst point here, too
+    assert split(50, 50, 7, HPBANDSTER) == (7, 42)  # the reference also drops the single worst point here
 
 
 @given(st.lists(st.floats(0, 1) | st.just(math.inf), min_size=1, max_size=200))

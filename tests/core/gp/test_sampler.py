@@ -1,4 +1,4 @@
-"""Proposals by the Gaussian process and by the mixture: valid, different, reproducible, and there whatever happens."""
+"""Proposals by the Gaussian process and by the mixture: valid, different, reproducible and always available."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_proposals_come_near_the_optimum() -> None:
     made = study(bowl, 60)
     late = [(c["x"], c["y"]) for c in proposed(made.history)][-10:]
     near = [math.dist(point, (0.3, 0.8)) for point in late]
-    assert np.median(near) < 0.1  # of random points, 3 % are that near
+    assert np.median(near) < 0.1  # 3 % of random points are that near
 
 
 def test_the_reason_tells_what_was_expected() -> None:
@@ -94,7 +94,7 @@ def test_the_density_answers_while_the_process_cannot_and_the_prior_while_neithe
         (Origin.RANDOM, "no model yet"), (Origin.RANDOM, "random fraction"),
     }  # fmt: skip
     flat = study(lambda _c, _b: 1.0, 60, random_fraction=0.0, random_fraction_at_top=0.0)
-    assert not proposed(flat.history)  # nothing tells configurations apart
+    assert not proposed(flat.history)  # all configurations are equal
     assert any("log_ratio" in t.reason for t in flat.history.trials.values())
 
 

@@ -1,4 +1,4 @@
-"""What the Gaussian process learns from: losses of all rungs on the scale of the largest budget."""
+"""The targets of the Gaussian process: losses of all rungs on the scale of the largest budget."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def test_failures_and_gaps_alone_are_left_as_they_are() -> None:
         ([1.0, 2, 3], [10.0, 20, 30], (1.5, 17.0)),
         ([1.0, 2, NAN], [2.0, 4, 4], (1.0, 1.5)),  # two shared: shift only
         ([1.0, 2, NAN], [NAN, NAN, 5.0], (1.0, 3.5)),  # none shared: by the medians
-        ([1.0, 1, 1], [2.0, 3, 4], (1.0, 2.0)),  # nothing to tell a slope from
-        ([1.0, INF, 3, 5], [2.0, 3, 4, INF], (1.0, 1.0)),  # failures are no points
+        ([1.0, 1, 1], [2.0, 3, 4], (1.0, 2.0)),  # too few points for a slope
+        ([1.0, INF, 3, 5], [2.0, 3, 4, INF], (1.0, 1.0)),  # failures are left out
     ],
 )
 def test_a_rung_is_mapped_to_the_next_by_a_line(x: list[float], y: list[float], expected: tuple[float, float]) -> None:
@@ -52,7 +52,7 @@ def test_a_rung_is_mapped_to_the_next_by_a_line(x: list[float], y: list[float], 
 
 def test_rungs_are_chained_to_the_largest_budget() -> None:
     top = np.array([1.0, 2.0, 3.0, NAN, NAN])
-    middle = np.array([2.0, 3.0, 4.0, 5.0, NAN])  # one more than on top
+    middle = np.array([2.0, 3.0, 4.0, 5.0, NAN])  # one more than on the largest budget
     low = np.array([4.0, 6.0, 8.0, 10.0, 12.0])  # twice as much as in the middle
     found = targets(np.arange(5), np.column_stack([top, middle, low]))
     assert found.below.tolist() == [0, 0, 0, 1, 2]
@@ -107,7 +107,7 @@ def test_the_highest_rungs_and_lowest_losses_are_kept() -> None:
         ([100, 200, 300], [300, 200, 100], [0, 1, 2]),  # rounded logarithms put 200 on the top rung
         ([1, 2, 3, 4], [4, 3, 2, 1], [0, 1, 2, 3]),
         ([1, 81], [81, 1], [0, 1]),
-        ([3, 9, 27], [27, 26.9, 10, 2, 0.001], [0, 0, 1, 2, 2]),  # an earlier study's go to the nearest
+        ([3, 9, 27], [27, 26.9, 10, 2, 0.001], [0, 0, 1, 2, 2]),  # budgets of an earlier study go to the nearest rung
         ([2.0**k for k in range(20)], [2.0**19, 1], [0, 15]),  # rungs further down share the noise of the last
     ],
 )
@@ -152,7 +152,7 @@ def test_results_of_one_configuration_share_a_row_whichever_study_they_are_from(
     study = run([1.0, 3.0], warm_start=[earlier.history])
     results = Results(1)
     results.catch_up(study.history)
-    results.catch_up(study.history)  # nothing new, nothing twice
+    results.catch_up(study.history)  # nothing added or repeated
     assert len(results) == 8
     rows, losses = results.table(8, [1.0, 3.0])
     by_row = dict(zip(rows.tolist(), losses.tolist(), strict=True))

@@ -119,7 +119,7 @@ def test_decisions_are_data() -> None:
     assert decide(study.history) == Restart(trials[1])
     again = study.ask()
     assert (again.number, again.attempt, again.seed, again.config) == (1, 2, trials[1].seed, trials[1].config)
-    study.tell(trials[1], 0.0)  # late: the trial is somebody else's now
+    study.tell(trials[1], 0.0)  # late: another runner has taken the trial over
     for trial, loss in zip([trials[0], again, trials[2]], [3.0, 1.0, 2.0], strict=True):
         study.tell(trial, loss)
     assert study.history.outcomes[1].loss == 1.0

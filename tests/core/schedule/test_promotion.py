@@ -1,4 +1,4 @@
-"""Promotions: the best of a bracket, each configuration once; in an adaptive study one of them at random."""
+"""Promotions: the best of a bracket, each configuration once; in an adaptive study, one is chosen at random."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def source_of(trial: Trial) -> int:
 
 
 def play(study: BOHB, losses: Any, n: int, workers: int = 1) -> BOHB:
-    """Run n trials, `workers` at a time, told in an order that depends on their numbers."""
+    """Run n trials, `workers` at a time; they finish in an order that depends on their numbers."""
     running: list[Trial] = []
     for _ in range(n):
         running += study.ask_many(workers - len(running))
@@ -43,7 +43,7 @@ def test_a_bracket_promotes_its_own() -> None:
     assert promoted(study)
     for trial in promoted(study):
         assert study.history.trials[source_of(trial)].bracket == trial.bracket
-    assert study.history.promotions.at_random == set()
+    assert study.history.schedule.at_random == set()
 
 
 @pytest.mark.parametrize("schedule", ["hyperband", "adaptive"])

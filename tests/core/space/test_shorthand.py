@@ -1,4 +1,4 @@
-"""A space given as a dict: what is understood, what is refused, and how it is described."""
+"""A space given as a dict: valid forms, errors, and its description."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _mass(y: Array, h: Array) -> Array:
 
 
 def _truncated_normal(u: Array, centre: Array, scale: Array) -> Array:
-    """Return the quantiles u of normal distributions cut to [0, 1]; as centres lie inside, no tail is ever deep."""
+    """Return the quantiles u of normal distributions cut to [0, 1]; centres lie inside, so the tails stay accurate."""
     low, high = ndtr(-centre / scale), ndtr((1 - centre) / scale)
     return np.clip(centre + scale * ndtri(low + u * (high - low)), 0.0, 1.0)
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from bohb.errors import InvalidArgument
 
-# A float such as 1/243 is already rounded when it reaches us; this slack keeps its rung.
+# A float such as 1/243 is rounded before it is passed in; this tolerance keeps its rung.
 _SLACK = Fraction(1, 10**9)
 PUBLISHED_EVERY = 3  # every third bracket of an adaptive study is Hyperband's
 

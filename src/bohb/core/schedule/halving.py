@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from collections.abc import Callable
@@ -117,6 +118,13 @@ class Halving:
         waiting = {number for number in self._queue if number is not None}
         judged = set() if self.done else {number for _, number in self._losses}
         return self._running | waiting | judged
+
+    def snapshot(self) -> Halving:
+        """Return a copy that later starts and ends do not change."""
+        still = copy.copy(self)
+        still.survivors, still._queue = self.survivors.copy(), self._queue.copy()
+        still._running, still._losses = self._running.copy(), self._losses.copy()
+        return still
 
     def _advance(self) -> None:
         """Queue the best of a complete rung for the next one (Alg. 3, lines 4 and 5)."""

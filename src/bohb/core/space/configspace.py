@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,12 @@ from bohb.core.space.shorthand import hyperparameter
 from bohb.errors import InvalidSpace
 
 Comparable = Callable[[str, Any], float]  # a value as conditions compare it: a number, or the index of a choice
+_COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
+    EqualsCondition: operator.eq,
+    NotEqualsCondition: operator.ne,
+    LessThanCondition: operator.lt,
+    GreaterThanCondition: operator.gt,
+}
 
 
 def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.ConfigurationSpace:
@@ -67,12 +74,12 @@ def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.Confi
 
 
 def from_serialised(stored: Mapping[str, Any]) -> CS.ConfigurationSpace:
-    """The space that ConfigSpace's `to_serialized_dict` described; tuples among the choices became lists there."""
+    """Return the space that ConfigSpace's `to_serialized_dict` wrote; it turned tuples among the choices into lists."""
     return CS.ConfigurationSpace.from_serialized_dict(copy.deepcopy(dict(stored)))  # it empties what it reads
 
 
 def declared_values(hyperparameter: Any) -> tuple[Any, ...] | None:
-    """The values of a constant, categorical or ordinal, checked to be storable; None for a numeric one."""
+    """Return the values of a constant, categorical or ordinal, checked to be storable; None for a numeric one."""
     match hyperparameter:
         case Constant():
             values: tuple[Any, ...] = (hyperparameter.value,)
@@ -86,7 +93,7 @@ def declared_values(hyperparameter: Any) -> tuple[Any, ...] | None:
 
 
 def _storable(name: str, value: Any) -> Any:
-    """A choice as plain Python; studies are stored as JSON, so it must be text, a number, a bool, None or a tuple."""
+    """Return a choice as plain Python: text, a number, a bool, None or a tuple, since studies are stored as JSON."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, tuple | list):
@@ -100,7 +107,7 @@ def _storable(name: str, value: Any) -> Any:
 
 
 def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
-    """The scale of one hyperparameter that varies."""
+    """Return the scale of a hyperparameter that varies."""
     name = hyperparameter.name
     match hyperparameter:
         case CategoricalHyperparameter():
@@ -122,7 +129,7 @@ def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
 
 
 def _quantile(hyperparameter: Any, scale: Numeric) -> Quantile | None:
-    """The inverse distribution function of a non-uniform prior on the unit scale; None if it is uniform."""
+    """Return the inverse distribution function of a prior on the unit scale; None if it is uniform."""
     match hyperparameter:
         case BetaFloatHyperparameter() | BetaIntegerHyperparameter():
             alpha, beta = float(hyperparameter.alpha), float(hyperparameter.beta)
@@ -139,13 +146,13 @@ def _quantile(hyperparameter: Any, scale: Numeric) -> Quantile | None:
 
 
 def condition_of(parts: Sequence[Any], comparable: Comparable) -> conditions.Condition:
-    """The conditions of one hyperparameter, all of which must hold."""
+    """Return the condition of a hyperparameter: all of these must hold."""
     compiled = tuple(_compile(part, comparable) for part in parts)
     return compiled[0] if len(compiled) == 1 else conditions.All(compiled)
 
 
 def _compile(condition: Any, comparable: Comparable) -> conditions.Condition:
-    """One ConfigSpace condition, nested ones included."""
+    """Compile a condition of ConfigSpace and those nested in it."""
     match condition:
         case AndConjunction():
             return conditions.All(tuple(_compile(part, comparable) for part in condition.components))
@@ -154,22 +161,15 @@ def _compile(condition: Any, comparable: Comparable) -> conditions.Condition:
         case InCondition():
             values = [comparable(condition.parent.name, value) for value in condition.values]
             return conditions.Is(condition.parent.name, lambda column: np.isin(column, values))
+    compare = _COMPARISONS.get(type(condition))
+    if compare is None:
+        raise InvalidSpace(f"the condition {condition} is of a kind bohb does not know: {type(condition).__name__}")
     value = comparable(condition.parent.name, condition.value)
-    match condition:
-        case EqualsCondition():
-            return conditions.Is(condition.parent.name, lambda column: column == value)
-        case NotEqualsCondition():
-            return conditions.Is(condition.parent.name, lambda column: column != value)
-        case LessThanCondition():
-            return conditions.Is(condition.parent.name, lambda column: column < value)
-        case GreaterThanCondition():
-            return conditions.Is(condition.parent.name, lambda column: column > value)
-        case _:
-            raise InvalidSpace(f"the condition {condition} is of a kind bohb does not know: {type(condition).__name__}")
+    return conditions.Is(condition.parent.name, lambda column: compare(column, value))
 
 
 def parents_first(names: Sequence[str], compiled: Mapping[str, conditions.Condition]) -> tuple[str, ...]:
-    """All names, every parent before its children."""
+    """Return all names, every parent before its children."""
     order: list[str] = []
     waiting = list(names)
     while waiting:

@@ -21,17 +21,25 @@ _SIGNS = {EqualsCondition: "==", NotEqualsCondition: "!=", LessThanCondition: "<
 
 
 def describe(space: Space) -> list[str]:
-    """Return one line per hyperparameter: its name, kind, range, scale and condition."""
-    scales = {scale.name: scale for scale in space.dimensions}
+    """Return one line per hyperparameter: its name, kind, values and condition."""
     width = max(len(name) for name in space.names)
+    return [
+        f"{name:{width}}  {kind:8}  {values}{f', if {active}' if active else ''}"
+        for name, kind, values, active in space_table(space)
+    ]
+
+
+def space_table(space: Space) -> list[tuple[str, str, str, str]]:
+    """Return name, kind, values and condition of every hyperparameter."""
+    scales = {scale.name: scale for scale in space.dimensions}
     conditions = space.configspace.parent_conditions_of
-    lines = []
+    rows = []
     for name in space.names:
         constant = ("constant", repr(space.configspace[name].default_value))
         kind, values = _values(scales[name]) if name in scales else constant
         active = " and ".join(_condition(part) for part in conditions[name])
-        lines.append(f"{name:{width}}  {kind:8}  {values}{f', if {active}' if active else ''}")
-    return lines
+        rows.append((name, kind, values, active))
+    return rows
 
 
 def _values(scale: Scale) -> tuple[str, str]:

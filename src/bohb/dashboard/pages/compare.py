@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bohb.analysis.summary import Summary
 from bohb.dashboard.layout import Page, figure, link_to, section
-from bohb.dashboard.pages.parts import loss_on_budget
+from bohb.dashboard.pages.parts import choice, loss_on_budget
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, element, joined, table
 from bohb.units import DASH, duration, grouped, number, short
@@ -40,17 +40,12 @@ def compare_page(names: list[str], a: View | None, b: View | None) -> Page:
 
 
 def _form(names: list[str], a: View | None, b: View | None) -> Markup:
-    fields = [_choice(label, key, names, view) for label, key, view in (("First", "a", a), ("Second", "b", b))]
+    fields = [
+        choice(label, key, names, None if view is None else view.name, "choose …")
+        for label, key, view in (("First", "a", a), ("Second", "b", b))
+    ]
     button = element("div", element("button", "Compare", type="submit"), class_="field")
     return element("form", fields, button, action="/compare", method="get", class_="filters", data_keep=True)
-
-
-def _choice(label: str, key: str, names: list[str], view: View | None) -> Markup:
-    chosen = None if view is None else view.name
-    options = [element("option", "choose …", value="")]
-    options += [element("option", short(name, 60), value=name, selected=name == chosen) for name in names]
-    select = element("select", options, name=key, id=key)
-    return element("div", element("label", label, for_=key), select, class_="field")
 
 
 def _figures(a: View, b: View) -> Markup:

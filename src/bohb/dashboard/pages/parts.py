@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bohb.core.history import Result
 from bohb.core.trial import Origin
 from bohb.dashboard.layout import link_to
-from bohb.plots.markup import Markup, element, joined
+from bohb.plots.markup import Markup, details, element, joined
 from bohb.units import DASH, number, short
 
 _ORIGINS = {
@@ -57,9 +58,26 @@ def config_table(config: dict[str, Any], name: str) -> Markup:
         "div",
         element("table", element("caption", "Configuration"), element("tbody", rows), class_="config"),
         element("button", "Copy as JSON", type="button", data_copy=f"config-{name}", hidden=True),
-        element("details", element("summary", "As JSON"), element("pre", text, id=f"config-{name}", tabindex="0")),
+        details("As JSON", element("pre", text, id=f"config-{name}", tabindex="0")),
         class_="configuration",
     )
+
+
+def field(label: str, name: str, control: Markup) -> Markup:
+    """Return a control of a form under its label."""
+    return element("div", element("label", label, for_=name), control, class_="field")
+
+
+def choice(label: str, name: str, options: Iterable[object], chosen: str | None, first: str | None) -> Markup:
+    """Return a menu of options, which may be a mapping from values to texts.
+
+    first: the text of the option that chooses none of them, if there is one.
+    """
+    texts = options if isinstance(options, Mapping) else {value: value for value in options}
+    choices = [element("option", first, value="")] if first else []
+    for value, text in texts.items():
+        choices.append(element("option", short(text, 60), value=value, selected=str(value) == chosen))
+    return field(label, name, element("select", choices, name=name, id=name))
 
 
 def config_line(config: dict[str, Any], limit: int = 100) -> str:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
-import math
 
 from bohb.analysis.why import why
 from bohb.core.columns import finished, seconds, started, state
 from bohb.core.trial import Outcome, Trial
-from bohb.dashboard.files import Log, StoredFile
+from bohb.dashboard.files import LOG_BYTES
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
 from bohb.dashboard.pages.parts import badge, config_table, origin_word, trial_link
 from bohb.dashboard.studies import View
-from bohb.plots.markup import Markup, element, joined, table
+from bohb.plots.markup import Markup, details, element, joined, table
+from bohb.plots.theme import thinned
 from bohb.units import DASH, counted, duration, number, short, size
 
 _CHARACTERS = 100_000  # shown of a traceback or of `info`
 _POINTS = 50  # rows of a learning curve
 
 
-def trial_page(view: View, trial: Trial, log: Log | None, files: tuple[list[StoredFile], bool], now: float) -> Page:
-    """Return everything about one trial."""
+def trial_page(
+    view: View, trial: Trial, log: tuple[str, int] | None, files: list[tuple[str, int]], more: bool, now: float
+) -> Page:
+    """Return everything about one trial.
+
+    log: the end of its output, and the size of all of it in bytes.
+    files, more: names and sizes of the files in its checkpoint, and whether there are more.
+    """
     outcome = view.history.outcomes.get(trial.number)
     main = joined(
         _neighbours(view, trial),
@@ -36,7 +42,7 @@ def trial_page(view: View, trial: Trial, log: Log | None, files: tuple[list[Stor
         _lineage(view, trial),
         _info(outcome),
         _output(outcome, log),
-        _checkpoint(trial, *files),
+        _checkpoint(trial, files, more),
     )
     return Page(
         f"Trial {trial.number} of {short(view.name, 100)}",
@@ -117,20 +123,15 @@ def _why(view: View, trial: Trial) -> Markup:
 def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
     if outcome is None or not outcome.curve:
         return None
-    rows = [[number(step), number(loss)] for step, loss in _thinned(outcome.curve)]
+    points = [outcome.curve[i] for i in thinned(len(outcome.curve), _POINTS).tolist()]
+    rows = [[number(step), number(loss)] for step, loss in points]
     shown = counted(len(outcome.curve), "point") + (f", {_POINTS} shown" if len(outcome.curve) > _POINTS else "")
     numbers = table(["Step", "Loss"], rows, f"Reported losses: {shown}")
     return section(
         "Learning curve",
         figure(link_to("/api/curve", study=view.name, number=trial.number), "Reported loss over steps", titled=False),
-        element("details", element("summary", "As a table"), numbers),
+        details("As a table", numbers),
     )
-
-
-def _thinned(curve: tuple[tuple[float, float], ...]) -> list[tuple[float, float]]:
-    """Return evenly spaced points of a curve, including the last one."""
-    every = max(1, math.ceil(len(curve) / _POINTS))
-    return list(reversed(curve[::-1][::every]))
 
 
 def _lineage(view: View, trial: Trial) -> Markup | None:
@@ -154,11 +155,11 @@ def _info(outcome: Outcome | None) -> Markup | None:
     return section("Info from the objective", element("pre", short(text, _CHARACTERS), tabindex="0"))
 
 
-def _output(outcome: Outcome | None, log: Log | None) -> Markup:
+def _output(outcome: Outcome | None, log: tuple[str, int] | None) -> Markup:
     kept = outcome.output if outcome is not None else None
     if log is not None:
-        note = f"The end of {size(log.size)}." if log.cut else f"{size(log.size)}, from the study's logs."
-        text = log.text
+        text, total = log
+        note = f"The end of {size(total)}." if total > LOG_BYTES else f"{size(total)}, from the study's logs."
     elif kept:
         note, text = "The last lines, as the journal stores them.", kept
     else:
@@ -166,9 +167,9 @@ def _output(outcome: Outcome | None, log: Log | None) -> Markup:
     return section("Output", element("p", note, class_="note"), element("pre", text, class_="log", tabindex="0"))
 
 
-def _checkpoint(trial: Trial, files: list[StoredFile], more: bool) -> Markup:
+def _checkpoint(trial: Trial, files: list[tuple[str, int]], more: bool) -> Markup:
     if not files:
         return section("Checkpoint", element("p", "No checkpoint of this configuration is stored.", class_="quiet"))
-    rows = [[element("th", short(file.name, 200), scope="row", class_="user"), size(file.size)] for file in files]
+    rows = [[element("th", short(name, 200), scope="row", class_="user"), size(n_bytes)] for name, n_bytes in files]
     caption = f"Files of configuration {trial.config_id}" + (f"; the first {len(files)}" if more else "")
     return section("Checkpoint", table(["File", "Size"], rows, caption))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from bohb.core.columns import CONFIG, seconds, started, state
 from bohb.core.trial import Origin, Trial
 from bohb.dashboard.layout import Page, link_to, moment, since, study_page
-from bohb.dashboard.pages.parts import badge, config_line, origin_word, trial_link, value_text
+from bohb.dashboard.pages.parts import badge, choice, config_line, field, origin_word, trial_link, value_text
 from bohb.dashboard.rows import SIZES, STATES, Query, Selection, select
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, element, joined, table
@@ -90,17 +88,18 @@ def _row(view: View, trial: Trial, names: list[str], rest: bool, now: float) -> 
 def _filters(view: View, query: Query) -> Markup:
     """Return a form that works without scripts; with them, the table changes as one types."""
     budgets = [f"{budget:g}" for budget in sorted({t.budget for t in view.history.trials.values()})]
+    states = {state: state.replace("_", " ") for state in STATES}
     kept = {"study": view.name, "sort": query.sort, "order": query.order, "config": query.config}
     search = element("input", type="search", name="q", id="q", value=query.q, placeholder="value, error, worker")
     return element(
         "form",
         [element("input", type="hidden", name=name, value=value) for name, value in kept.items() if value],
-        _field("Search", search, "q"),
-        _choice("Status", "status", STATES, query.status),
-        _choice("Origin", "origin", Origin, query.origin),
-        _choice("Budget", "budget", budgets, query.budget),
-        _choice("Bracket", "bracket", range(len(view.history.brackets)), query.bracket),
-        _choice("Rows", "size", SIZES, str(query.size), everything=False),
+        field("Search", "q", search),
+        choice("Status", "status", states, query.status, "all"),
+        choice("Origin", "origin", Origin, query.origin, "all"),
+        choice("Budget", "budget", budgets, query.budget, "all"),
+        choice("Bracket", "bracket", range(len(view.history.brackets)), query.bracket, "all"),
+        choice("Rows", "size", SIZES, str(query.size), None),
         element("div", element("button", "Show", type="submit"), class_="field"),
         action="/trials",
         method="get",
@@ -109,17 +108,6 @@ def _filters(view: View, query: Query) -> Markup:
         data_soft=True,
         data_keep=True,
     )
-
-
-def _field(label: str, control: Markup, name: str) -> Markup:
-    return element("div", element("label", label, for_=name), control, class_="field")
-
-
-def _choice(label: str, name: str, options: Iterable[object], chosen: str, everything: bool = True) -> Markup:
-    choices = [element("option", "all", value="")] if everything else []
-    for value in map(str, options):
-        choices.append(element("option", value.replace("_", " "), value=value, selected=value == chosen))
-    return _field(label, element("select", choices, name=name, id=name), name)
 
 
 def _pager(view: View, query: Query, selection: Selection) -> Markup | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import queue
-import threading
 import uuid
 import warnings
 from collections.abc import Collection, Mapping
@@ -16,7 +14,7 @@ from typing import Any
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, Answers, EngineBroken, settle
+from bohb.executors.engines.executor import Answer, AnswerFuture, EngineBroken, settle
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -38,7 +36,7 @@ class _Task:
     """
 
     key: str
-    answer: Answers = field(default_factory=Future)
+    answer: AnswerFuture = field(default_factory=Future)
     future: DaskFuture[Answer] | None = None
     execution: str | None = None
 
@@ -59,11 +57,8 @@ class DaskEngine:
         self._client, self._owned, self._resources = client, owned, _dask_names(resources)
         self._numbers = itertools.count()
         self._tasks: dict[str, _Task] = {}  # by Dask key
-        self._finished: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._topic = f"bohb-{uuid.uuid4().hex}"
         client.subscribe_topic(self._topic, self._task_began)
-        self._gatherer = threading.Thread(target=self._gather, name="bohb-dask", daemon=True)
-        self._gatherer.start()
         try:
             self._check_declared()
         except InvalidArgument:
@@ -82,7 +77,7 @@ class DaskEngine:
         """Not while the client, having lost its scheduler, tries to reconnect; after a while it closes."""
         return self._client.status in ("running", "closing", "closed")
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
         """Submit a trial without retries, because the runner starts lost trials again."""
         if self._client.status in ("closing", "closed"):
             raise EngineBroken("the Dask client has lost its scheduler; start a scheduler and workers again")
@@ -98,18 +93,16 @@ class DaskEngine:
         except ClosedClientError as error:
             del self._tasks[entry.key]
             raise EngineBroken("the Dask client was closed; make a new one") from error
-        entry.future.add_done_callback(lambda future: self._finished.put(str(future.key)))
+        entry.future.add_done_callback(partial(self._fetch, entry))  # Dask calls it in a thread of its own
         return entry.answer
 
-    def cancel(self, futures: Collection[Answers]) -> None:
+    def cancel(self, futures: Collection[AnswerFuture]) -> None:
         """Cancel these tasks; the scheduler informs their workers, where `run` notices it."""
         wanted = set(futures)
         self._drop([entry for entry in list(self._tasks.values()) if entry.answer in wanted])
 
     def close(self, session_id: str) -> None:
         """End the children on all workers."""
-        self._finished.put(None)
-        self._gatherer.join(_CLOSE_SECONDS)
         if self._client.status == "running":
             self._client.unsubscribe_topic(self._topic)
             self._client.run(task.close, session_id, on_error="ignore")
@@ -153,25 +146,11 @@ class DaskEngine:
         if self._client.status == "running" and loop is not None:
             loop.add_callback(self._client.cancel, futures, asynchronous=True, force=True)
 
-    def _gather(self) -> None:
-        """Fetch the results of finished tasks in batches, in a separate thread because each fetch is a round trip."""
-        going = True
-        while going:
-            keys = [self._finished.get()]
-            while not self._finished.empty():
-                keys.append(self._finished.get())
-            going = None not in keys
-            entries = [self._tasks.pop(key) for key in keys if key in self._tasks]
-            for entry, answer in zip(entries, self._answers([entry.future for entry in entries]), strict=True):
-                settle(entry.answer, answer)
-
-    def _answers(self, futures: list[DaskFuture[Answer] | None]) -> list[Answer]:
-        """Return the results of these tasks: in one request, or one by one if a task has failed."""
-        together = attempt(partial(self._client.gather, futures))
-        if not isinstance(together, Outcome):
-            return list(together)
-        alone = [attempt(partial(self._client.gather, future)) for future in futures]
-        return [{"lost": answer.error} if isinstance(answer, Outcome) else answer for answer in alone]
+    def _fetch(self, entry: _Task, future: DaskFuture[Answer]) -> None:
+        """Fetch the result of a task that has ended; an error of Dask means that its worker was lost."""
+        if self._tasks.pop(entry.key, None) is not None:
+            answer = attempt(future.result)
+            settle(entry.answer, {"lost": answer.error} if isinstance(answer, Outcome) else answer)
 
 
 def run(session: task.Session, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:

@@ -33,7 +33,7 @@ _CHECK_SECONDS = 0.5  # between two checks whether the engine still works
 _SLOTS_SECONDS = 1.0  # between two questions for the size of the engine
 
 Answer = dict[str, Any]
-Answers = Future[Answer]
+AnswerFuture = Future[Answer]
 
 
 class EngineBroken(BohbError):
@@ -60,14 +60,14 @@ class Engine(Protocol):
         """Number of tasks that it can run at once now; 0 if it has no workers."""
         ...
 
-    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
         """Run a trial. An exception of the future means a lost worker.
 
         Raises EngineBroken if the engine will never take a task again.
         """
         ...
 
-    def cancel(self, futures: Collection[Answers]) -> None:
+    def cancel(self, futures: Collection[AnswerFuture]) -> None:
         """Stop these tasks, whether they have begun or not."""
         ...
 
@@ -94,8 +94,8 @@ class EngineExecutor:
         descriptor, lifeline = tempfile.mkstemp(prefix="bohb-", suffix=".alive")
         os.close(descriptor)
         self._session = _session(engine, self._payload, lifeline, options or TrialOptions())
-        self._ended: queue.SimpleQueue[Answers] = queue.SimpleQueue()
-        self._running: dict[Answers, Trial] = {}
+        self._ended: queue.SimpleQueue[AnswerFuture] = queue.SimpleQueue()
+        self._running: dict[AnswerFuture, Trial] = {}
         self._held: deque[Trial] = deque()  # submitted while the engine took no tasks
         self._broken: str | None = None
         self._done: list[Done] = []
@@ -184,7 +184,7 @@ class EngineExecutor:
         except queue.Empty:
             return
 
-    def _handle(self, future: Answers) -> None:
+    def _handle(self, future: AnswerFuture) -> None:
         trial = self._running.pop(future, None)
         if trial is None:
             return
@@ -212,7 +212,7 @@ def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOption
     )
 
 
-def _answer(future: Answers) -> Answer:
+def _answer(future: AnswerFuture) -> Answer:
     """Return the result of a task; any exception of the engine means that its worker was lost."""
     if future.cancelled():
         return {"lost": "the engine cancelled the task"}
@@ -222,7 +222,7 @@ def _answer(future: Answers) -> Answer:
     return future.result()
 
 
-def settle(future: Answers, answer: Answer) -> None:
+def settle(future: AnswerFuture, answer: Answer) -> None:
     """Set the result of a future that may have one."""
     with suppress(InvalidStateError):
         future.set_result(answer)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bohb.errors import InvalidArgument
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answers, EngineBroken
+from bohb.executors.engines.executor import AnswerFuture, EngineBroken
 from bohb.executors.resources import Resources
 
 
@@ -35,7 +35,7 @@ class PoolEngine:
             raise InvalidArgument(f"{self._pool!r} does not know how many tasks it runs at once; give workers=")
         return count
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
         """Submit a trial to the pool."""
         try:
             return self._pool.submit(task.run, session, body, payload)
@@ -46,7 +46,7 @@ class PoolEngine:
                 "make a new one, or use workers= or Dask, which replace workers that die"
             ) from error
 
-    def cancel(self, futures: Collection[Answers]) -> None:
+    def cancel(self, futures: Collection[AnswerFuture]) -> None:
         """Cancel tasks that have not begun; running ones notice that the lifeline is gone."""
         for future in list(futures):
             future.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answers, EngineBroken
+from bohb.executors.engines.executor import AnswerFuture, EngineBroken
 from bohb.executors.resources import Resources
 
 try:
@@ -38,7 +38,7 @@ class RayEngine:
         if resources.memory is not None:
             options["memory"] = resources.memory
         self._run = ray.remote(task.run).options(**options, resources=dict(resources.others))
-        self._refs: dict[Answers, Any] = {}
+        self._refs: dict[AnswerFuture, Any] = {}
         try:
             self._check_declared()
         except InvalidArgument:
@@ -51,7 +51,7 @@ class RayEngine:
         total = ray.cluster_resources() if ray.is_initialized() else {}
         return int(min(total.get(name, 0) // amount for name, amount in self._needs.items()))
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
         """Submit a trial to Ray."""
         if not ray.is_initialized():  # Ray would start a cluster of its own
             raise EngineBroken("Ray is not connected any more; connect again, or start a new cluster")
@@ -59,12 +59,12 @@ class RayEngine:
             ref = self._run.remote(session, body, payload)
         except (ConnectionError, ray.exceptions.RaySystemError) as error:
             raise EngineBroken(f"Ray takes no more tasks: {error}") from error
-        future: Answers = ref.future()
+        future: AnswerFuture = ref.future()
         self._refs[future] = ref
         future.add_done_callback(lambda ended: self._refs.pop(ended, None))
         return future
 
-    def cancel(self, futures: Collection[Answers]) -> None:
+    def cancel(self, futures: Collection[AnswerFuture]) -> None:
         """Cancel these tasks; a worker that has begun one is killed, and its child with it."""
         for future in list(futures):
             ref = self._refs.get(future)

@@ -11,7 +11,7 @@ from typing import Any
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, Answers, EngineBroken, settle
+from bohb.executors.engines.executor import Answer, AnswerFuture, EngineBroken, settle
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -40,7 +40,7 @@ class SubmititEngine:
         self.local = isinstance(inner, _LOCAL)
         self._executor = executor
         _request(executor, resources)
-        self._jobs: dict[Answers, submitit.Job[Answer]] = {}
+        self._jobs: dict[AnswerFuture, submitit.Job[Answer]] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="bohb-submitit", daemon=True)
@@ -51,9 +51,9 @@ class SubmititEngine:
         """Not known: the length of Slurm's queue is not limited."""
         raise InvalidArgument("a submitit executor has no limit on its jobs; give workers=, the number of jobs at once")
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answers:
+    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
         """Submit a job."""
-        future: Answers = Future()
+        future: AnswerFuture = Future()
         try:
             job = self._executor.submit(task.run, session, body, payload)
         except (OSError, submitit.core.utils.FailedJobError) as error:
@@ -62,7 +62,7 @@ class SubmititEngine:
             self._jobs[future] = job
         return future
 
-    def cancel(self, futures: Collection[Answers]) -> None:
+    def cancel(self, futures: Collection[AnswerFuture]) -> None:
         """Cancel the jobs."""
         with self._lock:
             jobs = [(future, self._jobs.pop(future, None)) for future in futures]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
+from bohb.executors.local.processes import signal_name
 from bohb.executors.local.worker import BROKEN
 from bohb.executors.options import TrialOptions
 from bohb.units import size
@@ -57,7 +58,7 @@ def interpret(death: Death, slot: int, options: TrialOptions, started: bool) -> 
         return _unreachable(who)
     if death.code >= 0:
         return Outcome(Status.CRASHED, error=f"{who} exited with code {death.code}{when}")
-    name = _name(-death.code)
+    name = signal_name(-death.code)
     if -death.code in _FROM_OUTSIDE:
         by = ", probably by the kernel's out-of-memory killer" if death.oom else ""
         return Lost(f"{who} was killed by {name}{by}")
@@ -67,10 +68,3 @@ def interpret(death: Death, slot: int, options: TrialOptions, started: bool) -> 
 def _unreachable(who: str) -> Outcome:
     error = f"{who} lost its connection: does the objective close file descriptors that it did not open?"
     return Outcome(Status.CRASHED, error=error)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -99,7 +99,7 @@ class LocalExecutor:
         return done
 
     def shutdown(self, kill: bool) -> None:
-        """End all workers: with `kill` within 2 s, discarding running trials; otherwise when their trials have ended.
+        """End all workers: with `kill` at once, discarding running trials; otherwise when their trials have ended.
 
         `wait` still returns the trials that end during the shutdown.
         """

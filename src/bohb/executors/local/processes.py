@@ -126,6 +126,14 @@ def blank_descriptors(keep: Collection[int]) -> None:
     os.close(null)
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as SIGKILL."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def default_signals() -> None:
     """Reset the signal handlers and the mask inherited by forking; ignore SIGINT, which the coordinator handles."""
     signal.set_wakeup_fd(-1)

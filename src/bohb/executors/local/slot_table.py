@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
-import struct
 import time
-
-_SINCE = struct.Struct("=d")
-_NUMBER = struct.Struct("=q")
-_WIDTH = _SINCE.size + _NUMBER.size
 
 STARTING = 0.0
 IDLE = -1.0
@@ -22,27 +17,22 @@ IDLE = -1.0
 class SlotTable:
     """One (start time, trial number) pair per slot, in a file that guard and workers map.
 
-    descriptor: an open file; the first process that maps it sets its size.
+    descriptor: an open file, whose size is set here.
     """
 
     def __init__(self, descriptor: int, slots: int) -> None:
-        size = slots * _WIDTH
-        if os.fstat(descriptor).st_size < size:
-            os.ftruncate(descriptor, size)
-        self._map = mmap.mmap(descriptor, size)
+        os.ftruncate(descriptor, 16 * slots)
+        self._cells = memoryview(mmap.mmap(descriptor, 16 * slots)).cast("d")
 
     def begin(self, slot: int, number: int) -> None:
         """Record that a trial starts now, by the monotonic clock that all processes of this machine share."""
-        _NUMBER.pack_into(self._map, slot * _WIDTH + _SINCE.size, number)
-        # written last, as eight aligned bytes at once: a reader never sees half of a new entry
-        _SINCE.pack_into(self._map, slot * _WIDTH, time.monotonic())
+        self._cells[2 * slot + 1] = number
+        self._cells[2 * slot] = time.monotonic()  # last, because the guard reads the number only after the time
 
     def end(self, slot: int, since: float = IDLE) -> None:
         """Record that no trial runs: IDLE, or STARTING for a new worker."""
-        _SINCE.pack_into(self._map, slot * _WIDTH, since)
+        self._cells[2 * slot] = since
 
     def read(self, slot: int) -> tuple[float, int]:
         """Return the start time and the number of the running trial; the time is STARTING or IDLE if there is none."""
-        since: float = _SINCE.unpack_from(self._map, slot * _WIDTH)[0]
-        number: int = _NUMBER.unpack_from(self._map, slot * _WIDTH + _SINCE.size)[0]
-        return since, number
+        return self._cells[2 * slot], int(self._cells[2 * slot + 1])

@@ -140,8 +140,6 @@ class Worker:
 
     def _kill_leftovers(self) -> int:
         """Kill the processes that the trial has left, including adopted orphans; return how many."""
-        if not _has_children():
-            return 0
         killed: set[int] = set()
         deadline = time.monotonic() + _LEFTOVER_SECONDS
         while time.monotonic() < deadline:
@@ -201,17 +199,6 @@ class Worker:
 def _identity(descriptor: int) -> tuple[int, int]:
     status = os.fstat(descriptor)
     return status.st_dev, status.st_ino
-
-
-def _has_children() -> bool:
-    """Whether there is any child process, dead or alive, by one system call: this runs after every trial."""
-    if sys.platform == "darwin":
-        return bool(processes.children(os.getpid()))
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return False
-    return True
 
 
 def _reap(pid: int) -> bool:

@@ -1,0 +1,119 @@
+"""Schedule: the brackets of a study, and what each of them can start."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+
+from bohb.core.events import BracketPlanned
+from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
+from bohb.core.schedule.halving import Choose, Halving, Loss
+from bohb.core.schedule.promotion import one_at_random
+from bohb.core.settings import Settings
+from bohb.errors import JournalError
+
+
+class Schedule:
+    """The state of all brackets, computed from the starts and ends of their trials.
+
+    brackets: every bracket opened so far; `open` has the indices of the unfinished ones, `ready` of those that have a
+        trial to start.
+    planned: the brackets that an adaptive study chose, by index, opened or not.
+    at_random: the trials that an adaptive study promoted at random.
+    round: one round of Hyperband with the current budgets.
+    adaptive: whether the study chooses the rungs of some brackets.
+    """
+
+    def __init__(self, settings: Settings, eta: float, seed: int, budgets: tuple[float, ...]) -> None:
+        self._settings, self._eta, self._seed = settings, eta, seed
+        self.adaptive = settings.schedule == "adaptive"
+        self.brackets: list[Halving] = []
+        self.open: dict[int, None] = {}  # a set in the order of insertion
+        self.ready: dict[int, None] = {}
+        self.planned: dict[int, BracketPlanned] = {}
+        self.at_random: set[int] = set()
+        self.use_budgets(budgets, 0)
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The current budgets, ascending."""
+        return tuple(rung.budget for rung in self.round[0].rungs)
+
+    def use_budgets(self, budgets: tuple[float, ...], first_bracket: int) -> None:
+        """Use these budgets for brackets from `first_bracket` on."""
+        self.round = hyperband(budgets, self._eta, self._settings.bracket_sizes)
+        self._first_of_round = first_bracket
+
+    def add_planned(self, event: BracketPlanned) -> None:
+        """Use the chosen rungs for the next bracket."""
+        if event.index != len(self.brackets) or event.index in self.planned:
+            raise JournalError(f"bracket {event.index} is planned, but the next one is {len(self.brackets)}")
+        self.planned[event.index] = event
+
+    def is_to_be_planned(self, index: int) -> bool:
+        """Whether the rungs of bracket `index` still have to be chosen."""
+        return self.adaptive and not is_published(index) and index not in self.planned
+
+    def plan(self, index: int) -> Bracket:
+        """Return the rungs of bracket `index`."""
+        chosen = self.planned.get(index)
+        if chosen is not None:
+            return Bracket(tuple(Rung(budget, size) for budget, size in chosen.rungs))
+        place = index - self._first_of_round
+        if self.adaptive:  # the chosen brackets do not count in Hyperband's order
+            place = published_before(index) - published_before(self._first_of_round)
+        return self.round[place % len(self.round)]
+
+    def start(self, index: int, number: int) -> None:
+        """Start trial `number` in bracket `index`."""
+        self._opened(index).start(number)
+        self._refresh(index)
+
+    def finish(self, index: int, number: int, loss: float) -> None:
+        """Record the loss of trial `number`; +inf if it failed."""
+        self.brackets[index].finish(number, loss)
+        self._refresh(index)
+
+    def cut(self, index: int) -> None:
+        """Continue a bracket with the configurations that it has."""
+        self._opened(index).cut()
+        self._refresh(index)
+
+    def alive(self) -> set[int]:
+        """Return the trials whose configuration is running, waiting for its rung or may be promoted."""
+        return {number for index in self.open for number in self.brackets[index].alive()}
+
+    def snapshot(self) -> Schedule:
+        """Return a copy that later events do not change."""
+        still = copy.copy(self)
+        still.open, still.ready, still.planned = self.open.copy(), self.ready.copy(), self.planned.copy()
+        still.at_random = self.at_random.copy()
+        still.brackets = [bracket if bracket.done else bracket.snapshot() for bracket in self.brackets]
+        return still
+
+    def _opened(self, index: int) -> Halving:
+        """Return bracket `index`, which is opened if it is the next one."""
+        if index == len(self.brackets):
+            choose: Choose | None = partial(self._choose, index) if self.adaptive else None
+            self.brackets.append(Halving(self.plan(index), self._settings.refill, choose))
+            self.open[index] = None
+        return self.brackets[index]
+
+    def _choose(self, index: int, rung: int, losses: list[Loss], k: int) -> list[int]:
+        """Choose who goes on in an adaptive study."""
+        from bohb.core.streams import random_promotion  # imports numpy, which other studies do not need here
+
+        chosen, lucky = one_at_random(losses, k, partial(random_promotion, self._seed, index, rung))
+        if lucky is not None:
+            self.at_random.add(lucky)
+        return chosen
+
+    def _refresh(self, index: int) -> None:
+        """Update `open` and `ready`."""
+        bracket = self.brackets[index]
+        if bracket.ready:
+            self.ready[index] = None
+        else:
+            self.ready.pop(index, None)
+            if bracket.done:
+                self.open.pop(index, None)

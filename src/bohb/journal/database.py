@@ -1,0 +1,132 @@
+"""Database: the connection of a journal, its transactions and its errors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy.exc import DBAPIError
+
+from bohb.errors import JournalDamaged, JournalError
+from bohb.journal import schema
+from bohb.journal.database_errors import is_not_a_database, is_uncertain, translated
+from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
+from bohb.journal.lock import WriterLock
+
+
+class Database:
+    """One connection to a SQLite file or a PostgreSQL server, which several threads may use in turn.
+
+    path: the file; None for a server.
+    name: the file or the URL without its password, for messages.
+    doubt: the error after which nobody knows what the disk holds; None while there was none.
+    """
+
+    def __init__(self, url: str | Path, read_only: bool) -> None:
+        self.path = path_of(url)
+        self.doubt: JournalError | None = None
+        self._mutex = threading.RLock()
+        self._pid = os.getpid()
+        self._connection: Connection | None = None
+        self._turn: Connection | None = None  # the connection of the current turn
+        self._lock: WriterLock | None = None
+        if self.path is not None:
+            self.name = str(self.path)
+            check_file(self.path, read_only)
+            self._lock = None if read_only else WriterLock(self.path)
+            self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
+        else:
+            self.url = make_url(str(url))
+            self.name = self.url.render_as_string(hide_password=True)
+            self._engine = schema.postgres_engine(self.url, read_only)
+        try:
+            with self._explaining():
+                schema.prepare(self._connected(), self.name, read_only)
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Yield the connection; everything that is executed is committed at the end, or nothing."""
+        with self._mutex:
+            if self._turn is not None:
+                yield self._turn
+                return
+            with self._explaining():
+                connection = self._connected()
+                with connection.begin():
+                    yield connection
+
+    @contextmanager
+    def turn(self) -> Iterator[Connection]:
+        """Begin a transaction that all others join until it ends."""
+        with self.transaction() as connection:
+            self._turn = connection
+            try:
+                yield connection
+            finally:
+                self._turn = None
+
+    def close(self) -> None:
+        """Release the connection and the lock. Closing twice has no effect."""
+        with self._mutex:
+            self._disconnect()
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Translate errors of the database, and keep the connection usable for the next call."""
+        try:
+            yield
+        except DBAPIError as error:
+            self._undo(error)
+            explained = translated(error, self.name)
+            if is_not_a_database(error) and self.path is not None and (kind := other_kind(self.path)) is not None:
+                explained = not_a_journal(self.path, kind)
+            if is_uncertain(error):
+                self.doubt = explained
+            raise explained from error
+        except UnicodeDecodeError as error:  # sqlite3, about names in a damaged schema
+            raise JournalDamaged(f"{self.name} is damaged ({error}); restore a backup") from error
+
+    def _undo(self, error: DBAPIError) -> None:
+        """Roll back what a failed COMMIT leaves open, and close the connection only if it is lost.
+
+        After a failed fsync another connection would read the unsynced events from the log of SQLite and treat them as
+        stored; this connection does not.
+        """
+        if self._connection is None:
+            return
+        if error.connection_invalidated:
+            self._disconnect()
+            return
+        try:
+            self._connection.connection.rollback()
+        except self._connection.dialect.loaded_dbapi.Error:
+            self._disconnect()
+
+    def _connected(self) -> Connection:
+        if os.getpid() != self._pid:
+            raise JournalError(
+                f"{self.name} was opened by process {self._pid}, this is its child {os.getpid()}; open it again here"
+            )
+        if self._engine is None:
+            raise JournalError(f"{self.name} is closed; open it again")
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and os.getpid() == self._pid:
+            connection.close()

@@ -1,0 +1,56 @@
+"""From what `tell` is given to the events that store it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from bohb.core.events import Event, ResultLate, TrialFinished
+from bohb.core.history import History
+from bohb.core.trial import Outcome, Trial, outcome_of
+from bohb.errors import AlreadyTold, UnknownTrial
+
+log = logging.getLogger("bohb")
+
+
+def known_number(history: History, trial: Trial | int) -> int:
+    """Return the number of a trial that this study has started. Raises UnknownTrial."""
+    number = trial.number if isinstance(trial, Trial) else trial
+    if not isinstance(number, int) or isinstance(number, bool) or number not in history.trials:
+        raise UnknownTrial(f"trial {number!r} was never asked for; this study has started {len(history.trials)} trials")
+    if isinstance(trial, Trial) and trial.seed != history.trials[number].seed:
+        raise UnknownTrial(f"trial {number} of this study has another seed; does it belong to another study?")
+    return number
+
+
+def result_events(
+    history: History, results: Iterable[tuple[Trial | int, object]], elapsed: float | None
+) -> list[Event]:
+    """Return the events that store these results; a result that is already stored needs none.
+
+    elapsed: how long the study has been running.
+    """
+    events: list[Event] = []
+    ended: dict[int, Outcome] = {}
+    late = {(event.number, event.attempt) for event in history.late}
+    for trial, result in results:
+        number = known_number(history, trial)
+        outcome = outcome_of(result)
+        if isinstance(trial, Trial) and (number, trial.attempt) in history.given_up:
+            if (number, trial.attempt) not in late:
+                log.warning("the result of trial %d, attempt %d, is late and not used", number, trial.attempt)
+                events.append(ResultLate(number, trial.attempt, outcome, elapsed))
+            continue
+        before = history.outcomes.get(number, ended.get(number))
+        if before is None:
+            ended[number] = outcome
+            events.append(TrialFinished(number, outcome, elapsed))
+        elif not before.same_effect(outcome):
+            raise AlreadyTold(
+                f"trial {number} has already ended with {_describe(before)}; {_describe(outcome)} is not recorded"
+            )
+    return events
+
+
+def _describe(outcome: Outcome) -> str:
+    return f"loss {outcome.loss!r}" if outcome.ok else f"{outcome.status.value} ({outcome.error})"
