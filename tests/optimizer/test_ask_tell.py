@@ -24,6 +24,7 @@ from bohb.errors import (
     InvalidArgument,
     InvalidConfiguration,
     InvalidResult,
+    JournalError,
     JournalUnavailable,
     NoTrialReady,
     StudyDone,
@@ -355,3 +356,10 @@ def test_a_result_whose_acknowledgement_was_lost_is_stored_once() -> None:
     study.tell(trial, 0.5)
     assert sum(isinstance(event, TrialFinished) for event in journal.read(0)) == 1
     assert study.history.outcomes[0].loss == 0.5
+
+
+@pytest.mark.parametrize("name", ["space", "settings", "schedule", "brackets", "budgets"])
+def test_an_empty_history_says_that_it_is_empty(name: str) -> None:
+    with pytest.raises(JournalError, match="empty"):
+        getattr(History(), name)
+    assert not hasattr(History(), "no_such_name")

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
 
 
+_EMPTY = "the history is empty: a study begins with a StudyCreated event"
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """A finished trial with its finite loss."""
@@ -114,12 +117,18 @@ class History:
         self._evaluated: dict[tuple[bytes, float], int] = {}
         self._n_indexed = 0  # trials that `_evaluated` knows
 
+    def __getattr__(self, name: str) -> Any:
+        """Name the mistake if somebody asks for what only the first event brings."""
+        if name in ("settings", "schedule"):
+            raise JournalError(_EMPTY)
+        raise AttributeError(f"a History has no attribute {name!r}")
+
     @property
     def space(self) -> Space:
         """The search space, compiled when it is first needed."""
         if self._space is None:
             if self.created is None:
-                raise JournalError("the study has no StudyCreated event yet")
+                raise JournalError(_EMPTY)
             from bohb.core.space import Space
 
             self._space = Space.from_json(self.created.space)
