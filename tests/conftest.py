@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 
 # One thread for linear algebra, here and in child processes: with the small matrices of the tests, more threads cost
 # several times the CPU time and gain nothing. The libraries read these when they are imported, so this comes first.
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+# Hundreds of child processes import the package; where bytecode is not cached, each of them would compile it again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_xdist_auto_num_workers() -> int:
