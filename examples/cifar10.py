@@ -7,8 +7,7 @@ The network has depth 20 and base width 64, Shake-Shake (Gastaldi, 2017) and Cut
 training images are held back for validation. The budget is a number of epochs. The learning rate follows a cosine over
 the epochs that a trial adds, and a promoted configuration continues from its checkpoint.
 
-On a GPU, one training step is captured as a CUDA graph. Launching its few hundred kernels one by one would take three
-times as long as running them.
+On a GPU, one training step is captured as a CUDA graph, so that its few hundred kernels are launched at once.
 """
 
 from __future__ import annotations
