@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,4 +106,6 @@ def history(target: Target) -> History:
         names = ", ".join(study_names(target.journal)) or "none"
         raise JournalError(f"there is no {target.name}; its studies are: {names}")
     with no_collector():
-        return History().extend(events)
+        folded = History().extend(events)
+        gc.freeze()  # a command keeps all of it until it ends: collecting it takes time and frees nothing
+        return folded

@@ -5,7 +5,6 @@ The functions return None for anything unusual, such as a missing table or a dam
 
 from __future__ import annotations
 
-import gc
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -27,7 +26,6 @@ def quick_read(path: str, study: str) -> list[Event] | None:
         with no_collector(), _connected(path) as connection:
             head = connection.execute("SELECT length, crc FROM study WHERE study = ?", [study]).fetchone()
             events = reader.events(connection.execute(_ROWS, [study]).fetchall())
-            gc.freeze()  # a command keeps them until it ends: collecting them takes time and frees nothing
         reader.finish(*head)
     except (sqlite3.Error, JournalError, TypeError):
         return None
