@@ -70,7 +70,10 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
     name = study or _study(journal)
     kept = last_good(journal, name)
     if kept == 0:
-        raise InvalidArgument(f"{journal} has no intact event of a study {name!r}; nothing was changed")
+        raise InvalidArgument(
+            f"{journal} has no intact event of a study {name!r}; nothing was changed. Restore a backup, or "
+            "delete the file to start the study again"
+        )
     if not dry_run:
         kept = cut_back(journal, name)
     done = "are intact" if dry_run else "kept; the damaged file is kept with the suffix .bak"

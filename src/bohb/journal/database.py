@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator
@@ -14,9 +15,13 @@ from sqlalchemy.exc import DBAPIError
 
 from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
 from bohb.journal import schema
+from bohb.journal.acknowledged import check_complete
 from bohb.journal.database_errors import is_not_a_database, is_read_only, is_uncertain, translated, unreachable
 from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
 from bohb.journal.lock import WriterLock
+from bohb.journal.quick import quick_end
+
+_logger = logging.getLogger("bohb")
 
 
 class Database:
@@ -39,7 +44,7 @@ class Database:
         if self.path is not None:
             self.name = str(self.path)
             check_file(self.path, read_only)
-            self._lock = None if read_only else WriterLock(self.path)
+            self._lock = None if read_only else _complete(self.path)
             self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
         else:
             self.url = make_url(str(url))
@@ -51,6 +56,11 @@ class Database:
         except BaseException:
             self.close()
             raise
+
+    def acknowledge(self, study: str, length: int, crc: int) -> None:
+        """Record that the events of a study are durable up to `length`; not inside a turn, which may still fail."""
+        if self._lock is not None and self._turn is None:
+            self._lock.acknowledge(study, length, crc)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -151,3 +161,23 @@ class Database:
         connection, self._connection = self._connection, None
         if connection is not None and os.getpid() == self._pid:
             connection.close()
+
+
+def _complete(path: Path) -> WriterLock:
+    """Lock a file for writing. Raises DamagedAt if acknowledged events are missing, before SQLite changes anything."""
+    new = not path.exists() or path.stat().st_size == 0
+    lock = WriterLock(path)
+    try:
+        if new:
+            lock.discard()
+        elif lock.acknowledged is None:
+            log = Path(f"{path}-wal")
+            if log.exists() and log.stat().st_size:
+                _logger.info("no %s says how many events %s has: it is used as it is", lock.path.name, log.name)
+        elif (end := quick_end(str(path), lock.acknowledged.study)) is not None:  # None: opening the file says why
+            check_complete(lock.acknowledged, *end)
+            lock.verified = True
+    except BaseException:
+        lock.release()
+        raise
+    return lock

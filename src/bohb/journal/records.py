@@ -37,7 +37,7 @@ class DamagedAt(JournalDamaged):
     def __init__(self, study: str, position: int, what: str) -> None:
         super().__init__(
             f"study {study!r} is damaged at position {position}: {what}. The {position} events before it are sound; "
-            "restore a backup, or cut the study back to them with bohb.journal.repair (it keeps a copy)"
+            "restore a backup, or keep only them with 'bohb repair' (bohb.journal.repair), which makes a copy first"
         )
         self.position = position
 

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from bohb.core.events import Event
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import schema
+from bohb.journal.acknowledged import acknowledged, check_complete
 from bohb.journal.base import Journal
 from bohb.journal.database import Database
 from bohb.journal.database_errors import is_damage, is_lock_timeout
@@ -57,8 +58,12 @@ class SqlJournal:
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
+        # A writer was checked when it opened the file.
+        entry = acknowledged(self.path) if self.read_only and self.path is not None else None
         with self.database.transaction() as connection:
             head = self._head(connection)
+            if entry is not None and entry.study == self.study:
+                check_complete(entry, *(head[:2] if head is not None else (0, 0)))
             if head is None or head.length <= after:
                 return []
             try:
@@ -88,7 +93,10 @@ class SqlJournal:
                 if self._already_stored(connection, chained(self.study, after, 0, epoch, bodies)):
                     return
                 raise Conflict(f"study {self.study!r} has {head.length} events, not {after}")
-            self._insert(connection, chained(self.study, after, head.crc, epoch, bodies))
+            records = chained(self.study, after, head.crc, epoch, bodies)
+            self._insert(connection, records)
+        if records:
+            self.database.acknowledge(self.study, records[-1].position + 1, records[-1].crc)
 
     @property
     def shared(self) -> bool:

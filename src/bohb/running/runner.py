@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bohb.core.trial import Outcome, Status, Trial
@@ -20,6 +20,7 @@ from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.progress import Progress
 from bohb.running.study import Study
+from bohb.running.trees import UnusableTree
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
@@ -239,14 +240,22 @@ class _Run:
         return (trial.number, trial.attempt) in self.optimizer.history.given_up
 
     def _keep_checkpoints(self) -> None:
-        """Keep the checkpoints of successful trials; a result without its checkpoint still counts."""
-        for ended in self.unsaved:
-            ok = ended.outcome is not None and ended.outcome.ok and not self._is_late(ended.trial)
-            if self.checkpoints is not None and ok:
-                try:
-                    self.checkpoints.keep(ended.trial)
-                except OSError as error:
-                    log.error("the checkpoint of trial %d is lost: %s", ended.trial.number, error)
+        """Keep the checkpoints of successful trials.
+
+        A result whose checkpoint the disk cannot hold still counts; a trial that left something else than files,
+        directories and links fails.
+        """
+        for index, (trial, outcome, _) in enumerate(self.unsaved):
+            if self.checkpoints is None or outcome is None or not outcome.ok or self._is_late(trial):
+                continue
+            try:
+                self.checkpoints.keep(trial)
+            except OSError as error:
+                log.error("the checkpoint of trial %d is lost: %s", trial.number, error)
+            except UnusableTree as error:
+                text = f"its checkpoint cannot be kept: {error}; leave only readable files, directories and links there"
+                failed = replace(outcome, status=Status.BAD_RESULT, loss=None, info={}, error=text)
+                self.unsaved[index] = _Ended(trial, failed)
 
     def _settle(self, settled: Sequence[_Ended]) -> None:
         """Clean up checkpoints after these results are stored."""
