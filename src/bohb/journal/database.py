@@ -151,11 +151,12 @@ class Database:
     def _server_engine(self, read_only: bool) -> Engine:
         try:
             from bohb.journal.server import postgres_engine
+
+            return postgres_engine(self.url, read_only, schema.TURN_SECONDS)
         except ModuleNotFoundError as error:
             raise MissingExtra(
                 f"journal={self.name!r} needs the package {error.name!r}: {install_hint('postgres')}"
             ) from error
-        return postgres_engine(self.url, read_only, schema.TURN_SECONDS)
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
