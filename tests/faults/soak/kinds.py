@@ -76,7 +76,7 @@ def kill_two_runners(stage: Stage) -> str:
 def suspend_runner(stage: Stage) -> str:
     """Stop a runner, sometimes for longer than its lease, so that others take over its trials."""
     runner = stage.rng.choice(stage.living())
-    seconds = stage.rng.uniform(2, 18)
+    seconds = stage.rng.uniform(2, 19)
     _signal(runner.pid, signal.SIGSTOP)
     stage.wait(seconds)
     _signal(runner.pid, signal.SIGCONT)

@@ -165,7 +165,12 @@ class Stage:
             runner.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.soak.study", url, str(runner.workers), str(max_trials)],
                 cwd=ROOT,
-                env={**os.environ, PLACE: str(self.place), "TMPDIR": str(self.place / "tmp")},
+                env={
+                    **os.environ,
+                    PLACE: str(self.place),
+                    "TMPDIR": str(self.place / "tmp"),
+                    "BOHB_SERVER_TIMEOUT": "4",  # less than half of the lease
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
