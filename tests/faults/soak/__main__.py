@@ -78,7 +78,7 @@ def main() -> int:
             fresh = finish(stage)
             with SqlJournal(stage.server.url_at(), read_only=True) as journal:
                 events = list(journal.read())
-            numbers, wrong = check_journal(events, read_log(place / "evaluations"), stage.seen)
+            numbers, wrong = check_journal(events, read_log(place / "evaluations"), stage.seen, stage.killed)
             stage.violations += wrong + check_files(place, events)
             usage = resource.getrusage(resource.RUSAGE_CHILDREN)
             summary = {
