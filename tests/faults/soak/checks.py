@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bohb import History, replay
-from bohb.core.events import Event, ResultLate, TrialFinished, TrialLost, TrialStarted
+from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, TrialLost, TrialStarted
 from tests.faults.soak.stage import Sample
 from tests.faults.soak.study import ORDERS
 
@@ -35,8 +35,13 @@ def read_log(path: Path) -> list[Line]:
     return [Line(*json.loads(line)) for line in path.read_text().splitlines()]
 
 
-def check_journal(events: list[Event], log: list[Line], seen: list[Event]) -> tuple[dict[str, Any], list[str]]:
-    """Compare the journal with what the objective logged, and with what was read while the study ran."""
+def check_journal(
+    events: list[Event], log: list[Line], seen: list[Event], killed: set[int]
+) -> tuple[dict[str, Any], list[str]]:
+    """Compare the journal with what the objective logged, and with what was read while the study ran.
+
+    killed: the processes of runners that were killed before they could store their results.
+    """
     wrong: list[str] = []
     if events[: len(seen)] != seen:
         wrong.append("events that had been read before are gone or changed")
@@ -52,7 +57,14 @@ def check_journal(events: list[Event], log: list[Line], seen: list[Event]) -> tu
     wrong += [f"result {key} is not what its evaluation returned" for key in stored if stored[key] != ended.get(key)]
     missing = [key for key in ended if key not in stored and key not in late and key not in lost]
     wrong += [f"the result of {key} is neither stored nor late, and its trial was not given up" for key in missing]
-    ran_again = Counter(_cause(lost[key]) for key in ended if key in lost and key not in late)
+    owners = _owners(events)
+    again = [key for key in ended if key in lost and key not in late]
+    wrong += [
+        f"the result of {key} is lost although its runner lived"
+        for key in again
+        if not lost[key].counts and owners[key] not in killed
+    ]
+    ran_again = Counter(_cause(lost[key]) for key in again)
     burnt, failures = _burnt(finished, log)
     checked = replay(events)
     if checked.exact != checked.decisions:
@@ -80,6 +92,13 @@ def check_journal(events: list[Event], log: list[Line], seen: list[Event]) -> tu
         "decisions replayed exactly": checked.exact,
     }
     return numbers, wrong + burnt
+
+
+def _owners(events: list[Event]) -> dict[tuple[int, int], int]:
+    """Return the process that started each attempt."""
+    processes = {e.index: int(e.runner.split(":")[-2]) for e in events if isinstance(e, SessionStarted)}
+    starts = [e for e in events if isinstance(e, TrialStarted) and e.session is not None]
+    return {(e.trial.number, e.trial.attempt): processes[e.session] for e in starts if e.session in processes}
 
 
 def _doubled(log: list[Line]) -> list[str]:
