@@ -109,8 +109,8 @@ def prior(d: int, rungs: int) -> tuple[Kernel, Array]:
     lengths = np.full(d, math.log(0.5 * math.sqrt(max(1.0, d / 4))))
     noises = math.log(0.02) + math.log(2) * np.arange(rungs, dtype=np.float64)
     centre = Kernel(lengths, 0.0, np.full(rungs - 1, math.log(0.15)), np.zeros(rungs - 1), noises)
-    widths = [np.full(d, 0.8), [0.7], np.full(rungs - 1, 1.0), np.full(rungs - 1, 0.5), [1.2], np.full(rungs - 1, 1.5)]
-    return centre, np.concatenate(widths)
+    sizes = [d, 1, rungs - 1, rungs - 1, 1, rungs - 1]
+    return centre, np.repeat([0.8, 0.7, 1.0, 0.5, 1.2, 1.5], sizes)  # the last two: noise at the top, and below
 
 
 def matern(A: Array, B: Array) -> Array:

@@ -31,7 +31,7 @@ def chance_of_top(brackets: Sequence[Halving], round_: Sequence[Bracket]) -> flo
     promoted = [(cost_of_result(b), loss) for b in finished if len(b.bracket.rungs) > 1 for loss in b.last_losses]
     if len(new) < FEWEST_ON_TOP or len(promoted) < FEWEST_PROMOTED:
         return None
-    chances = []
+    chances: list[float] = []
     for cost, loss in promoted:
         better = sum(other < loss for other in new) + 0.5 * sum(other == loss for other in new)
         share = (better + 0.5) / (len(new) + 1)
