@@ -16,7 +16,7 @@ from typing import Any
 
 from bohb import __version__
 from bohb.journal import SqlJournal, export_jsonl
-from tests.faults.soak.checks import check_files, check_journal, memory, read_log
+from tests.faults.soak.checks import Records, check, memory, read_log, what_is_not_removed
 from tests.faults.soak.kinds import KINDS, fill_the_disk
 from tests.faults.soak.stage import Stage, staged
 
@@ -81,8 +81,8 @@ def summarize(stage: Stage, caused: Counter[str], fresh: dict[str, Any]) -> dict
     """Check everything, and return the numbers."""
     with SqlJournal(stage.server.url_at(), read_only=True) as journal:
         events = list(journal.read())
-    numbers, wrong = check_journal(events, read_log(stage.place / "evaluations"), stage.seen, stage.killed)
-    stage.violations += wrong + check_files(stage.place, events)
+    numbers, wrong = check(Records(events, read_log(stage.place / "evaluations"), stage.seen, stage.killed))
+    stage.violations += wrong + what_is_not_removed(stage.place, events)
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "version": __version__,
