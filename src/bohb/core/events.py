@@ -6,6 +6,7 @@ once per study, so that appending an event twice has the effect of appending it 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from operator import attrgetter
@@ -13,10 +14,15 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
-from bohb.errors import JournalError
+from bohb.errors import InvalidResult, JournalError
 
 FORMAT = 2  # raised whenever the meaning of a stored event changes; older formats stay readable
 """1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`."""
+
+LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
+LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
+
+encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
 
 
 class _Event:
@@ -233,6 +239,23 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as JSON, to be sent from a worker to its coordinator."""
     body: dict[str, Any] = jsonable(_pack(outcome))
     return body
+
+
+def check_storable(outcome: Outcome) -> Outcome:
+    """Return an outcome that a journal can store. Raises InvalidResult for any other.
+
+    The size is that of the stored text, in which a character outside ASCII takes 6 bytes or 12.
+    """
+    try:
+        size = len(encode(outcome_to_json(outcome)))
+    except (ValueError, RecursionError) as error:
+        raise InvalidResult(f"the result cannot be stored as JSON ({error}); store it as text or in a file") from error
+    if size > LARGEST_RESULT:
+        raise InvalidResult(
+            f"the result has {size:,} bytes as JSON, more than the {LARGEST_RESULT:,} a journal takes; store large "
+            "data in files and their paths in `info`"
+        )
+    return outcome
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
