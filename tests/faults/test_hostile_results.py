@@ -88,11 +88,11 @@ def test_tell_refuses_it_and_stores_nothing(info: Any, message: str) -> None:
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome(Status.OK, loss=0.5, curve=((1.0, 0.5),) * 2_000_000),
+        Outcome(Status.OK, loss=0.5, output="x" * 2**24),
         Outcome(Status.OK, loss=0.5, info={"x": 10**5000}),
         Outcome(Status.CRASHED, error="x" * 2**24),
     ],
-    ids=["curve", "info", "error"],
+    ids=["output", "info", "error"],
 )
 def test_an_outcome_of_an_executor_that_cannot_be_stored_is_a_bad_result(outcome: Outcome) -> None:
     study = BOHB(SPACE, budgets=[1], seed=0)

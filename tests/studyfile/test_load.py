@@ -55,6 +55,8 @@ def refused(tmp_path: Path, text: str) -> str:
         (('command = "echo {x}"', ""), "exactly one of the keys 'objective' and 'command' must be given"),
         (("[space]\nx = {float = [0, 1]}", ""), "the key 'space' is missing"),
         (("x = {float", "x = {float = [0, 1]}\n{"), "not a TOML file"),
+        (("seed = 1", f"seed = {'[' * 5000}{']' * 5000}"), "its arrays or tables are nested too deeply"),
+        (("seed = 1", f"seed = {'{a=' * 5000}1{'}' * 5000}"), "its arrays or tables are nested too deeply"),
         (("[0, 1]", "[1, 0]"), "space.x = {float = [1, 0]}: lower = 1 must be less than upper = 0"),
         (("{float = [0, 1]}", "[0.1, 1]"), "write {float = [0.1, 1]} for a range, or {choice = [0.1, 1]}"),
         (("{float = [0, 1]}", '[1, 8, "log"]'), "write {int = [1, 8], log = true} for a range"),

@@ -321,14 +321,15 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
         raise JournalError(
             f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
         )
-    if body.get("format", 0) > FORMAT:
-        raise JournalError(
-            f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
-        )
     try:
+        if body.get("format", 0) > FORMAT:
+            raise JournalError(
+                f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
+            )
         values = dict(body)
         for name, decode in _TO_DECODE[kind]:
             values[name] = decode(body[name])
         return cls(**values)
-    except (TypeError, KeyError, ValueError) as error:
-        raise JournalError(f"a stored {kind!r} event cannot be read: {error}") from error
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
+        what = f"{type(error).__name__}: {error!s:.200}"
+        raise JournalError(f"a stored {kind!r} event cannot be read ({what})") from error

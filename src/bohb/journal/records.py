@@ -107,7 +107,15 @@ class Reader:
         """Return the next rows as events."""
         first = self.position
         found = self.check(rows)
-        return [from_json(kind, body) for (kind, _), body in zip(found, self._bodies(found, first), strict=True)]
+        events = list[Event]()
+        try:
+            for (kind, _), body in zip(found, self._bodies(found, first), strict=True):
+                events.append(from_json(kind, body))
+        except DamagedAt:
+            raise
+        except JournalError as error:
+            raise JournalError(f"event {first + len(events)} of study {self.study!r}: {error}") from error
+        return events
 
     def _bodies(self, found: list[tuple[str, str]], first: int) -> list[dict[str, Any]]:
         """Parse all bodies together, so that all trials share the names of the hyperparameters."""
