@@ -65,7 +65,9 @@ class StoppableServer:
         return f"postgresql+psycopg://postgres@127.0.0.1:{port or self.port}/postgres"
 
     def start(self) -> None:
-        """Start the server, and wait until it accepts connections."""
+        """Start the server unless it runs, and wait until it accepts connections."""
+        if self._pid() is not None:
+            return
         listen = f"-h 127.0.0.1 -p {self.port} -k {self._directory}"
         self._control("-o", listen, "-l", str(self._directory / "log"), "start")
 

@@ -1,12 +1,4 @@
-"""A TCP proxy that misbehaves on command: it stands between runners and a PostgreSQL server.
-
-It runs in threads of its own process, so that a test can use it directly:
-
-    with Proxy(server.port) as proxy:
-        url = server.url_at(proxy.port)
-        proxy.cut()
-        proxy.heal()
-"""
+"""A TCP proxy that misbehaves on command: it stands between runners and a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -37,6 +29,7 @@ class Proxy:
         self._stalled: frozenset[str] = frozenset()
         self._delay = 0.0
         self._losing: bytes | None = None
+        self._skip = 0
         self.heal()
 
     def cut(self) -> None:
@@ -61,10 +54,13 @@ class Proxy:
         with self._state:
             self._stalled = frozenset(way for way, on in (("requests", requests), ("replies", replies)) if on)
 
-    def lose_reply(self, to: bytes = b"COMMIT") -> None:
-        """Deliver the next request that contains `to`, but swallow the server's reply and close that connection."""
+    def lose_reply(self, to: bytes = b"COMMIT", skip: int = 0) -> None:
+        """Deliver a request that contains `to`, but swallow the server's reply and close that connection.
+
+        skip: how many such requests pass unharmed before.
+        """
         with self._state:
-            self._losing = to
+            self._losing, self._skip = to, skip
 
     def heal(self) -> None:
         """Accept connections and pass everything on, at once."""
@@ -122,7 +118,8 @@ class Proxy:
                 with self._state:  # the end of a connection does not get through either
                     self._state.wait_for(lambda: way not in self._stalled)
                     if way == "requests" and self._losing is not None and self._losing in data:
-                        self._losing, pair.losing = None, True
+                        pair.losing, self._skip = self._skip == 0, self._skip - 1
+                        self._losing = None if pair.losing else self._losing
                     elif way == "replies" and pair.losing:
                         self.lost_replies += 1
                         break

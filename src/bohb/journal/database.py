@@ -8,14 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy import Connection, Engine, Executable, make_url
 from sqlalchemy.exc import DBAPIError
 
-from bohb.errors import JournalDamaged, JournalError
+from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
 from bohb.journal import schema
 from bohb.journal.acknowledged import check_complete
-from bohb.journal.database_errors import is_not_a_database, is_uncertain, translated
+from bohb.journal.database_errors import is_not_a_database, is_read_only, is_uncertain, translated, unreachable
 from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
 from bohb.journal.lock import WriterLock
 from bohb.journal.quick import quick_end
@@ -36,6 +37,7 @@ class Database:
         self.doubt: JournalError | None = None
         self._mutex = threading.RLock()
         self._pid = os.getpid()
+        self._was_connected = False
         self._connection: Connection | None = None
         self._turn: Connection | None = None  # the connection of the current turn
         self._lock: WriterLock | None = None
@@ -47,7 +49,7 @@ class Database:
         else:
             self.url = make_url(str(url))
             self.name = self.url.render_as_string(hide_password=True)
-            self._engine = schema.postgres_engine(self.url, read_only)
+            self._engine = self._server_engine(read_only)
         try:
             with self._explaining():
                 schema.prepare(self._connected(), self.name, read_only)
@@ -73,9 +75,10 @@ class Database:
                     yield connection
 
     @contextmanager
-    def turn(self) -> Iterator[Connection]:
-        """Begin a transaction that all others join until it ends."""
+    def turn(self, lock: Executable, parameters: dict[str, Any]) -> Iterator[Connection]:
+        """Begin a transaction with a statement that waits for a lock; all others join it until it ends."""
         with self.transaction() as connection:
+            connection.execute(lock, parameters)
             self._turn = connection
             try:
                 yield connection
@@ -123,6 +126,9 @@ class Database:
         try:
             self._connection.connection.rollback()
         except self._connection.dialect.loaded_dbapi.Error:
+            self._connection.invalidate()
+            self._disconnect()
+        if is_read_only(error):  # after a failover, another server may accept events
             self._disconnect()
 
     def _connected(self) -> Connection:
@@ -133,8 +139,24 @@ class Database:
         if self._engine is None:
             raise JournalError(f"{self.name} is closed; open it again")
         if self._connection is None:
-            self._connection = self._engine.connect()
+            try:
+                self._connection = self._engine.connect()
+            except DBAPIError as error:
+                if self.path is None:
+                    raise unreachable(error, self.name, self._was_connected) from error
+                raise
+            self._was_connected = True
         return self._connection
+
+    def _server_engine(self, read_only: bool) -> Engine:
+        try:
+            from bohb.journal.server import postgres_engine
+
+            return postgres_engine(self.url, read_only, schema.TURN_SECONDS)
+        except ModuleNotFoundError as error:
+            raise MissingExtra(
+                f"journal={self.name!r} needs the package {error.name!r}: {install_hint('postgres')}"
+            ) from error
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

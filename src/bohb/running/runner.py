@@ -24,6 +24,7 @@ from bohb.running.trees import UnusableTree
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
+_COMPLAIN_SECONDS = 60.0  # after which the same trouble is reported again
 _TICK = 1.0  # seconds between two checks of the limits while all slots are busy
 
 
@@ -74,6 +75,7 @@ class _Run:
     lease_seconds: float
     progress: Progress | None
     looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
+    complaint: tuple[str, float] = ("", 0.0)  # why this runner last waited, and when it said so
     waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
     running: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by number and attempt
     unsaved: list[_Ended] = field(default_factory=list)  # results that are not stored yet
@@ -89,8 +91,7 @@ class _Run:
         except KeyboardInterrupt:
             self.executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
             self.unsaved += [self._ended(done) for done in self.executor.wait(0)]
-            self.optimizer.reload()  # the interruption may have come between a decision and its being stored
-            self._save()
+            self._save_at_last()
             stopped = "interrupted twice; unfinished trials will run when the study is resumed"
         finally:
             self.executor.shutdown(kill)
@@ -221,6 +222,16 @@ class _Run:
         if self.checkpoints is not None and changed:
             self.checkpoints.sweep(self.optimizer.history)
 
+    def _save_at_last(self) -> None:
+        """Store the results of a session that was interrupted; they are not waited for if that is impossible now."""
+        try:
+            self.optimizer.reload()  # the interruption may have come between a decision and its being stored
+            self._save()
+        except JournalUnavailable as error:
+            log.error("%s", error)
+        if self.unsaved:
+            log.error("%d results could not be stored; their trials will run again", len(self.unsaved))
+
     def _rungs(self) -> list[int]:
         """Return the current rungs of the brackets with unsaved results."""
         return [self.optimizer.history.brackets[ended.trial.bracket].rung for ended in self.unsaved]
@@ -256,7 +267,12 @@ class _Run:
                 (self.checkpoints.settle if ok else self.checkpoints.discard)(ended.trial)
 
     def _pause(self, trouble: object) -> None:
-        log.error("%s; no trial is started until this is resolved", trouble)
+        now = time.monotonic()
+        text, said = self.complaint
+        if str(trouble) != text or now - said > _COMPLAIN_SECONDS:
+            self.complaint = str(trouble), now
+            log.error("%s; no trial is started until this is resolved", trouble)
+        self.looked = now  # after an outage other runners need a moment to renew their leases
         time.sleep(_TICK)
 
 
