@@ -20,7 +20,7 @@ from bohb.core.events import (
     StudyCreated,
 )
 from bohb.core.history import History
-from bohb.core.schedule.brackets import check_budgets, geometric_budgets
+from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
@@ -45,7 +45,7 @@ def study_budgets(
         if min_budget is not None or max_budget is not None:
             raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
         checked = check_budgets(budgets)
-        geometric_budgets(1, 1, eta)  # checks eta
+        hyperband(checked, eta)  # checks eta and the sizes
         return checked
     if min_budget is None or max_budget is None:
         raise InvalidArgument(

@@ -64,8 +64,8 @@ def _storable_outcome(result: object) -> Outcome:
     except InvalidResult as error:
         if not isinstance(result, Outcome):
             raise
-        bare = {"loss": None, "traceback": None, "info": {}, "curve": (), "output": None}
-        return replace(outcome, status=Status.BAD_RESULT, error=str(error), **bare)
+        bare = Outcome(Status.BAD_RESULT, error=str(error))
+        return replace(bare, started=outcome.started, finished=outcome.finished, worker=outcome.worker)
 
 
 def _describe(outcome: Outcome) -> str:
