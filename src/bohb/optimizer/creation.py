@@ -45,13 +45,15 @@ def study_budgets(
         if min_budget is not None or max_budget is not None:
             raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
         checked = check_budgets(budgets)
-        hyperband(checked, eta)  # checks eta and the sizes
+        hyperband(checked, eta)  # checks eta and the size of the brackets
         return checked
     if min_budget is None or max_budget is None:
         raise InvalidArgument(
             f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
         )
-    return geometric_budgets(min_budget, max_budget, eta, integer_budgets)
+    checked = geometric_budgets(min_budget, max_budget, eta, integer_budgets)
+    hyperband(checked, eta)
+    return checked
 
 
 def study_seed(seed: int | None) -> int:

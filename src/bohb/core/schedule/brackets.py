@@ -67,7 +67,8 @@ def geometric_budgets(min_budget: float, max_budget: float, eta: float = 3, inte
     s_max = 0
     while low * factor ** (s_max + 1) <= high * (1 + _SLACK):
         s_max += 1
-        _check_size(s_max + 1, factor)
+        if s_max == MOST_BUDGETS:
+            raise _too_large(s_max + 1, factor)
     exact = [high / factor**s for s in range(s_max, -1, -1)]
     if not integer:
         return check_budgets([float(budget) for budget in exact])
@@ -102,7 +103,8 @@ def hyperband(budgets: Sequence[float], eta: float = 3, sizes: str = "paper") ->
     """
     factor = _eta(eta)
     n_budgets = len(budgets)
-    _check_size(n_budgets, factor)
+    if n_budgets > MOST_BUDGETS or (n_budgets - 1) * math.log(factor) > math.log(LARGEST_BRACKET) + 1e-9:
+        raise _too_large(n_budgets, factor)
     brackets = []
     for s in range(n_budgets - 1, -1, -1):
         if sizes == "paper":
@@ -135,13 +137,11 @@ def published_before(index: int) -> int:
     return -(-index // PUBLISHED_EVERY)
 
 
-def _check_size(n_budgets: int, factor: Fraction) -> None:
-    """Refuse budgets that need brackets of more configurations or rungs than any study can run."""
-    if n_budgets > MOST_BUDGETS or (n_budgets - 1) * math.log(factor) > math.log(LARGEST_BRACKET) + 1e-9:
-        raise InvalidArgument(
-            f"{n_budgets} or more budgets with eta={float(factor):g} need a bracket of more than {LARGEST_BRACKET:,} "
-            f"configurations or {MOST_BUDGETS:,} rungs; raise min_budget, or give fewer budgets as a list"
-        )
+def _too_large(n_budgets: int, factor: Fraction) -> InvalidArgument:
+    return InvalidArgument(
+        f"{n_budgets} or more budgets with eta={float(factor):g} need a bracket of more than {LARGEST_BRACKET:,} "
+        f"configurations or {MOST_BUDGETS:,} rungs; raise min_budget, or give fewer budgets as a list"
+    )
 
 
 def _eta(eta: float) -> Fraction:
