@@ -15,6 +15,7 @@ from bohb.core.history import History
 from bohb.core.space import Array
 
 LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
+_LARGEST = 1e308
 
 
 class Results:
@@ -149,7 +150,7 @@ def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
     y, centre, spread = standardised(winsorised(y))
     highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
     n = int(np.isfinite(shifted).any(axis=1).sum())
-    return Targets(rows[configuration], below, y, highest, centre * unit, spread * unit, n)
+    return Targets(rows[configuration], below, y, highest, bounded(centre * unit), bounded(spread * unit), n)
 
 
 def shift(x: Array, y: Array) -> float:
@@ -158,6 +159,11 @@ def shift(x: Array, y: Array) -> float:
     if shared.any():
         return float(np.median(y[shared] - x[shared]))
     return float(np.median(y[np.isfinite(y)]) - np.median(x[np.isfinite(x)]))
+
+
+def bounded(loss: float) -> float:
+    """Return a loss that is finite even if the mean or deviation of huge losses is not."""
+    return min(max(loss, -_LARGEST), _LARGEST)
 
 
 def standardised(y: Array) -> tuple[Array, float, float]:
