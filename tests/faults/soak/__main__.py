@@ -93,7 +93,7 @@ def main() -> int:
                 **stage.counts,
                 "lives of runners": {runner.name: runner.lives for runner in stage.runners},
                 "memory of a runner that was never killed": {**memory(stage.samples, "A"), **fresh},
-                "CPU seconds of runners that ended by themselves": round(usage.ru_utime + usage.ru_stime),
+                "CPU seconds of all runners that ended": round(usage.ru_utime + usage.ru_stime),
                 "violations": stage.violations,
             }
             summary_text = json.dumps(summary, indent=1)

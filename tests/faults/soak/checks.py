@@ -11,6 +11,7 @@ import numpy as np
 
 from bohb import History, replay
 from bohb.core.events import Event, ResultLate, TrialFinished, TrialLost, TrialStarted
+from tests.faults.soak.stage import Sample
 from tests.faults.soak.study import ORDERS
 
 KIB_PER_MIB = 1024
@@ -120,16 +121,18 @@ def check_files(place: Path, events: list[Event]) -> list[str]:
     return wrong
 
 
-def memory(samples: list[tuple[int, str, int, int, int]], name: str) -> dict[str, Any]:
+def memory(samples: list[Sample], name: str) -> dict[str, Any]:
     """Return how the memory of a runner that lived throughout grew after the first quarter."""
-    mine = [(t, kib / KIB_PER_MIB, n) for t, who, life, kib, n in samples if who == name and life == 1]
-    later = np.array([row for row in mine if row[0] >= mine[-1][0] / 4])
-    per_hour = float(np.polyfit(later[:, 0] / 3600, later[:, 1], 1)[0]) if len(later) > 2 else 0.0
-    per_event = float(np.polyfit(later[:, 2], later[:, 1] * KIB_PER_MIB, 1)[0]) if len(later) > 2 else 0.0
-    quarters = [mine[min(len(mine) - 1, i * len(mine) // 4)][1] for i in range(5)]
+    mine = [sample for sample in samples if sample.runner == name and sample.life == 1]
+    later = [sample for sample in mine if sample.second >= mine[-1].second / 4]
+    mib = [sample.kib / KIB_PER_MIB for sample in later]
+    per_hour = float(np.polyfit([sample.second / 3600 for sample in later], mib, 1)[0])
+    per_event = float(np.polyfit([sample.events for sample in later], [sample.kib for sample in later], 1)[0])
+    quarters = [mine[min(len(mine) - 1, i * len(mine) // 4)].kib / KIB_PER_MIB for i in range(5)]
     return {
         "samples": len(mine),
-        "MiB at each quarter": [round(mib, 1) for mib in quarters],
+        "CPU seconds": mine[-1].cpu_seconds,
+        "MiB at each quarter": [round(value, 1) for value in quarters],
         "MiB per hour after the first quarter": round(per_hour, 2),
         "KiB per stored event after the first quarter": round(per_event, 2),
     }

@@ -76,7 +76,7 @@ def kill_two_runners(stage: Stage) -> str:
 def suspend_runner(stage: Stage) -> str:
     """Stop a runner, sometimes for longer than its lease, so that others take over its trials."""
     runner = stage.rng.choice(stage.living())
-    seconds = stage.rng.uniform(2, 18)
+    seconds = stage.rng.uniform(2, 19)
     _signal(runner.pid, signal.SIGSTOP)
     stage.wait(seconds)
     _signal(runner.pid, signal.SIGCONT)
@@ -92,7 +92,7 @@ def interrupt_once(stage: Stage) -> str:
 def interrupt_twice(stage: Stage) -> str:
     runner = stage.rng.choice(stage.living(MORTAL))
     stage.end(runner, signal.SIGINT, again_after=60)
-    stage.wait(0.5)
+    time.sleep(0.1)  # two presses, not one
     began = time.monotonic()
     stage.end(runner, signal.SIGINT, again_after=60)
     while runner.alive and time.monotonic() - began < 60:

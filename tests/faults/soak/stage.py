@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil  # type: ignore[import-untyped]
 
@@ -72,13 +72,24 @@ def _command(pid: int) -> bytes:
     return b""
 
 
+class Sample(NamedTuple):
+    """The memory and CPU time of a runner at some second, and the number of events at that time."""
+
+    second: float
+    runner: str
+    life: int
+    kib: int
+    cpu_seconds: float
+    events: int
+
+
 @dataclass
 class Stage:
     """Everything that the soak runs, and what was seen of it.
 
     place: the directory of logs, orders and files.
     seen: the events as they were read while the study ran.
-    samples: seconds, runner, its life, its memory in KiB, and the number of events at that time.
+    samples: what was measured of the runners, every half minute.
     violations: what must not happen, in words.
     """
 
@@ -88,7 +99,7 @@ class Stage:
     rng: random.Random
     began: float = field(default_factory=time.monotonic)
     seen: list[Event] = field(default_factory=list)
-    samples: list[tuple[int, str, int, int, int]] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
     counts: dict[str, Any] = field(default_factory=lambda: {"refused starts": 0, "longest second Ctrl-C": 0.0})
     open: bool = True  # whether runners that ended are started again
@@ -139,7 +150,7 @@ class Stage:
             code, runner.process = runner.process.returncode, None
             if not runner.ends:
                 last = " ".join((self.place / f"{runner.name}.err").read_text().strip().splitlines()[-1:])
-                if runner.worked or "JournalUnavailable" not in last:
+                if runner.worked or "JournalError: cannot connect to" not in last:
                     self.accuse(f"runner {runner.name} ended by itself with code {code}: {last}")
                 self.counts["refused starts"] += not runner.worked
                 runner.again_at = self.now + 5
@@ -154,7 +165,12 @@ class Stage:
             runner.process = subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.soak.study", url, str(runner.workers), str(max_trials)],
                 cwd=ROOT,
-                env={**os.environ, PLACE: str(self.place), "TMPDIR": str(self.place / "tmp")},
+                env={
+                    **os.environ,
+                    PLACE: str(self.place),
+                    "TMPDIR": str(self.place / "tmp"),
+                    "BOHB_SERVER_TIMEOUT": "4",  # less than half of the lease
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -183,9 +199,10 @@ class Stage:
     def _sample(self) -> None:
         for runner in self.runners:
             if runner.alive:
-                with suppress(OSError, StopIteration):  # it has just ended
-                    kib = proportional_kib(runner.pid)
-                    self.samples.append((round(self.now), runner.name, runner.lives, kib, len(self.seen)))
+                with suppress(OSError, StopIteration, psutil.Error):  # it has just ended
+                    kib, cpu = proportional_kib(runner.pid), psutil.Process(runner.pid).cpu_times()
+                    used = round(cpu.user + cpu.system, 2)
+                    self.samples.append(Sample(self.now, runner.name, runner.lives, kib, used, len(self.seen)))
 
     def _read(self) -> None:
         """Read the events that are new; those that were read before are compared in the end."""

@@ -24,7 +24,7 @@ from bohb import Trial, minimize
 
 PLACE = "BOHB_SOAK"  # the environment variable with the directory of the soak
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
-LEASE = 8.0
+LEASE = 10.0
 TRIAL_SECONDS = 60.0
 TRIAL_MEMORY = 400 * 2**20
 ORDERS = {"hang": "timeout", "segfault": "crashed", "hog": "memory"}  # and the status that each leads to
