@@ -334,6 +334,21 @@ def test_a_statement_or_session_that_is_ended_from_outside_is_repeated(server: S
         assert list(first.read()) == numbered_events(2)
 
 
+def test_a_runner_that_is_cut_off_while_it_starts_waits_as_well(
+    server: StoppableServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = server.url_at()
+    with SqlJournal(url) as other:
+        with other.turn():
+            study = in_thread(quadratic, url, max_trials=3)
+            until(lambda: _blocked(url), "a runner that waits for its first turn")
+            execute(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+            until(lambda: study.done() or "the study starts when this is resolved" in caplog.text, "the complaint")
+            assert not study.done(), study.exception()
+        study.result(timeout=60)
+    assert finished(stored(url)) == [0, 1, 2]
+
+
 def test_a_lock_that_is_held_too_long_is_named(server: StoppableServer) -> None:
     url = server.url_at()
     with SqlJournal(url) as first, SqlJournal(url) as second:
