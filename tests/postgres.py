@@ -61,6 +61,8 @@ class StoppableServer:
         installed = _pgserver().get_server(directory, cleanup_mode=None, start=False)
         self._bin, self._user = installed.bin_path, installed.system_user  # another user if we are root
         self._directory = directory
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port: int = free.getsockname()[1]
         if primary is None:
             installed.ensure_pgdata_inited()
         else:
@@ -68,8 +70,6 @@ class StoppableServer:
                 shutil.chown(directory, self._user)
             source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", "postgres"]
             self._call("pg_basebackup", "-R", "-N", "-c", "fast", "-D", str(directory), *source)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
 
     def url_at(self, port: int | None = None) -> str:
         """Return the URL of the database through a port, by default the server's own."""
