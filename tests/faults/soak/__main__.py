@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bohb import __version__
-from bohb.journal import SqlJournal
-from tests.faults.soak.checks import check_files, check_journal, memory, read_log
+from bohb.journal import SqlJournal, export_jsonl
+from tests.faults.soak.checks import Records, check, memory, read_log, what_is_not_removed
 from tests.faults.soak.kinds import KINDS, fill_the_disk
 from tests.faults.soak.stage import Stage, staged
 
@@ -64,46 +65,61 @@ def finish(stage: Stage) -> dict[str, Any]:
     return {"MiB of a fresh runner on the same study": round(last["kib"] / 1024, 1)}
 
 
+def keep(stage: Stage, directory: Path) -> None:
+    """Copy the logs, the samples and the journal, for whoever has to find out what went wrong."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in stage.place.iterdir():
+        if path.is_file():
+            shutil.copy(path, directory)
+    (directory / "samples.json").write_text(json.dumps(stage.samples))
+    (directory / "killed.json").write_text(json.dumps(sorted(stage.killed)))
+    with SqlJournal(stage.server.url_at(), read_only=True) as journal:
+        export_jsonl(journal, directory / "journal.jsonl")
+
+
+def summarize(stage: Stage, caused: Counter[str], fresh: dict[str, Any]) -> dict[str, Any]:
+    """Check everything, and return the numbers."""
+    with SqlJournal(stage.server.url_at(), read_only=True) as journal:
+        events = list(journal.read())
+    numbers, wrong = check(Records(events, read_log(stage.place / "evaluations"), stage.seen, stage.killed))
+    stage.violations += wrong + what_is_not_removed(stage.place, events)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "version": __version__,
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+        "seconds": round(stage.now),
+        "faults": sum(caused.values()),
+        "kinds": len(caused),
+        "caused": dict(sorted(caused.items())),
+        **numbers,
+        **stage.counts,
+        "lives of runners": {runner.name: runner.lives for runner in stage.runners},
+        "memory of a runner that was never killed": {**memory(stage.samples, "A"), **fresh},
+        "CPU seconds of all runners that ended": round(usage.ru_utime + usage.ru_stime),
+        "violations": stage.violations,
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=7200)
     parser.add_argument("--every", type=float, default=20, help="seconds between two faults")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--summary", type=Path, default=Path("soak.json"))
+    parser.add_argument("--keep", type=Path, help="a directory for all logs and the journal")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as directory:
-        place = Path(directory) / "place"
-        with staged(place, given.seed) as stage:
-            caused = soak(stage, given.seconds, given.every)
-            fresh = finish(stage)
-            with SqlJournal(stage.server.url_at(), read_only=True) as journal:
-                events = list(journal.read())
-            numbers, wrong = check_journal(events, read_log(place / "evaluations"), stage.seen)
-            stage.violations += wrong + check_files(place, events)
-            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-            summary = {
-                "version": __version__,
-                "date": time.strftime("%Y-%m-%d %H:%M"),
-                "seconds": round(stage.now),
-                "seed": given.seed,
-                "faults": sum(caused.values()),
-                "kinds": len(caused),
-                "caused": dict(sorted(caused.items())),
-                **numbers,
-                **stage.counts,
-                "lives of runners": {runner.name: runner.lives for runner in stage.runners},
-                "memory of a runner that was never killed": {**memory(stage.samples, "A"), **fresh},
-                "CPU seconds of all runners that ended": round(usage.ru_utime + usage.ru_stime),
-                "violations": stage.violations,
-            }
-            summary_text = json.dumps(summary, indent=1)
-            given.summary.write_text(summary_text + "\n")
-            (given.summary.with_suffix(".samples.json")).write_text(json.dumps(stage.samples) + "\n")
-            for runner in stage.runners:
-                given.summary.with_suffix(f".{runner.name}.err").write_bytes(
-                    (place / f"{runner.name}.err").read_bytes()
-                )
-    sys.stdout.write(summary_text + "\n")
+    with (
+        tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as directory,
+        staged(Path(directory) / "place", given.seed) as stage,
+    ):
+        caused = soak(stage, given.seconds, given.every)
+        fresh = finish(stage)
+        if given.keep is not None:
+            keep(stage, given.keep)
+        summary = {"seed": given.seed, **summarize(stage, caused, fresh)}
+    text = json.dumps(summary, indent=1) + "\n"
+    given.summary.write_text(text)
+    sys.stdout.write(text)
     return 1 if stage.violations else 0
 
 

@@ -95,6 +95,7 @@ def interrupt_twice(stage: Stage) -> str:
     time.sleep(0.1)  # two presses, not one
     began = time.monotonic()
     stage.end(runner, signal.SIGINT, again_after=60)
+    stage.killed.add(runner.pid)
     while runner.alive and time.monotonic() - began < 60:
         time.sleep(0.01)
     took = time.monotonic() - began

@@ -91,6 +91,7 @@ class Stage:
     seen: the events as they were read while the study ran.
     samples: what was measured of the runners, every half minute.
     violations: what must not happen, in words.
+    killed: the processes of runners that were not given the time to store their results.
     """
 
     place: Path
@@ -101,6 +102,7 @@ class Stage:
     seen: list[Event] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    killed: set[int] = field(default_factory=set)
     counts: dict[str, Any] = field(default_factory=lambda: {"refused starts": 0, "longest second Ctrl-C": 0.0})
     open: bool = True  # whether runners that ended are started again
     _due: dict[str, float] = field(default_factory=dict)
@@ -150,7 +152,8 @@ class Stage:
             code, runner.process = runner.process.returncode, None
             if not runner.ends:
                 last = " ".join((self.place / f"{runner.name}.err").read_text().strip().splitlines()[-1:])
-                if runner.worked or "JournalError: cannot connect to" not in last:
+                refused = "JournalError: cannot connect to" in last or "JournalUnavailable: " in last
+                if runner.worked or not refused:
                     self.accuse(f"runner {runner.name} ended by itself with code {code}: {last}")
                 self.counts["refused starts"] += not runner.worked
                 runner.again_at = self.now + 5
@@ -180,6 +183,8 @@ class Stage:
     def end(self, runner: Runner, number: signal.Signals, again_after: float = 0.0) -> None:
         """Send a signal that ends a runner; it starts again when it has ended and `again_after` seconds have passed."""
         runner.ends, runner.again_at = True, self.now + again_after
+        if number is signal.SIGKILL:
+            self.killed.add(runner.pid)
         with suppress(ProcessLookupError):
             os.killpg(runner.pid, number)
 
