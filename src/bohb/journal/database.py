@@ -166,10 +166,9 @@ class Database:
 
 def _complete(path: Path) -> WriterLock:
     """Lock a file for writing. Raises DamagedAt if acknowledged events are missing, before SQLite changes anything."""
-    new = not path.exists() or path.stat().st_size == 0
     lock = WriterLock(path)
     try:
-        if new:
+        if not path.exists() or path.stat().st_size == 0:  # a new journal, or one that the user has deleted
             lock.discard()
         elif lock.acknowledged is None:
             log = Path(f"{path}-wal")
