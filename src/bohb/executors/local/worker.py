@@ -87,6 +87,7 @@ class Worker:
         processes.adopt_orphans()
         random.seed()
         np.random.seed()  # noqa: NPY002 - otherwise all forked workers would draw the same numbers
+        self._send({"loading": True})
         objective = attempt(load)
         self._flush()
         if isinstance(objective, Outcome):
