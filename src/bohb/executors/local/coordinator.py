@@ -229,17 +229,20 @@ class Coordinator:
         elif "failed" in body:
             self._slots[worker.slot] = None
             result = not_loaded(outcome_from_json(body["failed"]), worker.slot)
-            self._finish(worker, worker.ended_now(result) if isinstance(result, Outcome) else result)
+            self._finish_early(worker, worker.ended_now(result) if isinstance(result, Outcome) else result)
+
+    def _finish_early(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
+        """Add the trial of a worker that has ended to `done`, and avoid its slot if the worker could not start."""
+        if isinstance(result, Lost) and worker.stage is not Stage.RUNNING and worker.trial is not None:
+            self._places.lost(str(worker.slot), worker.trial.number, began=False)
+        self._finish(worker, result)
 
     def _finish(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
         """Add the worker's trial to `done`."""
         trial, worker.trial = worker.trial, None
         assert trial is not None
         self._running -= 1
-        if isinstance(result, Lost):
-            if worker.stage is not Stage.RUNNING:
-                self._places.lost(str(worker.slot), trial.number, began=False)
-        else:
+        if isinstance(result, Outcome):
             self._queue.ended(trial.number)
             curve = tuple(worker.curve) or result.curve
             result = replace(result, curve=curve, worker=f"{self._machine}/{worker.slot}")
@@ -269,7 +272,7 @@ class Coordinator:
                 output = logs.tail(log if running else logs.worker_log(self._setup, worker.slot))
                 result = worker.ended_now(replace(result, output=output))
                 logs.finish(log, self._setup)
-            self._finish(worker, result)
+            self._finish_early(worker, result)
 
     def _guard_died(self) -> None:
         """Count running trials as lost: the workers die with their guard. The next start launches a new guard."""
