@@ -1,11 +1,12 @@
 # Two commands do everything: `make demo` tunes a model, `make test` runs the tests. Each sets up its own environment.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+OTHER_PYTHON ?= $(shell command -v python3.13 || command -v python3.12)
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+.PHONY: help demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
 	bench-gp bench-better bench-demo
 
@@ -34,6 +35,18 @@ test: .venv/.done ## run the tests
 
 test-long: .venv/.done ## the tests, with more repetitions where a claim is about many random studies
 	BOHB_LONG_TESTS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+# The names of these tests are in docs/promises.md. One at a time, because the promised times are checked, too.
+test-faults: .venv/.done .venvs/other/.done ## every failure of docs/promises.md in full size and with the promised times
+	BOHB_LONG_TESTS=1 BOHB_OTHER_PYTHON=.venvs/other/bin/python $(BIN)/python -m pytest -q --timeout 900 $$(grep -oE 'tests/[a-z_/]+\.py::[A-Za-z0-9_:]+' docs/promises.md | sort -u)
+
+.venvs/other/.done: requirements/demo.txt
+	$(OTHER_PYTHON) -m venv --clear .venvs/other
+	.venvs/other/bin/python $(PIP) --no-deps -r $<
+	touch $@
+
+test-soak: .venv/.done ## two hours of three runners on PostgreSQL, with a random failure every 20 seconds
+	$(BIN)/python -m tests.faults.soak --seconds 7200 --every 20 --summary docs/results/soak.json
 
 test-machines: .venv/.done ## the tests that depend on linear algebra, as other machines would run them: an hour or more
 	$(BIN)/python tools/test_machines.py

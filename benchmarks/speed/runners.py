@@ -50,10 +50,10 @@ class CountingJournal(SqlJournal):
             raise
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self, seconds: float = 60.0) -> Iterator[None]:
         """Wait for our turn, and note how long."""
         asked = time.monotonic()
-        with super().turn():
+        with super().turn(seconds):
             self.waited += time.monotonic() - asked
             self.turns += 1
             yield

@@ -1,4 +1,4 @@
-"""Parse and format durations, sizes, times and counts."""
+"""Parse and format durations, sizes, times, counts and text."""
 
 from __future__ import annotations
 
@@ -83,3 +83,8 @@ def short(value: object, limit: int = 80) -> str:
     """Format any value, cut to `limit` characters."""
     text = str(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Replace control characters other than line ends: a terminal would obey those in names, values and errors."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)

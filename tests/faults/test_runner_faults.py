@@ -24,6 +24,7 @@ from bohb.executors.inline import InlineExecutor
 from bohb.journal import MemoryJournal, SqlJournal
 from tests import objectives
 from tests.objectives import SPACE
+from tests.sizes import size
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -250,7 +251,7 @@ def test_a_study_continues_from_every_prefix_of_its_events() -> None:
         trial = study.ask()
         study.tell(trial, objectives.quadratic(trial))
     events = study.events
-    for cut in range(1, len(events), 3):
+    for cut in range(1, len(events), size(3, 1)):
         resumed = BOHB.from_events(events[:cut])
         resumed.begin_session("again")
         while len(resumed.history.outcomes) < 30:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -39,11 +40,22 @@ def counted(trial: Trial) -> float:
     return quadratic(trial)
 
 
+def suspended_once(_rng: object, _situation: object) -> None:
+    """A sampler that suspends the first runner in the middle of its turn, and proposes nothing."""
+    marker = Path(os.environ["BOHB_TEST_DIRECTORY"]) / "suspended"
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def main() -> None:
     """Run one runner with the keywords given as JSON."""
     objective, url, keywords = sys.argv[1:]
     defaults = {"min_budget": 1, "max_budget": 9, "seed": 0, "progress": False, "lease_seconds": LEASE}
-    study = minimize(globals()[objective], SPACE, journal=url, **{**defaults, **json.loads(keywords)})
+    options = {**defaults, **json.loads(keywords)}
+    if "sampler" in options:
+        options["sampler"] = globals()[options["sampler"]]
+    study = minimize(globals()[objective], SPACE, journal=url, **options)
     sys.stdout.write(study.stopped + "\n")
 
 

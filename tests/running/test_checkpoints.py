@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,18 +194,39 @@ def test_the_directory_of_a_lost_trial_is_never_used_again(tmp_path: Path) -> No
     assert not first.checkpoint_dir.exists()
 
 
+def killed_runner(root: Path) -> Path:
+    """Return the working directory of a runner that was killed."""
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom bohb.running.workplace import Workplace\n"
+        "print(Workplace(Path(sys.argv[1])).make(), flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+    )
+    out = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=False)
+    assert out.returncode == -signal.SIGKILL, out.stderr
+    return Path(out.stdout.strip())
+
+
 def test_directories_of_dead_runners_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
     living = Checkpoints(tmp_path).prepare(trial_of(0, 1)).checkpoint_dir
     assert living is not None
-    machine, _, _ = living.parent.name.rsplit("-", 2)
-    with subprocess.Popen(["true"]) as process:
-        process.wait()
-    dead = tmp_path / "working" / f"{machine}-{process.pid}-0123abcd" / "0"
-    dead.mkdir(parents=True)
-    other = tmp_path / "working" / f"another-machine-{process.pid}-0123abcd"
-    other.mkdir()
+    dead = killed_runner(tmp_path / "working")
+    unlocked = tmp_path / "working" / dead.parent.name.replace("-", "_")
+    unlocked.mkdir()
+    assert dead.exists()
     Checkpoints(tmp_path)
-    assert (living.exists(), dead.exists(), other.exists()) == (True, False, True)
+    assert (living.exists(), dead.exists(), unlocked.exists()) == (True, False, True)
+
+
+@pytest.mark.parametrize(("renamed", "goes"), [(False, True), (True, False)])
+def test_a_lock_from_before_the_last_boot_is_judged_only_under_our_name(
+    tmp_path: Path, renamed: bool, goes: bool
+) -> None:
+    """A machine of another name may hold the lock although it can be taken here."""
+    dead = killed_runner(tmp_path / "working").parent
+    (dead / "lock").write_text("another boot")
+    if renamed:
+        dead = dead.rename(dead.with_name(f"another-{dead.name}"))
+    Checkpoints(tmp_path)
+    assert dead.exists() is not goes
 
 
 def test_without_checkpoints_there_is_no_directory(tmp_path: Path) -> None:

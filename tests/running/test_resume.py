@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -139,6 +142,39 @@ def test_every_decision_of_a_parallel_study_follows_from_its_events(seed: int, t
     report = replay(tmp_path / "a.db")
     assert report.differences == ()
     assert report.decisions >= 40
+
+
+ELSEWHERE = """
+import sys
+import bohb
+from tests.objectives import SPACE, quadratic
+path, settings = sys.argv[1:]
+assert bohb.replay(path).ok
+bohb.minimize(
+    quadratic, SPACE, min_budget=1, max_budget=9, settings=settings, journal=path, max_trials=80, progress=False
+)
+print(*sys.version_info[:2])
+"""
+
+
+@pytest.mark.skipif("BOHB_OTHER_PYTHON" not in os.environ, reason="needs another Python: make test-faults")
+@pytest.mark.parametrize("settings", ["paper", "best"])
+def test_another_version_of_python_makes_the_same_decisions(settings: str, tmp_path: Path) -> None:
+    path, root = tmp_path / "a.db", Path(__file__).parents[2]
+    run(path, settings=settings, max_trials=40)
+    there = subprocess.run(
+        [os.environ["BOHB_OTHER_PYTHON"], "-c", ELSEWHERE, path, settings],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert there.returncode == 0, there.stderr
+    assert there.stdout.split() != [str(part) for part in sys.version_info[:2]]
+    report = replay(path)
+    assert report.differences == ()
+    assert report.decisions >= 80
 
 
 def _by_hash(trial: bohb.Trial) -> float:

@@ -16,7 +16,7 @@ from bohb import BOHB, replay
 from bohb.cli.app import app
 from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import InvalidArgument, JournalError
-from bohb.journal import SqlJournal, schema
+from bohb.journal import SqlJournal
 from bohb.optimizer.leases import Heartbeat
 from tests.postgres import emptied, execute, postgres_server
 from tests.running.roles import LEASE, SPACE, start
@@ -150,10 +150,9 @@ def _sessions(url: str) -> int:
         return 0
 
 
-def test_a_runner_that_is_stopped_in_its_turn_loses_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "IDLE_SECONDS", 1)
+def test_a_runner_that_is_stopped_in_its_turn_loses_it(url: str) -> None:
     with SqlJournal(url) as stuck, SqlJournal(url) as other:
-        turn = stuck.turn()
+        turn = stuck.turn(1)
         turn.__enter__()  # and nothing more is heard of it
         with other.turn():
             assert list(other.read()) == []

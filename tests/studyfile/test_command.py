@@ -59,9 +59,81 @@ def test_what_is_absent_is_left_out_with_its_option(command: str, expected: list
     assert ShellObjective(command, ("drop", "lr")).arguments(a_trial({"lr": 0.1})) == expected
 
 
-def test_in_a_shell_what_is_absent_is_empty() -> None:
-    run = ShellObjective("p --drop={drop} | cat", ("drop",), shell=True)
-    assert run.arguments(a_trial({})) == ["p --drop='' | cat"]
+def test_in_a_shell_what_is_absent_is_empty(tmp_path: Path) -> None:
+    script = shown_arguments(tmp_path)
+    run = ShellObjective(f"{script} --drop={{drop}} | cat", ("drop",), shell=True)
+    assert run(a_trial({})).info["argv"] == ["--drop="]
+
+
+def shown_arguments(folder: Path) -> str:
+    """Return a command that prints its arguments."""
+    script = folder / "show.py"
+    script.write_text("import json, sys\nprint(json.dumps({'loss': 1, 'argv': sys.argv[1:]}))")
+    return f"{sys.executable} {script}"
+
+
+HOSTILE = ["'; touch x; '$(touch x)`touch x`", '"; touch x; "$(touch x)`touch x`', "a  b * $HOME \\\n;touch x&"]
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("SHOW {v}", ["VALUE"]),
+        ("SHOW --v={v}b", ["--v=VALUEb"]),
+        ("SHOW 'a'{v}\"b\"", ["aVALUEb"]),
+        ("SHOW {v} {v} | cat", ["VALUE", "VALUE"]),
+        ("true && (SHOW {v})  # don't run {v}", ["VALUE"]),
+        ("y=$(SHOW {v}); printf '%s\\n' \"$y\"", ["VALUE"]),
+        ("y=`SHOW {v}`; printf '%s\\n' \"$y\"", ["VALUE"]),
+        ('f() { SHOW "$1"; }; f {v}', ["VALUE"]),
+        ("sh -c 'SHOW \"$1\"' sh {v}", ["VALUE"]),
+        ('cd "$(pwd)"; echo \'it\' "is" >&2; SHOW {v}', ["VALUE"]),
+        ("case a in a) SHOW {v};; esac", ["VALUE"]),
+        ("SHOW {{v}} {v} ${{v}}", ["{v}", "VALUE"]),
+    ],
+)
+def test_a_shell_never_reads_a_value(command: str, expected: list[str], value: str, tmp_path: Path) -> None:
+    text = command.replace("SHOW", shown_arguments(tmp_path))
+    outcome = ShellObjective(text, ("v",), str(tmp_path), shell=True)(a_trial({"v": value}))
+    assert outcome.info["argv"] == [part.replace("VALUE", value) for part in expected]
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("shell", ["sh -c", "/bin/sh -ec", "env A=1 bash -c"])
+def test_the_script_of_a_nested_shell_refers_to_values_too(value: str, shell: str, tmp_path: Path) -> None:
+    run = ShellObjective([*shell.split(), f"{shown_arguments(tmp_path)} --v={{v}} | cat"], ("v",), str(tmp_path))
+    assert run(a_trial({"v": value})).info["argv"] == [f"--v={value}"]
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        ('p "{v}"', "inside quotes"),
+        ("p '{v}'", "inside quotes"),
+        ("p $'a\\'{v}'", "inside quotes"),
+        ('p "it\'s" \'a\' "{v}"', "inside quotes"),
+        ('p "$(p {v})"', "inside quotes"),
+        ('p "$(p "{v}")"', "inside quotes"),
+        ('p "`p {v}`"', "inside quotes"),
+        ('sh -c "p {v}"', "inside quotes"),
+        ("sh -c 'p {v}'", "inside quotes"),
+        ("it's {v}", "inside quotes"),
+        ('p \\\\"{v}"', "inside quotes"),
+        ("p $(({v} + 1))", "inside an arithmetic expression"),
+        ("((y = {v}))", "inside an arithmetic expression"),
+        ("p $(((1 + 2) * {v}))", "inside an arithmetic expression"),
+        ("sh <<EOF\np {v}\nEOF", "after <<"),
+        ("p ${v}", r"after a \$ \(write \$\{\{v\}\}"),
+        ("p \\{v}", "after a backslash"),
+    ],
+)
+def test_a_placeholder_where_a_shell_could_run_its_value_is_refused_at_once(command: str, where: str) -> None:
+    for given, shell in ((command, True), (["bash", "-c", command], False)):
+        with pytest.raises(InvalidArgument, match=rf"command: \{{v\}} is {where}.* write it without quotes"):
+            ShellObjective(given, ("v",), shell=shell)
 
 
 def test_braces_of_the_commands_own_stay() -> None:

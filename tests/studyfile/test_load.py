@@ -27,6 +27,11 @@ def used(file: Path) -> None:
     loaded.objective(loaded.space().names)
 
 
+CHAIN = "[space]\nh0 = ['a', 'b']\n" + "".join(
+    f"h{n} = {{choice = ['a', 'b'], if = \"h{n - 1} == 'a'\"}}\n" for n in range(1, 30)
+)
+
+
 def refused(tmp_path: Path, text: str) -> str:
     file = written(tmp_path, text)
     with pytest.raises(StudyFileError) as error:
@@ -55,6 +60,11 @@ def refused(tmp_path: Path, text: str) -> str:
         (('command = "echo {x}"', ""), "exactly one of the keys 'objective' and 'command' must be given"),
         (("[space]\nx = {float = [0, 1]}", ""), "the key 'space' is missing"),
         (("x = {float", "x = {float = [0, 1]}\n{"), "not a TOML file"),
+        (("{float = [0, 1]}", "{int = [0, 9223372036854775807]}"), "space.x = {int = [0, 9223372036854775807]}: "),
+        (("{float = [0, 1]}", f'{{float = [0, 1], if = "{"(" * 5000}"}}'), "space.x.if = "),
+        (("[space]\n", CHAIN), "space.h15 depends on a chain of more than 14 conditions"),
+        (("seed = 1", f"seed = {'[' * 5000}{']' * 5000}"), "its arrays or tables are nested too deeply"),
+        (("seed = 1", f"seed = {'{a=' * 5000}1{'}' * 5000}"), "its arrays or tables are nested too deeply"),
         (("[0, 1]", "[1, 0]"), "space.x = {float = [1, 0]}: lower = 1 must be less than upper = 0"),
         (("{float = [0, 1]}", "[0.1, 1]"), "write {float = [0.1, 1]} for a range, or {choice = [0.1, 1]}"),
         (("{float = [0, 1]}", '[1, 8, "log"]'), "write {int = [1, 8], log = true} for a range"),

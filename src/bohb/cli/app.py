@@ -16,8 +16,9 @@ import click
 
 from bohb._version import __version__
 from bohb.cli import inspect, maintain, plan, plots, run, track, transfer, trials
-from bohb.cli.text import clean, table
+from bohb.cli.text import table
 from bohb.errors import BohbError, StudyMismatch
+from bohb.units import printable
 
 
 class App(click.Group):
@@ -60,10 +61,10 @@ class App(click.Group):
 
 def _fail(message: str, code: int, error: BaseException) -> NoReturn:
     if _debug():
-        traceback.print_exception(error)
+        click.echo(printable("".join(traceback.format_exception(error))), err=True, nl=False)
     if not isinstance(error, StudyMismatch):
         message = " ".join(message.split())
-    click.secho(clean(message), err=True, fg="red" if sys.stderr.isatty() else None)
+    click.secho(printable(message), err=True, fg="red" if sys.stderr.isatty() else None)
     sys.exit(code)
 
 

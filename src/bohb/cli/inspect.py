@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.target import Target, find, history, shown_journal, target_options
-from bohb.cli.text import clean, emit, json_option, pairs, value_text
+from bohb.cli.text import as_data, emit, json_option, pairs, value_text
 from bohb.errors import InvalidArgument
-from bohb.units import counted, duration, number
+from bohb.units import counted, duration, number, printable
 
 if TYPE_CHECKING:
     from bohb.core.history import History, Result
@@ -158,7 +158,7 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     "form",
     type=click.Choice(["text", "json", "args", "toml"]),
     default="text",
-    help="text for people; json or toml: the configuration alone; args: as command-line options.",
+    help="text for people; json or toml: the configuration alone; args: options, quoted for xargs or a shell.",
 )
 @json_option
 def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
@@ -170,7 +170,7 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
     Examples:
       bohb best study.db
       bohb best study.db --format json > best.json
-      python train.py $(bohb best study.db --format args) --epochs 300
+      bohb best study.db --format args | xargs python train.py --epochs 300
       bohb best study.db --budget 9
     """
     place = find(target, study)
@@ -194,12 +194,13 @@ def _best_text(row: Result, form: str) -> str:
         case "args":
             from bohb.studyfile.command import text_of
 
-            return " ".join(f"--{shlex.quote(name)} {shlex.quote(text_of(v))}" for name, v in row.config.items())
+            words = (f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in row.config.items())
+            return as_data(" ".join(words))
         case "toml":
             return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
         case _:
             return "\n".join(
-                [_headline(row), *(f"  {name} = {value_text(value)}" for name, value in row.config.items())]
+                [_headline(row), *(f"  {printable(name)} = {value_text(value)}" for name, value in row.config.items())]
             )
 
 
@@ -227,7 +228,7 @@ def why(trial: int, target: str | None, study: str | None, as_json: bool) -> Non
     from bohb.core.trial import jsonable
 
     found = explain(history(find(target, study)), trial)
-    emit(as_json, jsonable(asdict(found)), clean(str(found)))
+    emit(as_json, jsonable(asdict(found)), printable(str(found)))
 
 
 COMMANDS = (status, best, why)

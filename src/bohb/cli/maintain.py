@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from bohb.cli.target import find, only_study, target_options
-from bohb.cli.text import clean, emit, json_option
+from bohb.cli.text import emit, json_option
 from bohb.errors import InvalidArgument, JournalError
-from bohb.units import counted
+from bohb.units import counted, printable
 
 _SHOWN = 5  # differences that are printed
 
@@ -44,7 +44,7 @@ def replay(target: str | None, study: str | None, as_json: bool) -> None:
     if found.different > _SHOWN:
         lines.append(f"and {found.different - _SHOWN} more; --json lists all of them")
     data = {"decisions": found.decisions, **counts, "differences": list(found.differences)}
-    emit(as_json, data, "\n".join(map(clean, lines)))
+    emit(as_json, data, "\n".join(map(printable, lines)))
     if not found.ok:
         sys.exit(1)
 
@@ -70,7 +70,10 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
     name = study or _study(journal)
     kept = last_good(journal, name)
     if kept == 0:
-        raise InvalidArgument(f"{journal} has no intact event of a study {name!r}; nothing was changed")
+        raise InvalidArgument(
+            f"{journal} has no intact event of a study {name!r}; nothing was changed. Restore a backup, or "
+            "delete the file to start the study again"
+        )
     if not dry_run:
         kept = cut_back(journal, name)
     done = "are intact" if dry_run else "kept; the damaged file is kept with the suffix .bak"

@@ -12,12 +12,12 @@ import click
 from bohb.cli.options import SECONDS
 from bohb.cli.target import DEFAULT
 from bohb.cli.template import TEMPLATE
-from bohb.cli.text import clean, emit, json_option, note
+from bohb.cli.text import emit, json_option, note
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.schedule.plan import Plan
 from bohb.core.schedule.plan import plan as plan_of
 from bohb.errors import InvalidArgument
-from bohb.units import counted, duration
+from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
     from bohb.studyfile.load import StudyFile
@@ -81,7 +81,7 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
         from bohb.core.space.describe import describe
 
         data["space"] = describe(file.space())
-        lines = ["space:", *(f"  {clean(line)}" for line in data["space"]), "", *lines]
+        lines = ["space:", *(f"  {printable(line)}" for line in data["space"]), "", *lines]
     if unit:
         lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
     if each is not None:

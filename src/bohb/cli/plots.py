@@ -101,7 +101,11 @@ def report(target: str | None, study: str | None, out: Path, as_json: bool) -> N
     help="Address to listen on; any other than 127.0.0.1 needs a token.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 chooses a free one.  [default: 8321]")
-@click.option("--token", envvar="BOHB_TOKEN", help="Token that browsers must present; also read from $BOHB_TOKEN.")
+@click.option(
+    "--token",
+    envvar="BOHB_TOKEN",
+    help="Token that browsers must present. Better set $BOHB_TOKEN: other users can see the options of a command.",
+)
 @click.option("--open", "browse", is_flag=True, help="Open the dashboard in a browser.")
 @json_option
 def dashboard(target: str, host: str, port: int | None, token: str | None, browse: bool, as_json: bool) -> None:
@@ -111,7 +115,7 @@ def dashboard(target: str, host: str, port: int | None, token: str | None, brows
     Examples:
       bohb dashboard study.db
       bohb dashboard study.toml --port 9000
-      BOHB_TOKEN=a-long-secret bohb dashboard study.db --host 0.0.0.0
+      export BOHB_TOKEN=a-long-secret; bohb dashboard study.db --host 0.0.0.0
     """
     from bohb.dashboard import serve
     from bohb.dashboard.server import PORT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,9 @@ import click
 from bohb.cli.inspect import result
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS, limit_options
 from bohb.cli.target import Target, history, study_names
-from bohb.cli.text import clean, emit, json_option, note, pairs
+from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
-from bohb.units import counted, duration
+from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
     from bohb.running.study import Study
@@ -73,7 +73,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     arguments["progress"] = False if quiet else None
     with _warnings_shown(), file.named_in_errors():
         study = minimize(objective, space, **arguments)
-    emit(as_json, _result(arguments, study), clean(str(study)))
+    emit(as_json, _result(arguments, study), printable(str(study)))
     if study.stopped.startswith("interrupted"):
         sys.exit(INTERRUPTED)
     if study.incumbent is None:
@@ -121,8 +121,9 @@ class _Notes(logging.Handler):
     """Shows warnings on stderr, above the live panel if there is one, which replaces sys.stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(clean(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
-        sys.stderr.flush()
+        with suppress(OSError, ValueError):  # nobody may be there to read it
+            sys.stderr.write(printable(f"{record.levelname.lower()}: {record.getMessage()}") + "\n")
+            sys.stderr.flush()
 
 
 def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
@@ -173,7 +174,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         options=options,
         config=next(iter(file.values.get("initial_configs", ())), None),
     )
-    report = "\n".join(["space:", *(f"  {clean(line)}" for line in describe(space)), "", _report(findings)])
+    report = "\n".join(["space:", *(f"  {printable(line)}" for line in describe(space)), "", _report(findings)])
     emit(as_json, [asdict(finding) for finding in findings], report)
     if any(finding.verdict == "fail" for finding in findings):
         sys.exit(1)
@@ -183,7 +184,7 @@ def _report(findings: list[Finding]) -> str:
     lines = []
     for finding in findings:
         verdict = click.style(finding.verdict, fg=_SIGNS[finding.verdict])
-        lines.append(f"{verdict}  {finding.check:13}  {clean(finding.detail)}")
+        lines.append(f"{verdict}  {finding.check:13}  {printable(finding.detail)}")
     advice = [(finding.check, finding.advice) for finding in findings if finding.advice]
     return "\n".join(lines) + ("\n\nwhat to do:\n" + pairs(advice) if advice else "")
 

@@ -6,11 +6,12 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from bohb.units import number
+from bohb.units import number, printable
 
 Params = Callable[..., Any]
 
@@ -28,25 +29,26 @@ def emit(as_json: bool, data: Any, text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write a note to stderr, where it does not mix with the result."""
-    click.echo(clean(text), err=True)
+    """Write a note to stderr, where it does not mix with the result; nobody may be there to read it."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)
 
 
-def clean(text: str) -> str:
-    """Replace control characters, which names and messages of users may contain."""
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+def as_data(text: str) -> str:
+    """Return text that programs read: exact in a file or a pipe, without control characters in a terminal."""
+    return printable(text) if sys.stdout.isatty() else text
 
 
 def value_text(value: Any) -> str:
     """Format the value of a hyperparameter."""
     if isinstance(value, float):
         return number(value)
-    return clean(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
     """Align columns to the right, those named in `left` to the left. In a terminal, lines are cut to its width."""
-    cells = [[clean(str(cell)).replace("\n", " ") for cell in row] for row in [head, *rows]]
+    cells = [[printable(str(cell)).replace("\n", " ") for cell in row] for row in [head, *rows]]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     align = [str.ljust if name in left else str.rjust for name in head]
     lines = ["  ".join(f(cell, width) for f, cell, width in zip(align, row, widths, strict=True)) for row in cells]
@@ -57,7 +59,7 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
     """Align names and texts in two columns."""
     found = list(rows)
     width = max(len(name) for name, _ in found)
-    return "\n".join(_cut(f"{name.ljust(width)}  {clean(text)}") for name, text in found)
+    return "\n".join(_cut(f"{name.ljust(width)}  {printable(text)}") for name, text in found)
 
 
 def _cut(line: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.target import find, history, target_options
-from bohb.cli.text import json_option, note, table, value_text
+from bohb.cli.text import as_data, json_option, note, table, value_text
 from bohb.core.trial import STATES, Origin
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.units import DASH, counted, duration, number
@@ -96,7 +96,7 @@ def _write(history: History, rows: list[int], form: str, out: Path | None) -> No
     else:
         text = {"table": _table, "csv": _csv, "json": _json}[form](history, rows)
         if out is None:
-            click.echo(text)
+            click.echo(as_data(text))
             return
         out.write_text(text + "\n", encoding="utf-8")
     note(f"{counted(len(rows), 'trial')} written to {out}")

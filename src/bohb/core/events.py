@@ -6,6 +6,7 @@ once per study, so that appending an event twice has the effect of appending it 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from operator import attrgetter
@@ -13,10 +14,15 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
-from bohb.errors import JournalError
+from bohb.errors import InvalidResult, JournalError
 
 FORMAT = 2  # raised whenever the meaning of a stored event changes; older formats stay readable
 """1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`."""
+
+LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
+LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
+
+encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
 
 
 class _Event:
@@ -235,6 +241,23 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     return body
 
 
+def check_storable(outcome: Outcome) -> Outcome:
+    """Return an outcome that a journal can store. Raises InvalidResult for any other.
+
+    The size is that of the stored text, in which a character outside ASCII takes 6 bytes or 12.
+    """
+    try:
+        size = len(encode(outcome_to_json(outcome)))
+    except (ValueError, RecursionError) as error:
+        raise InvalidResult(f"the result cannot be stored as JSON ({error}); store it as text or in a file") from error
+    if size > LARGEST_RESULT:
+        raise InvalidResult(
+            f"the result has {size:,} bytes as JSON, more than the {LARGEST_RESULT:,} a journal takes; store large "
+            "data in files and their paths in `info`"
+        )
+    return outcome
+
+
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """Return a trial and its checkpoint directory as JSON, to be sent from a coordinator to a worker."""
     body: dict[str, Any] = jsonable(_pack(trial))
@@ -298,14 +321,15 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
         raise JournalError(
             f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
         )
-    if body.get("format", 0) > FORMAT:
-        raise JournalError(
-            f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
-        )
     try:
+        if body.get("format", 0) > FORMAT:
+            raise JournalError(
+                f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
+            )
         values = dict(body)
         for name, decode in _TO_DECODE[kind]:
             values[name] = decode(body[name])
         return cls(**values)
-    except (TypeError, KeyError, ValueError) as error:
-        raise JournalError(f"a stored {kind!r} event cannot be read: {error}") from error
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
+        what = f"{type(error).__name__}: {error!s:.200}"
+        raise JournalError(f"a stored {kind!r} event cannot be read ({what})") from error

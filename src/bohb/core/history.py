@@ -221,7 +221,13 @@ class History:
     def extend(self, events: Iterable[Event]) -> History:
         """Apply several events and return the history itself."""
         for event in events:
-            self.apply(event)
+            try:
+                self.apply(event)
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+                raise JournalError(
+                    f"event {self.n_events} ({event.key!r:.80}) does not fit the events before it "
+                    f"({type(error).__name__}: {error!s:.200}); the study was not written by bohb"
+                ) from error
         return self
 
     def apply(self, event: Event) -> None:

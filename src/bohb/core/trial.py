@@ -14,6 +14,8 @@ from typing import Any
 
 from bohb.errors import InvalidArgument, InvalidResult
 
+_LARGEST_BITS = 14_284  # any integer of so many bits has at most 4300 digits, which Python's own JSON reader accepts
+
 
 class Origin(StrEnum):
     """Why a trial runs the configuration it runs."""
@@ -197,9 +199,12 @@ def _real(value: object, name: str = "loss") -> float:
 
 
 def jsonable(value: Any, depth: int = 0) -> Any:
-    """Return a copy of `value` for JSON; objects that JSON does not have become their shortened repr."""
+    """Return a copy of `value` for JSON; objects that JSON does not have become their shortened repr.
+
+    Raises InvalidResult for an integer that JSON readers refuse.
+    """
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:  # the most frequent types
+    if kind is str or kind is bool or value is None:  # the most frequent types
         return value
     match value:
         case bool() | str():
@@ -207,15 +212,36 @@ def jsonable(value: Any, depth: int = 0) -> Any:
         case float():
             return float(value) if math.isfinite(value) else str(float(value))
         case int():
-            return int(value)
+            return _storable_integer(value)
         case _ if _is_numpy(value) and value.size <= 10_000 and depth < 8:
-            return jsonable(value.tolist(), depth)
+            plain = value.tolist()
+            if _is_numpy(plain):  # np.longdouble, and an array that contains itself
+                return jsonable(float(plain), depth) if isinstance(plain, numbers.Real) else _short(plain)
+            return jsonable(plain, depth)
         case Mapping() if depth < 8:
-            return {str(k): jsonable(v, depth + 1) for k, v in value.items()}
+            return {_key(k): jsonable(v, depth + 1) for k, v in value.items()}
         case list() | tuple() | set() | frozenset() if depth < 8:
             return [jsonable(v, depth + 1) for v in value]
         case _:
             return _short(value)
+
+
+def _storable_integer(value: int) -> int:
+    if value.bit_length() > _LARGEST_BITS:
+        raise InvalidResult(
+            f"an integer of {value.bit_length():,} bits cannot be stored: JSON readers accept at most "
+            f"{_LARGEST_BITS:,} bits (4,300 digits); store it as text, such as hex(value)"
+        )
+    return int(value)
+
+
+def _key(key: object) -> str:
+    if isinstance(key, int):
+        _storable_integer(key)
+    try:
+        return str(key)
+    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything
+        return _short(key)
 
 
 def _is_numpy(value: object) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from bohb.core.events import check_storable
 from bohb.core.trial import Outcome, Status, Trial, failure, outcome_of, with_times
 from bohb.errors import InvalidResult
 from bohb.executors.base import Objective
@@ -22,7 +23,7 @@ def evaluate(objective: Objective, trial: Trial, propagate: tuple[type[BaseExcep
     propagate: exceptions that are raised instead, such as a KeyboardInterrupt in this process.
     """
     started, clock = time.time(), time.monotonic()
-    outcome = attempt(lambda: outcome_of(objective(trial)), propagate)
+    outcome = attempt(lambda: check_storable(outcome_of(objective(trial))), propagate)
     # the monotonic clock measures the duration, so that setting the machine's clock cannot make it negative
     return with_times(outcome, started, started + (time.monotonic() - clock))
 

@@ -40,8 +40,11 @@ class SharedJournal(Journal, Protocol):
         """Whether this journal can be shared; a class may have journals of both kinds."""
         ...
 
-    def turn(self) -> AbstractContextManager[None]:
-        """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never."""
+    def turn(self, seconds: float = 60.0) -> AbstractContextManager[None]:
+        """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never.
+
+        seconds: after this time without a sign of life of this runner its turn ends.
+        """
         ...
 
     def renew_lease(self, holder: str, seconds: float) -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy import Connection, Engine, Executable, make_url
 from sqlalchemy.exc import DBAPIError
 
-from bohb.errors import JournalDamaged, JournalError
+from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
 from bohb.journal import schema
-from bohb.journal.database_errors import is_not_a_database, is_uncertain, translated
+from bohb.journal.acknowledged import check_complete
+from bohb.journal.database_errors import is_not_a_database, is_read_only, is_uncertain, translated, unreachable
 from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
 from bohb.journal.lock import WriterLock
+from bohb.journal.quick import quick_end
+
+_logger = logging.getLogger("bohb")
 
 
 class Database:
@@ -31,24 +37,30 @@ class Database:
         self.doubt: JournalError | None = None
         self._mutex = threading.RLock()
         self._pid = os.getpid()
+        self._was_connected = False
         self._connection: Connection | None = None
         self._turn: Connection | None = None  # the connection of the current turn
         self._lock: WriterLock | None = None
         if self.path is not None:
             self.name = str(self.path)
             check_file(self.path, read_only)
-            self._lock = None if read_only else WriterLock(self.path)
+            self._lock = None if read_only else _complete(self.path)
             self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
         else:
             self.url = make_url(str(url))
             self.name = self.url.render_as_string(hide_password=True)
-            self._engine = schema.postgres_engine(self.url, read_only)
+            self._engine = self._server_engine(read_only)
         try:
             with self._explaining():
                 schema.prepare(self._connected(), self.name, read_only)
         except BaseException:
             self.close()
             raise
+
+    def acknowledge(self, study: str, length: int, crc: int) -> None:
+        """Record that the events of a study are durable up to `length`; not inside a turn, which may still fail."""
+        if self._lock is not None and self._turn is None:
+            self._lock.acknowledge(study, length, crc)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -63,9 +75,10 @@ class Database:
                     yield connection
 
     @contextmanager
-    def turn(self) -> Iterator[Connection]:
-        """Begin a transaction that all others join until it ends."""
+    def turn(self, lock: Executable, parameters: dict[str, Any]) -> Iterator[Connection]:
+        """Begin a transaction with a statement that waits for a lock; all others join it until it ends."""
         with self.transaction() as connection:
+            connection.execute(lock, parameters)
             self._turn = connection
             try:
                 yield connection
@@ -113,6 +126,9 @@ class Database:
         try:
             self._connection.connection.rollback()
         except self._connection.dialect.loaded_dbapi.Error:
+            self._connection.invalidate()
+            self._disconnect()
+        if is_read_only(error):  # after a failover, another server may accept events
             self._disconnect()
 
     def _connected(self) -> Connection:
@@ -123,10 +139,46 @@ class Database:
         if self._engine is None:
             raise JournalError(f"{self.name} is closed; open it again")
         if self._connection is None:
-            self._connection = self._engine.connect()
+            try:
+                self._connection = self._engine.connect()
+            except DBAPIError as error:
+                if self.path is None:
+                    raise unreachable(error, self.name, self._was_connected) from error
+                raise
+            self._was_connected = True
         return self._connection
+
+    def _server_engine(self, read_only: bool) -> Engine:
+        try:
+            from bohb.journal.server import postgres_engine
+
+            return postgres_engine(self.url, read_only, schema.TURN_SECONDS)
+        except ModuleNotFoundError as error:
+            raise MissingExtra(
+                f"journal={self.name!r} needs the package {error.name!r}: {install_hint('postgres')}"
+            ) from error
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None and os.getpid() == self._pid:
             connection.close()
+
+
+def _complete(path: Path) -> WriterLock:
+    """Lock a file for writing. Raises DamagedAt if acknowledged events are missing, before SQLite changes anything."""
+    new = not path.exists() or path.stat().st_size == 0
+    lock = WriterLock(path)
+    try:
+        if new:
+            lock.discard()
+        elif lock.acknowledged is None:
+            log = Path(f"{path}-wal")
+            if log.exists() and log.stat().st_size:
+                _logger.info("no %s says how many events %s has: it is used as it is", lock.path.name, log.name)
+        elif (end := quick_end(str(path), lock.acknowledged.study)) is not None:  # None: opening the file says why
+            check_complete(lock.acknowledged, *end)
+            lock.verified = True
+    except BaseException:
+        lock.release()
+        raise
+    return lock

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from pathlib import Path
 from urllib.parse import quote
+
+_LONGEST = 255  # bytes that a file system allows in one name
+_KEPT = 200
 
 
 def files_directory(journal: str | Path | None, study: str, directory: str | Path | None = None) -> Path | None:
@@ -21,5 +26,11 @@ def files_directory(journal: str | Path | None, study: str, directory: str | Pat
 
 
 def plain_component(name: str) -> str:
-    """Return a text as the name of one directory: without separators, and never "." or ".."."""
-    return quote(name, safe="").replace(".", "%2E")
+    """Return a text as the name of one directory: without separators, and never "." or "..".
+
+    What is too long for a file system is cut and ends in a hash; "+" occurs in no other name.
+    """
+    quoted = quote(name, safe="").replace(".", "%2E")
+    if len(quoted) <= _LONGEST:
+        return quoted
+    return re.sub("%.?$", "", quoted[:_KEPT]) + "+" + hashlib.sha256(name.encode()).hexdigest()[:32]

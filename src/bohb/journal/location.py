@@ -56,6 +56,11 @@ def check_file(path: Path, read_only: bool) -> None:
         raise JournalError(f"{path} lies in a directory that does not exist; name a file in an existing directory")
     if read_only and not path.exists():
         raise JournalError(f"there is no journal {path}; check the path, or start the study first")
+    if not read_only and path.exists() and path.stat().st_nlink > 1:
+        raise JournalError(
+            f"{path} has {path.stat().st_nlink} names (hard links), and a runner under another name would not see this "
+            "one's lock and log; delete the other names, or run the study on a copy of the file"
+        )
     size = path.stat().st_size if path.exists() else 0
     log = Path(f"{path}-wal")
     if size == 0 and log.exists() and log.stat().st_size > 0:

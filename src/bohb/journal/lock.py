@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import sys
 import time
 import weakref
+from contextlib import suppress
 from pathlib import Path
 
-from bohb.errors import JournalBusy, JournalError
+from bohb.errors import JournalBusy, JournalError, JournalUnavailable
+from bohb.journal.acknowledged import SIZE, Acknowledged, decoded, encoded, lock_file
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
+_HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}  # errors that mean: somebody else has the lock
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -29,24 +34,58 @@ def this_process() -> str:
 class WriterLock:
     """A lock that is held until `release`, or until the object or the process ends.
 
+    acknowledged: how far the journal was acknowledged, which is stored in the lock file; None if unknown.
+    verified: whether the journal was found to have all acknowledged events.
+
     The lock is an flock on a separate file, because closing any handle of the database file would release the locks of
     SQLite. The file is not removed: two processes could then lock two files of the same name.
     """
 
     def __init__(self, database: Path) -> None:
-        self.path = database.with_name(database.name + ".lock")
-        handle = _open_and_lock(self.path, database)
-        os.ftruncate(handle, 0)
-        os.write(handle, json.dumps({"holder": this_process()}).encode())
-        self._close = weakref.finalize(self, os.close, handle)
-        self._handle = handle
+        self.path = lock_file(database)
+        self._log = database.with_name(database.name + "-wal")
+        self._handle = _open_and_lock(self.path, database)
+        self._close = weakref.finalize(self, os.close, self._handle)
+        self._holder: str | None = this_process()
+        try:
+            os.lseek(self._handle, 0, os.SEEK_SET)  # fails for a FIFO, which would block the next line
+            self.acknowledged = decoded(os.read(self._handle, SIZE))
+            self._write()
+        except OSError as error:
+            self._close()
+            raise _explained(error, self.path, "write") from error
+        self.verified = self.acknowledged is None
         _held.add(self)
 
+    def acknowledge(self, study: str, length: int, crc: int) -> None:
+        """Record that the events of a study are durable up to `length`."""
+        self.acknowledged = Acknowledged(study, length, crc)
+        with suppress(OSError):  # the events are stored; the entry may fall behind
+            self._write()
+
+    def discard(self) -> None:
+        """Forget what was acknowledged: the journal is new, or the user has accepted the loss."""
+        self.acknowledged, self.verified = None, True
+        self._write()
+
     def release(self) -> None:
-        """Release the lock."""
-        if self._close.alive:
+        """Release the lock. Its entry stays while events are in the log only, or are missing."""
+        if not self._close.alive:
+            return
+        self._holder = None
+        with suppress(OSError):
+            if self.verified and not (self._log.exists() and self._log.stat().st_size):
+                self.acknowledged = None
+            self._write()
+        self._close()
+
+    def _write(self) -> None:
+        contents = encoded(self._holder, self.acknowledged)
+        os.lseek(self._handle, 0, os.SEEK_SET)
+        if os.write(self._handle, contents) < len(contents):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if not contents:
             os.ftruncate(self._handle, 0)
-            self._close()
 
     def forget(self) -> None:
         """Close the copy of a forked child, which would keep the lock after its holder has ended."""
@@ -70,15 +109,17 @@ def _open_and_lock(path: Path, database: Path) -> int:
         try:
             handle = os.open(path, _FLAGS, 0o644)
         except OSError as error:
-            raise JournalError(
-                f"cannot create the lock file {path} ({error.strerror}); a journal needs a directory it can write to, "
-                "or read_only=True"
-            ) from error
+            raise _explained(error, path, "create") from error
         try:
             _lock(handle)
         except OSError as error:
             holder = _holder(handle)
             os.close(handle)
+            if error.errno not in _HELD:
+                raise JournalError(
+                    f"cannot lock {path} ({error.strerror}); a journal needs a file system with file locks: put it on "
+                    "another local disk, or open it with read_only=True"
+                ) from error
             raise JournalBusy(
                 f"{database} is in use by {holder}; a SQLite journal has one runner at a time. Wait for it or stop it, "
                 "or open the journal with read_only=True"
@@ -86,6 +127,15 @@ def _open_and_lock(path: Path, database: Path) -> int:
         if _same_file(handle, path):  # otherwise the file was removed between opening and locking it
             return handle
         os.close(handle)
+
+
+def _explained(error: OSError, path: Path, verb: str) -> JournalError:
+    if error.errno in _FULL:
+        return JournalUnavailable(f"cannot {verb} the lock file {path}: the disk is full. Free some space and go on")
+    return JournalError(
+        f"cannot {verb} the lock file {path} ({error.strerror}); a journal needs a directory it can write to, "
+        "or read_only=True"
+    )
 
 
 def _lock(handle: int) -> None:
@@ -107,6 +157,6 @@ def _same_file(handle: int, path: Path) -> bool:
 def _holder(handle: int) -> str:
     try:
         os.lseek(handle, 0, os.SEEK_SET)
-        return str(json.loads(os.read(handle, 4096))["holder"])
+        return str(json.loads(os.read(handle, SIZE))["holder"])
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"  # it has not written its name yet

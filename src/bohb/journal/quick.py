@@ -9,10 +9,12 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from urllib.parse import quote
 
 from bohb.core.events import Event
 from bohb.errors import JournalError
+from bohb.journal.acknowledged import acknowledged, check_complete
 from bohb.journal.records import SCHEMA, Reader, no_collector
 
 _BUSY_SECONDS = 10
@@ -22,14 +24,27 @@ _ROWS = "SELECT position, epoch, kind, key, body, crc FROM event WHERE study = ?
 def quick_read(path: str, study: str) -> list[Event] | None:
     """Return all events of a study, each one checked."""
     reader = Reader(study)
+    entry = acknowledged(Path(path))
     try:
         with no_collector(), _connected(path) as connection:
             head = connection.execute("SELECT length, crc FROM study WHERE study = ?", [study]).fetchone()
             events = reader.events(connection.execute(_ROWS, [study]).fetchall())
         reader.finish(*head)
+        if entry is not None and entry.study == study:
+            check_complete(entry, *head)
     except (sqlite3.Error, JournalError, TypeError):
         return None
     return events
+
+
+def quick_end(path: str, study: str) -> tuple[int, int] | None:
+    """Return the length and checksum of a study; a read-only connection leaves the write-ahead log as it is."""
+    try:
+        with _connected(path) as connection:
+            head = connection.execute("SELECT length, crc FROM study WHERE study = ?", [study]).fetchone() or (0, 0)
+            return int(head[0]), int(head[1])
+    except (sqlite3.Error, JournalError, TypeError, ValueError):
+        return None
 
 
 def quick_study_names(path: str) -> list[str] | None:

@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from bohb.core.events import Event, from_json, to_json
+from bohb.core.events import LARGEST_BODY, Event, encode, from_json, to_json
 from bohb.errors import InvalidArgument, JournalDamaged, JournalError
 
 SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched
 LONGEST_NAME = 200
-LARGEST_BODY = 16 * 2**20  # characters; a huge `info` would make the study slow for good
-
-_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
 
 
 class Record(NamedTuple):
@@ -37,7 +34,7 @@ class DamagedAt(JournalDamaged):
     def __init__(self, study: str, position: int, what: str) -> None:
         super().__init__(
             f"study {study!r} is damaged at position {position}: {what}. The {position} events before it are sound; "
-            "restore a backup, or cut the study back to them with bohb.journal.repair (it keeps a copy)"
+            "restore a backup, or keep only them with 'bohb repair' (bohb.journal.repair), which makes a copy first"
         )
         self.position = position
 
@@ -49,10 +46,10 @@ def checksum(previous: int, study: str, position: int, epoch: int, kind: str, ke
 
 def body_of(event: Event) -> str:
     """Return the JSON text of an event."""
-    text = _encode(to_json(event))
+    text = encode(to_json(event))
     if len(text) > LARGEST_BODY:
         raise JournalError(
-            f"the event {event.key!r} has {len(text):,} characters of JSON, more than the {LARGEST_BODY:,} a journal "
+            f"the event {event.key!r} has {len(text):,} bytes of JSON, more than the {LARGEST_BODY:,} a journal "
             "takes; keep large results in files and store their paths in `info`"
         )
     return text
@@ -110,7 +107,15 @@ class Reader:
         """Return the next rows as events."""
         first = self.position
         found = self.check(rows)
-        return [from_json(kind, body) for (kind, _), body in zip(found, self._bodies(found, first), strict=True)]
+        events = list[Event]()
+        try:
+            for (kind, _), body in zip(found, self._bodies(found, first), strict=True):
+                events.append(from_json(kind, body))
+        except DamagedAt:
+            raise
+        except JournalError as error:
+            raise JournalError(f"event {first + len(events)} of study {self.study!r}: {error}") from error
+        return events
 
     def _bodies(self, found: list[tuple[str, str]], first: int) -> list[dict[str, Any]]:
         """Parse all bodies together, so that all trials share the names of the hyperparameters."""

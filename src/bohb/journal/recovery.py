@@ -44,6 +44,7 @@ def repair(target: str | Path, study: str = "study") -> int:
             Path(leftover).unlink(missing_ok=True)
         os.replace(fresh, path)
         Path(f"{fresh}.lock").unlink(missing_ok=True)
+        lock.discard()
         return kept[study]
     finally:
         lock.release()

@@ -1,4 +1,4 @@
-"""The tables of a journal, and the differences between SQLite and PostgreSQL."""
+"""The tables of a journal, and how they are created and opened."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from sqlalchemy import (
     bindparam,
     create_engine,
     event,
+    func,
     inspect,
     select,
     text,
 )
-from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
+from bohb.errors import JournalDamaged, JournalError
 from bohb.journal.records import SCHEMA
 
 BUSY_SECONDS = 10
-IDLE_SECONDS = 60  # after which a runner that was stopped in the middle of its turn loses it
+TURN_SECONDS = 60.0  # after which a runner that was stopped in the middle of its turn loses it, unless it says less
 _ADVISORY = 0x626F6862  # 'bohb': the lock under which PostgreSQL tables are created
 
 _tables = MetaData()
@@ -74,6 +74,11 @@ LEASE = Table(
 _of_study = STUDY.c.study == bindparam("of")
 HEAD = select(STUDY.c.length, STUDY.c.crc, STUDY.c.epoch, STUDY.c.owner).where(_of_study)
 HEAD_LOCKED = HEAD.with_for_update()  # PostgreSQL: one append per study at a time; SQLite has BEGIN IMMEDIATE
+TURN = (
+    select(STUDY.c.length, func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True))
+    .where(_of_study)
+    .with_for_update()
+)
 NEW_STUDY = text("INSERT INTO study VALUES (:of, 0, 0, 0, '') ON CONFLICT DO NOTHING")
 NEW_EPOCH = STUDY.update().where(_of_study).values(epoch=STUDY.c.epoch + 1, owner=bindparam("me"))
 NEW_HEAD = STUDY.update().where(_of_study).values(length=bindparam("n"), crc=bindparam("sum"))
@@ -121,28 +126,6 @@ def sqlite_engine(path: Path, read_only: bool) -> Engine:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
-
-    return engine
-
-
-def postgres_engine(url: URL, read_only: bool) -> Engine:
-    """Return an engine with psycopg that commits synchronously, even if that is not the default of the server."""
-    url = url.set(drivername="postgresql+psycopg")
-    try:
-        engine = create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": BUSY_SECONDS})
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"journal={url.render_as_string()!r} needs the package {error.name!r}: {install_hint('postgres')}"
-        ) from error
-
-    @event.listens_for(engine, "connect")
-    def _settings(connection: Any, _record: object) -> None:
-        setting = "'synchronous_commit'"
-        connection.execute(f"SELECT set_config({setting}, 'on', false) WHERE current_setting({setting}) = 'off'")
-        connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
-        if read_only:
-            connection.execute("SET default_transaction_read_only = on")
-        connection.commit()
 
     return engine
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -12,16 +13,18 @@ from sqlalchemy import Connection, inspect, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bohb.core.events import Event
-from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError
+from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import schema
+from bohb.journal.acknowledged import acknowledged, check_complete
 from bohb.journal.base import Journal
 from bohb.journal.database import Database
-from bohb.journal.database_errors import is_damage
+from bohb.journal.database_errors import is_damage, is_lock_timeout
 from bohb.journal.lock import this_process
 from bohb.journal.memory import MemoryJournal
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
 
 _BATCH = 1000
+_PATIENCE_SECONDS = 75.0  # longer than a runner that was stopped can keep its turn
 
 
 class Head(NamedTuple):
@@ -55,8 +58,12 @@ class SqlJournal:
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
+        # A writer was checked when it opened the file.
+        entry = acknowledged(self.path) if self.read_only and self.path is not None else None
         with self.database.transaction() as connection:
             head = self._head(connection)
+            if entry is not None and entry.study == self.study:
+                check_complete(entry, *(head[:2] if head is not None else (0, 0)))
             if head is None or head.length <= after:
                 return []
             try:
@@ -86,7 +93,10 @@ class SqlJournal:
                 if self._already_stored(connection, chained(self.study, after, 0, epoch, bodies)):
                     return
                 raise Conflict(f"study {self.study!r} has {head.length} events, not {after}")
-            self._insert(connection, chained(self.study, after, head.crc, epoch, bodies))
+            records = chained(self.study, after, head.crc, epoch, bodies)
+            self._insert(connection, records)
+        if records:
+            self.database.acknowledge(self.study, records[-1].position + 1, records[-1].crc)
 
     @property
     def shared(self) -> bool:
@@ -94,16 +104,25 @@ class SqlJournal:
         return self.path is None
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self, seconds: float = schema.TURN_SECONDS) -> Iterator[None]:
         """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never.
 
-        The row of the study is locked on the server, and runners get their turns in the order in which they asked. A
-        runner that is stopped in the middle of its turn loses it after a minute.
+        The row of the study is locked on the server, and runners get their turns in the order in which they asked.
+
+        seconds: after this time without a sign of life the server ends the turn, so that others can go on.
         """
         self._check_writable()
-        self._claim()
-        with self.database.turn() as connection:
-            connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
+        parameters = {"of": self.study, "idle": f"{round(1000 * seconds)}ms"}
+        with ExitStack() as turn:
+            patience = time.monotonic() + _PATIENCE_SECONDS
+            while True:
+                try:
+                    self._claim()
+                    turn.enter_context(self.database.turn(schema.TURN, parameters))
+                    break
+                except JournalUnavailable as error:
+                    if not is_lock_timeout(error.__cause__) or time.monotonic() > patience:
+                        raise
             yield
 
     def renew_lease(self, holder: str, seconds: float) -> None:

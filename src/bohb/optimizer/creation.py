@@ -20,7 +20,7 @@ from bohb.core.events import (
     StudyCreated,
 )
 from bohb.core.history import History
-from bohb.core.schedule.brackets import check_budgets, geometric_budgets
+from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
@@ -45,13 +45,15 @@ def study_budgets(
         if min_budget is not None or max_budget is not None:
             raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
         checked = check_budgets(budgets)
-        geometric_budgets(1, 1, eta)  # checks eta
+        hyperband(checked, eta)  # checks eta and the size of the brackets
         return checked
     if min_budget is None or max_budget is None:
         raise InvalidArgument(
             f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
         )
-    return geometric_budgets(min_budget, max_budget, eta, integer_budgets)
+    checked = geometric_budgets(min_budget, max_budget, eta, integer_budgets)
+    hyperband(checked, eta)
+    return checked
 
 
 def study_seed(seed: int | None) -> int:

@@ -7,6 +7,7 @@ long as the process lives, however busy the objective keeps it.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
 import threading
@@ -21,11 +22,20 @@ from bohb.journal import SharedJournal
 
 log = logging.getLogger("bohb")
 RENEWALS = 4  # per lease: three may fail before a living runner counts as gone
+_RETRY_SECONDS = 1.0  # after a renewal that failed
+_EXIT_SECONDS = 2.0  # for a renewal that is under way when the runner stops
+_DECISION_SECONDS = 10.0  # a turn lasts at least as long, whatever the lease: a decision must fit in
+_TURN_SECONDS = 60.0
 
 
-def turn_at(journal: SharedJournal | None) -> AbstractContextManager[None]:
-    """Take a turn at a shared journal; do nothing if there is none."""
-    return nullcontext() if journal is None else journal.turn()
+def turn_at(journal: SharedJournal | None, lease_seconds: float = math.inf) -> AbstractContextManager[None]:
+    """Take a turn at a shared journal; do nothing if there is none.
+
+    lease_seconds: a runner that is stopped in its turn loses it after this time, limited to between 10 and 60 s.
+    """
+    if journal is None:
+        return nullcontext()
+    return journal.turn(min(max(lease_seconds, _DECISION_SECONDS), _TURN_SECONDS))
 
 
 def orphans(history: History, journal: SharedJournal | None, session: int | None, time: float) -> list[Event]:
@@ -86,7 +96,10 @@ class Heartbeat:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join()
+        self._thread.join(_EXIT_SECONDS)
+        if self._thread.is_alive():
+            log.warning("the server does not answer; the lease of this runner expires by itself")
+            return
         try:
             self._journal.end_lease(self._holder)
         except JournalError as error:
@@ -94,8 +107,15 @@ class Heartbeat:
         self._journal.close()
 
     def _renew(self) -> None:
-        while not self._over.wait(self._seconds / RENEWALS):
+        """Renew the lease until the runner stops; after an outage at once, before others take over its trials."""
+        pause, failing = self._seconds / RENEWALS, False
+        while not self._over.wait(min(pause, _RETRY_SECONDS) if failing else pause):
             try:
                 self._journal.renew_lease(self._holder, self._seconds)
+                if failing:
+                    log.info("the lease was renewed again")
+                failing = False
             except JournalError as error:
-                log.warning("the lease could not be renewed, which is tried again: %s", error)
+                if not failing:
+                    log.warning("the lease could not be renewed, which is tried again: %s", error)
+                failing = True

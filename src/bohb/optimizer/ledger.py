@@ -9,6 +9,7 @@ at every ask, so that a turn which fails after folding is undone by folding the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -36,6 +37,7 @@ class Ledger:
     def __init__(self, journal: Journal, space: Space, events: Sequence[Event]) -> None:
         self.journal = journal
         self.shared_journal = shared_journal(journal)  # None: this runner is the only one
+        self.lease_seconds = math.inf  # of this runner, once it has a lease
         self._space = space
         self._stale = False  # whether the history may hold events that the journal does not
         self._fold(events)
@@ -65,7 +67,7 @@ class Ledger:
         """Take a turn at the journal; if it fails, for whatever reason, forget what was decided in it."""
         known = self.history.n_events
         try:
-            with turn_at(self.shared_journal):
+            with turn_at(self.shared_journal, self.lease_seconds):
                 self.catch_up()
                 known = self.history.n_events
                 yield

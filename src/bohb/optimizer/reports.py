@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 
-from bohb.core.events import Event, ResultLate, TrialFinished
+from bohb.core.events import Event, ResultLate, TrialFinished, check_storable
 from bohb.core.history import History
-from bohb.core.trial import Outcome, Trial, outcome_of
-from bohb.errors import AlreadyTold, UnknownTrial
+from bohb.core.trial import Outcome, Status, Trial, outcome_of
+from bohb.errors import AlreadyTold, InvalidResult, UnknownTrial
 
 log = logging.getLogger("bohb")
 
@@ -35,7 +36,7 @@ def result_events(
     late = {(event.number, event.attempt) for event in history.late}
     for trial, result in results:
         number = known_number(history, trial)
-        outcome = outcome_of(result)
+        outcome = _storable_outcome(result)
         if isinstance(trial, Trial) and (number, trial.attempt) in history.given_up:
             if (number, trial.attempt) not in late:
                 log.warning("the result of trial %d, attempt %d, is late and not used", number, trial.attempt)
@@ -50,6 +51,21 @@ def result_events(
                 f"trial {number} has already ended with {_describe(before)}; {_describe(outcome)} is not recorded"
             )
     return events
+
+
+def _storable_outcome(result: object) -> Outcome:
+    """Return a result as an outcome to store. Raises InvalidResult, except for an Outcome.
+
+    An Outcome comes from an executor after the evaluation, so that it fails as a bad result and the study goes on.
+    """
+    outcome = outcome_of(result)
+    try:
+        return check_storable(outcome)
+    except InvalidResult as error:
+        if not isinstance(result, Outcome):
+            raise
+        bare = Outcome(Status.BAD_RESULT, error=str(error))
+        return replace(bare, started=outcome.started, finished=outcome.finished, worker=outcome.worker)
 
 
 def _describe(outcome: Outcome) -> str:

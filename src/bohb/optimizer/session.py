@@ -58,7 +58,10 @@ class Session:
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
         """Return a context that shows other runners of a shared study that this one is alive."""
         shared = self._ledger.shared_journal
-        return nullcontext() if shared is None else Heartbeat(shared, runner, seconds)
+        if shared is None:
+            return nullcontext()
+        self._ledger.lease_seconds = seconds
+        return Heartbeat(shared, runner, seconds)
 
     def take_over(self) -> None:
         """Declare the trials of runners that are gone as lost."""

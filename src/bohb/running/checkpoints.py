@@ -1,31 +1,31 @@
 """Checkpoints: one directory per configuration, which the objective fills and finds again on the next budget.
 
 A trial works in a directory below `working`, which starts as a copy of the configuration's checkpoint of its previous
-budget. If the trial succeeds, the directory becomes `<config_id>/trial-<number>`, and the older one is removed once the
-result is stored. If it fails or is killed, its directory is removed. So a checkpoint is always complete and always
-belongs to `trial.previous_budget`, even after a crash.
+budget. If the trial succeeds, the directory is written to the disk and becomes `<config_id>/trial-<number>`; only then
+is the result stored, and after that the older checkpoint is removed. If the trial fails or is killed, its directory is
+removed. So a checkpoint is always complete and always belongs to `trial.previous_budget`, even after a power cut.
 
 Most objectives write nothing; then the directory is reused, because creating one takes longer than choosing a trial.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
-import platform
-import shutil
-import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-
-import psutil  # type: ignore[import-untyped]
 
 from bohb.core.history import History
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
+from bohb.running.trees import UnusableTree, copy, is_directory, make_durable, remove, size, sync
+from bohb.running.workplace import Workplace
 
 log = logging.getLogger("bohb")
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Checkpoints:
@@ -42,47 +42,75 @@ class Checkpoints:
         self.root = root
         self._quota = quota
         root.mkdir(parents=True, exist_ok=True)
-        self._sizes = {int(path.name): _size(path) for path in root.iterdir() if path.name.isdecimal()}
-        self._homes = set(self._sizes)  # configurations that have a directory
-        self._own = _workplace(root / "working")
+        homes = {int(path.name): path for path in root.iterdir() if path.name.isdecimal()}
+        self._sizes = {config_id: self._size(path) for config_id, path in homes.items()}
+        self._homes = set(homes)  # configurations that have a directory
+        self._synced = False  # whether the parents of `root` are on the disk
+        self._workplace = Workplace(root / "working")
         self._working: dict[int, Path] = {}  # by the number of the running trial
         self._clean: list[Path] = []  # empty directories that can be reused
-        self._made = 0
         self._empty_file = root / "empty"  # numbers of successful trials that wrote nothing
         self._empty = _numbers(self._empty_file)
 
     def prepare(self, trial: Trial) -> Trial:
-        """Return the trial with its directory; `previous_budget` becomes None if its checkpoint no longer exists."""
+        """Return the trial with its directory; `previous_budget` becomes None if its checkpoint cannot be read."""
         lost = self._working.pop(trial.number, None)
         if lost is not None:  # not reused: the lost worker may still write to it
-            _remove(lost)
-        current = self._working[trial.number] = self._clean.pop() if self._clean else self._make()
-        if trial.previous_budget is not None:
-            number = trial.from_trial
-            before = self._home(trial) / f"trial-{number}"
-            if before.exists():
-                shutil.copytree(before, current, symlinks=True, dirs_exist_ok=True)
-            elif not self._left_nothing(number):
-                trial = replace(trial, previous_budget=None)
-        return replace(trial, checkpoint_dir=current)
+            remove(lost)
+        self._working[trial.number] = self._clean.pop() if self._clean else self._workplace.make()
+        if trial.previous_budget is not None and not self._hand_on(trial):
+            trial = replace(trial, previous_budget=None)
+        return replace(trial, checkpoint_dir=self._working[trial.number])
+
+    def _hand_on(self, trial: Trial) -> bool:
+        """Copy the previous checkpoint into the directory of a trial; return whether that was possible."""
+        before = self._home(trial) / f"trial-{trial.from_trial}"
+        if not is_directory(before):
+            return self._left_nothing(trial.from_trial)
+        current = self._working[trial.number]
+        try:
+            copy(before, current)
+        except (OSError, UnusableTree) as error:
+            if isinstance(error, OSError) and error.errno in _FULL:
+                raise
+            log.error("trial %d starts afresh: its checkpoint %s cannot be copied (%s)", trial.number, before, error)
+            remove(current)
+            self._working[trial.number] = self._workplace.make()
+            return False
+        return True
 
     def keep(self, trial: Trial) -> None:
-        """Keep the directory of a successful trial; calling this twice is harmless."""
+        """Keep the directory of a successful trial, durably; calling this twice is harmless.
+
+        Raises UnusableTree if it contains something that could not be copied for the next budget.
+        """
         current = self._working.get(trial.number)
         if current is None:
             return
         kept = self._home(trial) / f"trial-{trial.number}"
-        if trial.config_id in self._homes and kept.exists():
-            _remove(kept)
+        if trial.config_id in self._homes:
+            remove(kept)
         if _is_empty(current):
             _append(self._empty_file, trial.number)
             self._empty.add(trial.number)
             self._clean.append(current)
         else:
-            kept.parent.mkdir(exist_ok=True)
+            self._store(current, kept)
             self._homes.add(trial.config_id)
-            current.rename(kept)
         del self._working[trial.number]
+
+    def _store(self, current: Path, kept: Path) -> None:
+        """Rename a directory once its contents are on the disk, so that a power cut leaves all of it or nothing."""
+        make_durable(current)
+        kept.parent.mkdir(exist_ok=True)
+        current.rename(kept)
+        sync(kept.parent)
+        sync(self.root)
+        if not self._synced:
+            for parent in self.root.parents:
+                with suppress(OSError):  # one that we may not read is not one that we have created
+                    sync(parent)
+            self._synced = True
 
     def settle(self, trial: Trial) -> None:
         """Remove the checkpoints of smaller budgets, now that the result is stored."""
@@ -91,8 +119,8 @@ class Checkpoints:
         if trial.config_id in self._homes or trial.from_trial is not None:
             for path in home.glob("trial-*"):
                 if path != kept:
-                    _remove(path)
-        self._sizes[trial.config_id] = _size(kept) if self._quota is not None else 0
+                    remove(path)
+        self._sizes[trial.config_id] = self._size(kept)
         self._vacate(trial)
 
     def discard(self, trial: Trial) -> None:
@@ -102,13 +130,9 @@ class Checkpoints:
 
     def close(self) -> None:
         """Remove the working directories; no trial may be running."""
-        shutil.rmtree(self._own, ignore_errors=True)
+        self._workplace.close()
         self._working.clear()
         self._clean.clear()
-        try:
-            self._own.parent.rmdir()
-        except OSError:
-            pass  # other runners use it, or it was never created
 
     def _vacate(self, trial: Trial) -> None:
         current = self._working.pop(trial.number, None)
@@ -117,13 +141,10 @@ class Checkpoints:
         if _is_empty(current):
             self._clean.append(current)
         else:
-            _remove(current)
+            remove(current)
 
-    def _make(self) -> Path:
-        path = self._own / str(self._made)
-        self._made += 1
-        path.mkdir(parents=True)
-        return path
+    def _size(self, path: Path) -> int:
+        return size(path) if self._quota is not None else 0
 
     def _left_nothing(self, number: object) -> bool:
         if number not in self._empty:
@@ -149,7 +170,7 @@ class Checkpoints:
 
     def _drop(self, config_id: int) -> None:
         if config_id in self._homes:
-            _remove(self.root / str(config_id))
+            remove(self.root / str(config_id))
             self._homes.discard(config_id)
         del self._sizes[config_id]
 
@@ -169,33 +190,15 @@ def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
     return sorted((c for c in config_ids if c not in busy), key=lambda c: reached.get(c, (0.0, 0.0)))
 
 
-def _remove(path: Path) -> None:
-    """Remove a directory, quickly if it is empty or contains empty directories only."""
-    try:
-        for inside in path.iterdir():
-            inside.rmdir()
-        path.rmdir()
-    except OSError:  # not empty, or gone
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def _is_empty(path: Path) -> bool:
+    """Whether a directory is empty; one that the objective has removed is made again."""
     try:
+        if not is_directory(path):
+            path.mkdir()  # fails if something else is there
         with os.scandir(path) as entries:
             return next(entries, None) is None
-    except FileNotFoundError:  # the objective has removed it
-        path.mkdir(parents=True)
-        return True
-
-
-def _workplace(root: Path) -> Path:
-    """Return the working directory of this runner, and remove those of dead runners on this machine."""
-    machine = platform.node()
-    for path in root.iterdir() if root.exists() else ():
-        name, _, process = path.name.rpartition("-")[0].rpartition("-")
-        if name == machine and process.isdecimal() and not psutil.pid_exists(int(process)):
-            shutil.rmtree(path, ignore_errors=True)
-    return root / f"{machine}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    except (FileExistsError, PermissionError):
+        return False
 
 
 def _numbers(file: Path) -> set[int]:
@@ -211,7 +214,3 @@ def _append(file: Path, number: int) -> None:
         os.write(descriptor, f"{number}\n".encode())
     finally:
         os.close(descriptor)
-
-
-def _size(path: Path) -> int:
-    return sum(p.lstat().st_size for p in path.rglob("*") if not p.is_dir()) if path.exists() else 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import math
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from rich.text import Text
 from bohb.core.history import History, Result
 from bohb.core.schedule.plan import plan
 from bohb.running.limits import Limits
-from bohb.units import duration
+from bohb.units import duration, printable
 
 if TYPE_CHECKING:
     from bohb.core.schedule.halving import Halving
@@ -30,8 +32,15 @@ _BRACKETS = 5  # open brackets and running trials in the panel, at most
 _RUNNING = 4
 
 
+class _Console(Console):
+    """A console that raises an error when its reader has gone; rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
 class Progress:
-    """Shows the progress of a study.
+    """Shows the progress of a study. A terminal that goes away or a full disk never stops the study.
 
     limits: the limits that progress is measured against.
     console: where to show it; stderr by default, so that a script's own output stays clean.
@@ -39,50 +48,70 @@ class Progress:
 
     def __init__(self, limits: Limits, console: Console | None = None) -> None:
         self._limits = limits
-        self._console = console or Console(stderr=True)
+        self._console = console or _Console(stderr=True)
         self._live: Live | None = None
         self._notebook: _Notebook | None = None
         if self._console.is_jupyter:
             self._notebook = _Notebook()
         elif self._console.is_terminal:
             self._live = Live(console=self._console, auto_refresh=False)
-        plain = self._live is None and self._notebook is None
-        self._last = time.monotonic() if plain else -math.inf  # the time of the last line or panel
+        self._plain = self._live is None and self._notebook is None
+        self._last = time.monotonic() if self._plain else -math.inf  # the time of the last line or panel
         self._done: set[int] = set()  # brackets whose end was shown
         self._first: tuple[float, int] | None = None  # seconds and finished trials at the first update
 
     def __enter__(self) -> Progress:
         if self._live is not None:
-            self._live.start()
+            try:
+                self._live.start()
+            except (OSError, ValueError):
+                self._live = None  # it has not taken sys.stdout and sys.stderr yet
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            self._try(self._live.stop)
 
     def update(self, history: History, seconds: float, final: bool = False) -> None:
         """Show the current state: ten times a second at most, plain lines far less often."""
         if self._first is None:
             self._first = (seconds, len(history.outcomes))
             self._done = _finished(history)  # shown by an earlier session
-        if self._live is None and self._notebook is None:
-            self._print(history, seconds, final)
+        if self._plain:
+            line = self._due_line(history, seconds, final)
+            if line is not None:
+                self._try(lambda: self._write(line))
         elif final or time.monotonic() - self._last > _REFRESH:
             self._last = time.monotonic()
             panel = self._panel(history, seconds, final)
             if self._live is not None:
-                self._live.update(panel, refresh=True)
+                live = self._live
+                self._try(lambda: live.update(panel, refresh=True))
             elif self._notebook is not None:
                 self._notebook.update(panel)
 
-    def _print(self, history: History, seconds: float, final: bool) -> None:
-        """Print a line when brackets have finished or a minute has passed, and one at the end."""
+    def _try(self, show: Callable[[], None]) -> None:
+        """Show something; a panel that cannot be shown is given up, and lines are tried again."""
+        try:
+            show()
+        except (OSError, ValueError):  # ValueError: the stream is closed
+            if self._live is not None:
+                self._console.quiet = True
+                self._live.stop()  # gives back sys.stdout and sys.stderr
+                self._live = None
+
+    def _write(self, line: str) -> None:
+        self._console.file.write(f"{line}\n")
+        self._console.file.flush()
+
+    def _due_line(self, history: History, seconds: float, final: bool) -> str | None:
+        """Return a line when brackets have finished or a minute has passed, and one at the end."""
         since = time.monotonic() - self._last
         any_finished = len(history.brackets) - len(history.open_brackets) > len(self._done)
         if not (final or since >= HEARTBEAT or (any_finished and since >= _PAUSE)):
-            return
+            return None
         finished = sorted(_finished(history) - self._done)
         self._last = time.monotonic()
         self._done.update(finished)
@@ -94,8 +123,7 @@ class Progress:
         left = None if final else self._left(history, seconds)
         if left is not None:
             parts.append(f"about {duration(left)} left")
-        line = f"[{seconds:7.1f} s] {'; '.join(parts)}"
-        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+        return f"[{seconds:7.1f} s] {'; '.join(parts)}"
 
     def _panel(self, history: History, seconds: float, final: bool) -> RenderableType:
         """Return the panel: lines that are cut at the width of the terminal and never padded.
@@ -216,7 +244,7 @@ def _running(history: History) -> Iterator[str]:
         since = history.started.get(trial.number)
         age = "" if since is None else f" for {duration(max(0.0, time.time() - since))}"
         config = ", ".join(f"{name}={_short(value)}" for name, value in trial.config.items())
-        yield f"trial {trial.number} on budget {trial.budget:g}{age}: {config}"
+        yield f"trial {trial.number} on budget {trial.budget:g}{age}: {printable(config)}"
     if len(running) > _RUNNING:
         yield f"and {len(running) - _RUNNING} more"
 

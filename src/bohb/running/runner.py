@@ -8,9 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from bohb.core.trial import Outcome, Trial
+from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import JournalUnavailable
 from bohb.executors.base import Executor, Lost
 from bohb.optimizer.ask_tell import BOHB
@@ -20,9 +20,11 @@ from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
 from bohb.running.progress import Progress
 from bohb.running.study import Study
+from bohb.running.trees import UnusableTree
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
+_COMPLAIN_SECONDS = 60.0  # after which the same trouble is reported again
 _TICK = 1.0  # seconds between two checks of the limits while all slots are busy
 
 
@@ -66,6 +68,7 @@ class _Run:
     progress: Progress | None
     outages: Outages = field(init=False)
     looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
+    complaint: tuple[str, float] = ("", 0.0)  # why this runner last waited, and when it said so
     waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
     running: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by number and attempt
     unsaved: list[Ended] = field(default_factory=list)  # results that are not stored yet
@@ -84,8 +87,7 @@ class _Run:
         except KeyboardInterrupt:
             self.executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
             self._collect(0)
-            self.optimizer.reload()  # the interruption may have come between a decision and its being stored
-            self._save()
+            self._save_at_last()
             stopped = "interrupted twice; unfinished trials will run when the study is resumed"
         finally:
             self.executor.shutdown(kill)
@@ -223,6 +225,16 @@ class _Run:
         if self.checkpoints is not None and changed:
             self.checkpoints.sweep(self.optimizer.history)
 
+    def _save_at_last(self) -> None:
+        """Store the results of a session that was interrupted; they are not waited for if that is impossible now."""
+        try:
+            self.optimizer.reload()  # the interruption may have come between a decision and its being stored
+            self._save()
+        except JournalUnavailable as error:
+            log.error("%s", error)
+        if self.unsaved:
+            log.error("%d results could not be stored; their trials will run again", len(self.unsaved))
+
     def _rungs(self) -> list[int]:
         """Return the current rungs of the brackets with unsaved results."""
         return [self.optimizer.history.brackets[ended.trial.bracket].rung for ended in self.unsaved]
@@ -231,14 +243,22 @@ class _Run:
         return (trial.number, trial.attempt) in self.optimizer.history.given_up
 
     def _keep_checkpoints(self) -> None:
-        """Keep the checkpoints of successful trials; a result without its checkpoint still counts."""
-        for ended in self.unsaved:
-            ok = ended.outcome is not None and ended.outcome.ok and not self._is_late(ended.trial)
-            if self.checkpoints is not None and ok:
-                try:
-                    self.checkpoints.keep(ended.trial)
-                except OSError as error:
-                    log.error("the checkpoint of trial %d is lost: %s", ended.trial.number, error)
+        """Keep the checkpoints of successful trials.
+
+        A result whose checkpoint the disk cannot hold still counts; a trial that left something else than files,
+        directories and links fails.
+        """
+        for index, (trial, outcome, *_) in enumerate(self.unsaved):
+            if self.checkpoints is None or outcome is None or not outcome.ok or self._is_late(trial):
+                continue
+            try:
+                self.checkpoints.keep(trial)
+            except OSError as error:
+                log.error("the checkpoint of trial %d is lost: %s", trial.number, error)
+            except UnusableTree as error:
+                text = f"its checkpoint cannot be kept: {error}; leave only readable files, directories and links there"
+                failed = replace(outcome, status=Status.BAD_RESULT, loss=None, info={}, error=text)
+                self.unsaved[index] = Ended(trial, failed)
 
     def _settle(self, settled: Sequence[Ended]) -> None:
         """Clean up checkpoints after these results are stored."""
@@ -250,7 +270,12 @@ class _Run:
                 (self.checkpoints.settle if ok else self.checkpoints.discard)(ended.trial)
 
     def _pause(self, trouble: object) -> None:
-        log.error("%s; no trial is started until this is resolved", trouble)
+        now = time.monotonic()
+        text, said = self.complaint
+        if str(trouble) != text or now - said > _COMPLAIN_SECONDS:
+            self.complaint = str(trouble), now
+            log.error("%s; no trial is started until this is resolved", trouble)
+        self.looked = now  # after an outage other runners need a moment to renew their leases
         time.sleep(_TICK)
 
 

@@ -9,7 +9,7 @@ from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.running.html import study_html
 from bohb.running.limits import common_cause
-from bohb.units import counted
+from bohb.units import counted, printable
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,7 +69,7 @@ class Study:
         if best is not None:
             lines.append(f"best loss {best.loss:.6g} on budget {best.budget:g} (trial {best.trial.number}):")
             lines += [f"  {name} = {value!r}" for name, value in best.config.items()]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def __repr__(self) -> str:
         return str(self)

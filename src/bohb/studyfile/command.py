@@ -1,7 +1,7 @@
 """Objectives in any language: a command line with placeholders that prints its loss.
 
-The command is split into arguments before values are inserted, so that a value is never interpreted. With `shell=True`
-a shell reads the whole line, and values are quoted for it.
+The command is split into arguments before values are inserted, so that a value is never interpreted. What a shell reads
+(the whole line with `shell=True`, or the script of `sh -c`) refers to values by environment variables instead.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
 from bohb.errors import InvalidArgument, InvalidResult
 from bohb.executors.local.processes import signal_name
+from bohb.studyfile.shell import PLACE, referenced, scripts, variables
 
 PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number", "config_id", "config")
-_PLACE = re.compile(r"\{\{([^{}\s]+)\}\}|\{([^{}\s]+)\}")  # {{name}} stands for {name} itself
 _NAME = re.compile(r"[A-Za-z_][\w.:-]*")
 _KEPT = 2**20  # bytes at the end of the output that are searched for the loss
 _POLL = 0.05
@@ -44,6 +44,7 @@ class ShellObjective:
     directory: str = "."
     shell: bool = False
     _parts: tuple[str, ...] = field(init=False)
+    _scripts: frozenset[int] = field(init=False)  # which parts a shell reads
 
     def __post_init__(self) -> None:
         """Split the command and check its placeholders."""
@@ -54,9 +55,12 @@ class ShellObjective:
         if not parts or not parts[0].strip():
             raise InvalidArgument(f"command = {self.command!r} is empty")
         for part in parts:
-            for found in _PLACE.finditer(part):
+            for found in PLACE.finditer(part):
                 self._check(found[2])
+        read = frozenset({0} if self.shell else scripts(parts))
+        parts = [referenced(part, self._known) if n in read else part for n, part in enumerate(parts)]
         object.__setattr__(self, "_parts", tuple(parts))
+        object.__setattr__(self, "_scripts", read)
 
     def _check(self, name: str | None) -> None:
         if name is None or not _NAME.fullmatch(name):
@@ -77,17 +81,17 @@ class ShellObjective:
         the option it belongs to: all of `--dropout {dropout}` and `-v dropout={dropout}`.
         """
         values = texts(trial)
-        if self.shell:
-            quoted = {name: shlex.quote(values.get(name, "")) for name in self._known}
-            return [str(self._filled(self._parts[0], quoted))]
         filled: list[str] = []
         for index, part in enumerate(self._parts):
-            text = self._filled(part, values)
+            text = part if index in self._scripts else self._filled(part, values)
             if text is not None:
                 filled.append(text)
             elif not part.startswith("-") and filled[-1:] == [self._parts[index - 1]] and filled[-1].startswith("-"):
                 filled.pop()
         return filled
+
+    def _variables(self, trial: Trial) -> dict[str, str]:
+        return variables(texts(trial), self._known) if self._scripts else {}
 
     @property
     def _known(self) -> tuple[str, ...]:
@@ -102,7 +106,7 @@ class ShellObjective:
             return values[found[2]] if found[2] in self._known else found[0]
 
         try:
-            return _PLACE.sub(fill, part)
+            return PLACE.sub(fill, part)
         except KeyError:
             return None
 
@@ -114,7 +118,7 @@ class ShellObjective:
                 arguments[0] if self.shell else arguments,
                 shell=self.shell,
                 cwd=self.directory,
-                env={**os.environ, **_environment(trial)},
+                env={**os.environ, **_environment(trial), **self._variables(trial)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

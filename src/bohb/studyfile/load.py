@@ -191,6 +191,8 @@ def load(path: str | Path) -> StudyFile:
         raise StudyFileError(
             f"{path}: {(error.strerror or str(error)).lower()}; 'bohb init' writes a study file"
         ) from error
+    except RecursionError as error:
+        raise StudyFileError(f"{path}: its arrays or tables are nested too deeply; use few levels") from error
     except ValueError as error:  # not TOML, or not even UTF-8
         if place.read_bytes().startswith(_SQLITE):
             raise StudyFileError(

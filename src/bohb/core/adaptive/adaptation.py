@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bohb.core.adaptive.agreement import Agreement, Losses, agreements, correlations
-from bohb.core.schedule.brackets import Bracket, Rung, hyperband
+from bohb.core.schedule.brackets import LARGEST_BRACKET, Bracket, Rung, hyperband
 from bohb.core.space import Array
 
 MOST_LOWERED = 2  # rungs that may be added below the smallest budget
@@ -43,6 +43,8 @@ def lowered(budgets: Sequence[float], eta: float) -> list[float]:
     whole = all(float(budget).is_integer() for budget in budgets)
     found: list[float] = []
     for step in range(1, MOST_LOWERED + 1):
+        if _exact(eta) ** (len(budgets) + len(found)) > LARGEST_BRACKET:
+            break
         exact = _exact(budgets[0]) / _exact(eta) ** step
         below = math.ceil(exact) if whole else float(exact)
         if below >= min([*found, budgets[0]]) or len(found) + len(budgets) >= MOST_RUNGS:

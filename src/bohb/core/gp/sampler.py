@@ -49,7 +49,7 @@ class Surrogate:
 
     def loss(self, y: float) -> float:
         """Return a standardised loss on the user's scale."""
-        return significant(y * self.targets.spread + self.targets.centre, _LOSS_DIGITS)
+        return significant(targets.bounded(y * self.targets.spread + self.targets.centre), _LOSS_DIGITS)
 
     def log_improvement(self, X: Array) -> Array:
         """Return log EI of every row of X on the largest budget."""
@@ -183,7 +183,7 @@ class GaussianSampler:
             "model": "gp",
             "log_improvement": significant(score),
             "expected_loss": surrogate.loss(float(mean[0])),
-            "deviation": significant(float(deviation[0]) * surrogate.targets.spread),
+            "deviation": significant(targets.bounded(float(deviation[0]) * surrogate.targets.spread)),
             "best_expected_loss": surrogate.loss(surrogate.best),
             "model_points": len(surrogate.targets.y),
         }

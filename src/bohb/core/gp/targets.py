@@ -19,6 +19,7 @@ from bohb.core.history import History
 from bohb.core.space import Array
 
 SLOPES = (0.3, 1.5)  # of the line from one rung to the next
+_LARGEST = 1e308
 FEWEST_SHARED = 3  # configurations that a slope needs; with fewer the losses are only shifted
 
 
@@ -168,7 +169,12 @@ def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
     finite = np.isfinite(y)
     y[~finite] = y[finite].max(initial=-math.inf)
     y, centre, spread = standardised(winsorised(y))
-    return Targets(rows, below, y, centre * unit, spread * unit, int(finite.sum()))
+    return Targets(rows, below, y, bounded(centre * unit), bounded(spread * unit), int(finite.sum()))
+
+
+def bounded(loss: float) -> float:
+    """Return a loss that is finite even if the mean or deviation of huge losses is not."""
+    return min(max(loss, -_LARGEST), _LARGEST)
 
 
 def standardised(y: Array) -> tuple[Array, float, float]:

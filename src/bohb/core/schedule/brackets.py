@@ -17,6 +17,8 @@ from bohb.errors import InvalidArgument
 
 # A float such as 1/243 is rounded before it is passed in; this tolerance keeps its rung.
 _SLACK = Fraction(1, 10**9)
+LARGEST_BRACKET = 10**7  # configurations in one rung; a study of more would never end
+MOST_BUDGETS = 1000
 PUBLISHED_EVERY = 3  # every third bracket of an adaptive study is Hyperband's
 
 
@@ -65,6 +67,8 @@ def geometric_budgets(min_budget: float, max_budget: float, eta: float = 3, inte
     s_max = 0
     while low * factor ** (s_max + 1) <= high * (1 + _SLACK):
         s_max += 1
+        if s_max == MOST_BUDGETS:
+            raise _too_large(s_max + 1, factor)
     exact = [high / factor**s for s in range(s_max, -1, -1)]
     if not integer:
         return check_budgets([float(budget) for budget in exact])
@@ -99,6 +103,8 @@ def hyperband(budgets: Sequence[float], eta: float = 3, sizes: str = "paper") ->
     """
     factor = _eta(eta)
     n_budgets = len(budgets)
+    if n_budgets > MOST_BUDGETS or (n_budgets - 1) * math.log(factor) > math.log(LARGEST_BRACKET) + 1e-9:
+        raise _too_large(n_budgets, factor)
     brackets = []
     for s in range(n_budgets - 1, -1, -1):
         if sizes == "paper":
@@ -131,6 +137,13 @@ def published_before(index: int) -> int:
     return -(-index // PUBLISHED_EVERY)
 
 
+def _too_large(n_budgets: int, factor: Fraction) -> InvalidArgument:
+    return InvalidArgument(
+        f"{n_budgets} or more budgets with eta={float(factor):g} need a bracket of more than {LARGEST_BRACKET:,} "
+        f"configurations or {MOST_BUDGETS:,} rungs; raise min_budget, or give fewer budgets as a list"
+    )
+
+
 def _eta(eta: float) -> Fraction:
     factor = _positive("eta", eta)
     if factor <= 1:
@@ -144,6 +157,10 @@ def _positive(name: str, value: object) -> Fraction:
     """Return a positive finite number as the fraction of its decimal form: 0.1 is 1/10."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
         raise InvalidArgument(f"{name}={value!r} must be a number, not {type(value).__name__}")
-    if not math.isfinite(value) or value <= 0:
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise InvalidArgument(f"{name} is larger than all floats; it must be at most 1.8e308") from error
+    if not math.isfinite(number) or value <= 0:
         raise InvalidArgument(f"{name}={value!r} must be positive and finite")
     return Fraction(value) if isinstance(value, numbers.Rational) else Fraction(repr(float(value)))

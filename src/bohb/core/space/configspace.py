@@ -75,7 +75,10 @@ def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.Confi
 
 def from_serialised(stored: Mapping[str, Any]) -> CS.ConfigurationSpace:
     """Return the space that ConfigSpace's `to_serialized_dict` wrote; it turned tuples among the choices into lists."""
-    return CS.ConfigurationSpace.from_serialized_dict(copy.deepcopy(dict(stored)))  # it empties what it reads
+    try:
+        return CS.ConfigurationSpace.from_serialized_dict(copy.deepcopy(dict(stored)))  # it empties what it reads
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise InvalidSpace(f"the stored space cannot be read ({type(error).__name__}: {error!s:.200})") from error
 
 
 def declared_values(hyperparameter: Any) -> tuple[Any, ...] | None:

@@ -63,9 +63,16 @@ def _range(name: str, value: tuple[Any, ...]) -> Any:
         raise InvalidSpace(f"{name}={value!r}: the bounds must be finite numbers, the lower one below the upper one")
     if log and lower <= 0:
         raise InvalidSpace(f"{name}={value!r}: on a log scale the lower bound must be positive")
-    if isinstance(lower, float | np.floating) or isinstance(upper, float | np.floating):
-        return CS.Float(name, (float(lower), float(upper)), log=log)
-    return CS.Integer(name, (lower, upper), log=log)
+    try:
+        with np.errstate(all="ignore"):
+            if isinstance(lower, float | np.floating) or isinstance(upper, float | np.floating):
+                return CS.Float(name, (float(lower), float(upper)), log=log)
+            return CS.Integer(name, (lower, upper), log=log)
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise InvalidSpace(
+            f"{name}={value!r:.80}: ConfigSpace cannot represent this range ({error!s:.120}); use the range of "
+            "an exponent or a fraction, and compute the value in the objective"
+        ) from error
 
 
 def _instead_of(value: Any) -> str | None:

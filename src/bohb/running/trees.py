@@ -1,0 +1,172 @@
+"""Directory trees that an objective has written: checking, syncing, copying and removing them.
+
+An objective may leave anything in its directory. So nothing here follows a symbolic link, opens a FIFO or a device, or
+recurses as deep as the tree.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from bohb.errors import BohbError
+
+log = logging.getLogger("bohb")
+
+MOST_LEVELS = 100  # of directories inside each other; copying and removing deeper ones fails in many programs
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFREG: "a file",
+    stat.S_IFLNK: "a symbolic link",
+}
+_UNUSABLE = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP}  # caused by what was written
+_NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP}  # answers of file systems that cannot sync directories
+_READ = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class UnusableTree(BohbError):
+    """A directory contains something that cannot be copied."""
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a path is a directory itself, not a link to one."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def make_durable(root: Path) -> None:
+    """Write a tree to the disk, so that it survives a power cut.
+
+    Raises UnusableTree if it contains something that cannot be copied.
+    """
+    try:
+        for path, mode in reversed(list(_walk(root))):
+            if not stat.S_ISLNK(mode):  # a link is part of its directory
+                sync(path)
+    except OSError as error:
+        _raise_if_unusable(error, root)
+        raise
+
+
+def sync(path: Path) -> None:
+    """Write a file or the entries of a directory to the disk."""
+    if os.name == "nt" and path.is_dir():
+        return  # Windows cannot sync directories
+    descriptor = os.open(path, _READ)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_DIRECTORY_SYNC or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy the contents of a directory into another one that is empty; links stay links."""
+    try:
+        _, *found = _walk(source)
+    except OSError as error:
+        _raise_if_unusable(error, source)
+        raise
+    for path, mode in found:
+        goal = target / path.relative_to(source)
+        if stat.S_ISDIR(mode):
+            goal.mkdir()
+        else:
+            shutil.copy2(path, goal, follow_symlinks=False)
+    for path, mode in reversed(found):  # last, because a directory may be read-only
+        if stat.S_ISDIR(mode):
+            shutil.copystat(path, target / path.relative_to(source))
+
+
+def size(root: Path) -> int:
+    """Return the bytes of the files of a tree; 0 if it cannot be read."""
+    try:
+        return sum(path.lstat().st_size for path, mode in _walk(root) if not stat.S_ISDIR(mode))
+    except (OSError, UnusableTree):
+        return 0
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a tree of any depth; log a warning if that is impossible."""
+    try:
+        if is_directory(path):
+            _take_apart(path)
+        else:
+            path.unlink(missing_ok=True)
+    except FileNotFoundError:
+        pass  # somebody else removes it, too
+    except OSError as error:
+        log.warning("cannot remove %s: %s", path, error.strerror)
+
+
+def _walk(root: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the path and mode of a directory and of everything in it, parents first."""
+    waiting = [(root, 0)]
+    while waiting:
+        path, level = waiting.pop()
+        mode = path.lstat().st_mode
+        if level == 0 and not stat.S_ISDIR(mode):
+            raise UnusableTree(f"the directory was replaced by {_kind(mode)}")
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+            raise UnusableTree(f"{str(path.relative_to(root))!r} is {_kind(mode)}")
+        if level > MOST_LEVELS:
+            raise UnusableTree(f"directories are nested more than {MOST_LEVELS} deep")
+        yield path, mode
+        if stat.S_ISDIR(mode):
+            with os.scandir(path) as entries:
+                waiting += [(Path(entry.path), level + 1) for entry in entries]
+
+
+def _kind(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "something unknown")
+
+
+def _raise_if_unusable(error: OSError, root: Path) -> None:
+    if error.errno in _UNUSABLE:
+        name = os.path.relpath(error.filename, root) if isinstance(error.filename, str | Path) else "."
+        raise UnusableTree(f"{name[:200]!r} cannot be read ({error.strerror})") from error
+
+
+def _take_apart(root: Path) -> None:
+    """Remove a tree; directories are moved to its top first, so that no path becomes too long."""
+    waiting = _clear(root, root)
+    while waiting:
+        folder = waiting.pop()
+        waiting += _clear(folder, root)
+        folder.rmdir()
+    root.rmdir()
+
+
+def _clear(folder: Path, root: Path) -> list[Path]:
+    """Remove the files of a directory, move its directories to the root, and return those."""
+    _permit(folder)
+    with os.scandir(folder) as entries:
+        found = list(entries)
+    moved = []
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            path = Path(entry.path)
+            _permit(path)
+            moved.append(path.rename(root / uuid.uuid4().hex))
+        else:
+            os.unlink(entry.path)
+    return moved
+
+
+def _permit(folder: Path) -> None:
+    """Allow this process to list and change a directory, if it is ours."""
+    if folder.lstat().st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        folder.chmod(stat.S_IRWXU)

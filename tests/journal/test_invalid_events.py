@@ -1,0 +1,101 @@
+"""Events that were not written by bohb, although their checksums are right: an error that names them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bohb import BOHB
+from bohb.core.events import Event, from_json, to_json
+from bohb.errors import BohbError, JournalError
+from bohb.journal import SqlJournal
+from bohb.journal.records import chained
+from bohb.testing import numbered_events
+from tests.objectives import SPACE, quadratic
+from tests.sizes import size
+
+HOSTILE: list[Any] = [None, "x", -1, 2**63, 10**400, 1e308, 1e-320, [], {}, [1], {"a": 1}, True, "nan", [[[]]], 3.5]
+
+
+def study_events(**options: Any) -> list[Event]:
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=1, **options)
+    study.begin_session("runner")
+    for number in range(25):
+        trial = study.ask()
+        study.tell(trial, quadratic(trial) if number % 7 else ValueError("failed"))
+    study.lose(study.ask(), "gone")
+    return list(study.events)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+def damaged(bodies: list[tuple[str, Any]], rng: random.Random) -> list[tuple[str, Any]]:
+    """Change, remove, exchange or repeat one event."""
+    changed = copy.deepcopy(bodies)
+    i, j = rng.randrange(len(bodies)), rng.randrange(len(bodies))
+    how = rng.choice(["value"] * 6 + ["created"] * 2 + ["remove", "exchange", "repeat"])
+    if how == "remove":
+        del changed[i]
+    elif how == "exchange":
+        changed[i], changed[j] = changed[j], changed[i]
+    elif how == "repeat":
+        changed.insert(i, changed[j])
+    else:
+        body = changed[0 if how == "created" else i][1]
+        *path, last = rng.choice([*places(body)] or [("x",)])
+        for key in path:
+            body = body[key]
+        if isinstance(body, dict) and rng.random() < 0.2:
+            body.pop(last, None)
+        else:
+            body[last] = rng.choice(HOSTILE)
+    return changed
+
+
+@pytest.mark.filterwarnings("ignore")  # of ConfigSpace, about hostile spaces
+def test_a_study_of_invalid_events_is_read_or_refused_with_an_error_of_ours() -> None:
+    rng, refused = random.Random(26), 0
+    studies = [study_events(), study_events(settings="best"), study_events(budgets="adaptive")]
+    stored = [[(event.kind, json.loads(json.dumps(to_json(event)))) for event in events] for events in studies]
+    for _ in range(size(300, 10_000)):
+        bodies = damaged(rng.choice(stored), rng)
+        try:
+            study = BOHB.from_events([from_json(kind, body) for kind, body in bodies])
+            assert study.incumbent is None or study.history.results
+        except BohbError as error:
+            refused += 1
+            assert str(error)  # noqa: PT017 - any error of ours will do
+    assert refused > 100
+
+
+def test_an_event_that_cannot_be_read_is_named_by_its_position(tmp_path: Path) -> None:
+    events = numbered_events(5)
+    bodies = [json.dumps(to_json(event)) for event in events]
+    bodies[3] = "{}"
+    with SqlJournal(tmp_path / "s.db") as journal:
+        journal.append([], after=0)
+        with journal.database.transaction() as connection:
+            records = chained("study", 0, 0, 1, zip(events, bodies, strict=True))
+            journal._insert(connection, records)
+        with pytest.raises(JournalError, match=r"event 3 of study 'study': a stored 'given' event cannot be read"):
+            journal.read()
+
+
+def test_an_event_that_does_not_fit_the_study_is_named_by_its_position_and_key() -> None:
+    bodies = [(event.kind, to_json(event)) for event in study_events()]
+    place = next(i for i, (kind, _) in enumerate(bodies) if kind == "started")
+    bodies[place][1]["trial"]["budget"] = "x"
+    with pytest.raises(JournalError, match=rf"event {place} \('started/0/1'\) does not fit .*TypeError"):
+        BOHB.from_events([from_json(kind, body) for kind, body in bodies])
