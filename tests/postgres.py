@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -35,30 +36,40 @@ def postgres_server() -> Iterator[str]:
 
 
 @contextmanager
-def postgres_on_port() -> Iterator[StoppableServer]:
-    """A running server on a port of its own, which can be stopped, killed and started again."""
+def postgres_on_port(primary: StoppableServer | None = None) -> Iterator[StoppableServer]:
+    """A running server on a port of its own, which can be stopped, killed and started again.
+
+    primary: the running server to copy.
+    """
     with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
-        server = StoppableServer(Path(directory))
+        server = StoppableServer(Path(directory), primary)
         server.start()
         try:
             yield server
         finally:
-            server.stop()
+            server.stop("immediate")
 
 
 class StoppableServer:
     """A PostgreSQL server on 127.0.0.1 that keeps its data and its port while it is stopped and started.
 
     directory: an empty directory for the data.
+    primary: the running server of which this one is a copy, until it is promoted.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, primary: StoppableServer | None = None) -> None:
         installed = _pgserver().get_server(directory, cleanup_mode=None, start=False)
-        installed.ensure_pgdata_inited()
         self._bin, self._user = installed.bin_path, installed.system_user  # another user if we are root
         self._directory = directory
         with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+            self.port: int = free.getsockname()[1]
+        if primary is None:
+            installed.ensure_pgdata_inited()
+        else:
+            if self._user is not None:
+                shutil.chown(directory, self._user)
+            source = ["-h", "127.0.0.1", "-p", str(primary.port), "-U", "postgres"]
+            self._call("pg_basebackup", "-R", "-N", "-c", "fast", "-D", str(directory), *source)
 
     def url_at(self, port: int | None = None) -> str:
         """Return the URL of the database through a port, by default the server's own."""
@@ -68,13 +79,13 @@ class StoppableServer:
         """Start the server unless it runs, and wait until it accepts connections."""
         if self._pid() is not None:
             return
-        listen = f"-h 127.0.0.1 -p {self.port} -k {self._directory}"
+        listen = f"-h 127.0.0.1 -p {self.port} -c unix_socket_directories=''"
         self._control("-o", listen, "-l", str(self._directory / "log"), "start")
 
-    def stop(self) -> None:
-        """Stop the server in an orderly way: it closes all connections. A stopped server stays stopped."""
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server unless it is stopped; by default in an orderly way: it closes all connections."""
         if self._pid() is not None:
-            self._control("-m", "fast", "stop")
+            self._control("-m", mode, "stop")
 
     def kill(self) -> None:
         """Kill the server and all its processes with SIGKILL."""
@@ -88,6 +99,10 @@ class StoppableServer:
                 process.send_signal(signal.SIGKILL)
         psutil.wait_procs(processes, timeout=60)
 
+    def promote(self) -> None:
+        """Make a copy the primary server."""
+        self._control("promote")
+
     def _pid(self) -> int | None:
         try:
             pid = int((self._directory / "postmaster.pid").read_text().split()[0])
@@ -96,9 +111,12 @@ class StoppableServer:
         return pid if psutil.pid_exists(pid) else None  # after `kill` the file stays
 
     def _control(self, *arguments: str) -> None:
-        command = [self._bin / "pg_ctl", "-w", "-t", "60", "-D", self._directory, *arguments]
+        self._call("pg_ctl", "-w", "-t", "60", "-D", str(self._directory), *arguments)
+
+    def _call(self, command: str, *arguments: str) -> None:
         # no pipes: the server would inherit them and keep them open
-        subprocess.run(command, check=True, user=self._user, cwd="/", stdout=subprocess.DEVNULL)
+        call = [self._bin / command, *arguments]
+        subprocess.run(call, check=True, user=self._user, cwd="/", stdout=subprocess.DEVNULL)
 
 
 def emptied(server: str) -> str:
@@ -110,7 +128,7 @@ def emptied(server: str) -> str:
 
 def execute(url: str, statement: str) -> None:
     """Run one statement."""
-    engine = create_engine(url)
-    with engine.begin() as connection:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")  # some statements are not allowed in a transaction
+    with engine.connect() as connection:
         connection.execute(text(statement))
     engine.dispose()

@@ -168,27 +168,29 @@ def draw_workers(study: bohb.Study, path: Path) -> None:
 
 
 def draw_targets(study: bohb.Study, path: Path) -> None:
-    """Draw the lines between rungs, and the targets that follow."""
+    """Draw how each rung is shifted to the next, and the targets that follow."""
     history, results = study.history, targets.Results(study.history.space.d)
     results.catch_up(history)
     rows, losses = results.table(len(results), targets.rungs(history))
     figure, panels = plt.subplots(1, 4, figsize=(11, 3), constrained_layout=True)
     for axes, column in zip(panels, range(losses.shape[1] - 1, 0, -1), strict=False):
-        below, above = (targets.winsorised(losses[:, c]) for c in (column, column - 1))
-        slope, intercept = targets.line(below, above)
+        below, above = losses[:, column], losses[:, column - 1]
+        shift = targets.shift(below, above)
         low, high = history.budgets[-1 - column], history.budgets[-column]
-        axes.scatter(below, above, s=14, color=BLUE)
-        ends = np.array([np.nanmin(below), np.nanmax(below[np.isfinite(below)])])
-        axes.plot(ends, slope * ends + intercept, color=ORANGE, lw=1.5)
-        axes.set(xlabel=f"loss on budget {low:g}", ylabel=f"on {high:g}", title=f"slope {slope:.2f}")
+        shared = np.isfinite(below) & np.isfinite(above)
+        axes.scatter(below[shared], above[shared], s=14, color=BLUE)
+        ends = np.array([below[shared].min(), below[shared].max()])
+        axes.plot(ends, ends + shift, color=ORANGE, lw=1.5)
+        axes.set(xlabel=f"loss on budget {low:g}", ylabel=f"on {high:g}", title=f"shifted by {shift:.2f}")
     found = targets.targets(rows, losses)
-    seen = losses[np.arange(len(rows)), found.below]
+    place = {row: i for i, row in enumerate(rows.tolist())}
+    seen = losses[[place[row] for row in found.rows.tolist()], found.below]
     for column in range(losses.shape[1] - 1, -1, -1):
         here = (found.below == column) & np.isfinite(seen)
         budget = history.budgets[-1 - column]
         y = found.y[here] * found.spread + found.centre
-        panels[3].scatter(seen[here], y, s=12, color=BUDGET_COLOURS[-2 - column], label=f"last seen on {budget:g}")
-    panels[3].set(xlabel="loss, as seen last", ylabel="as it would be on 27", title="the targets")
+        panels[3].scatter(seen[here], y, s=12, color=BUDGET_COLOURS[-2 - column], label=f"on {budget:g}")
+    panels[3].set(xlabel="loss", ylabel="shifted to 27 and cut", title="the targets")
     panels[3].legend(frameon=False, fontsize=7)
     save(figure, path)
 

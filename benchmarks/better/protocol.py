@@ -34,6 +34,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "table": ("table-segment", "table-protein", "table-nasbench201"),
     "counting_ones": ("counting_ones-4-4", "counting_ones-8-8"),
     "hartmann": ("hartmann-3", "hartmann-6"),
+    "misleading_hartmann": tuple(f"misleading_hartmann-{case}" for case in ("0.5-0.1", "2.5-2", "3.5-4")),
 }
 LENGTH, LONG = 60.0, 200.0  # full evaluations
 SHARES = (0.1, 0.3, 1.0)  # of LENGTH: the points of the criteria

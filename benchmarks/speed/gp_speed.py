@@ -62,9 +62,10 @@ def fit(made: BOHB) -> object:
     history = made.history
     results, embedding = targets.Results(history.space.d), gp.Embedding(history.space)
     results.catch_up(history)
-    every = targets.targets(*results.table(len(results), targets.rungs(history)))
+    rungs = targets.rungs(history)
+    every = targets.targets(*results.table(len(results), rungs))
     found = targets.best_first(every, FIT_POINTS)
-    points, start = embedding(results.vectors(found.rows)), gp.prior(history.space.d)[0]
+    points, start = embedding(results.vectors(found.rows)), gp.prior(history.space.d, len(rungs))[0]
     return gp.fit(start, embedding.owner, points, found.below, found.y, STEPS)
 
 

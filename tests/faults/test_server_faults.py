@@ -29,8 +29,10 @@ from tests.faults.proxy import Proxy
 from tests.postgres import StoppableServer, emptied, execute, postgres_on_port
 from tests.running.roles import SPACE, quadratic, start, suspended_once
 from tests.running.test_several import finish, finished, stored, until
+from tests.sizes import FULL
 
 Objective = Callable[[Trial], float]
+copies = pytest.mark.skipif(not FULL, reason="copies whole databases: set BOHB_LONG_TESTS")
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +196,25 @@ def test_a_result_of_a_runner_that_was_cut_off_for_longer_than_its_lease_is_late
     assert replay(events).ok
 
 
+def test_ctrl_c_twice_ends_a_runner_whose_server_is_out_of_reach(
+    server: StoppableServer, proxy: Proxy, tmp_path: Path
+) -> None:
+    runner = start("first_waits", server.url_at(proxy.port), tmp_path, max_trials=6, workers=1)
+    until((tmp_path / "running").exists, "the first trial")
+    proxy.cut()
+    runner.send_signal(signal.SIGINT)
+    assert runner.stderr is not None
+    said = ""
+    while "press Ctrl-C again" not in said:
+        said += runner.stderr.readline()
+    runner.send_signal(signal.SIGINT)
+    out, err = runner.communicate(timeout=60)
+    assert out.startswith("interrupted twice"), err
+    assert "Traceback" not in said + err
+    finish(start("first_waits", server.url_at(), tmp_path, max_trials=6))
+    assert sorted(finished(stored(server.url_at()))) == list(range(6))
+
+
 def test_what_is_wrong_from_the_start_is_an_error_at_once(server: StoppableServer) -> None:
     url = server.url_at()
     for wrong in (url.replace("/postgres", "/nowhere"), url.replace("postgres@", "nobody@")):
@@ -216,6 +237,39 @@ def test_a_study_waits_while_its_server_is_read_only(server: StoppableServer, ca
         check_outage(caplog, url, freeze, "read-only", thaw)
     finally:
         thaw()
+
+
+@copies
+def test_a_study_goes_on_with_the_copy_that_replaces_its_server(caplog: pytest.LogCaptureFixture) -> None:
+    with postgres_on_port() as primary, postgres_on_port(primary) as copy:
+        execute(primary.url_at(), "ALTER SYSTEM SET synchronous_standby_names = '*'")  # confirmed only with the copy
+        execute(primary.url_at(), "SELECT pg_reload_conf()")
+        hosts = f"host=127.0.0.1:{primary.port}&host=127.0.0.1:{copy.port}"
+        url = f"postgresql+psycopg://postgres@/postgres?{hosts}"
+        check_outage(caplog, url, primary.kill, "read-only", copy.promote)
+
+
+@copies
+def test_a_server_that_has_lost_confirmed_events_is_refused() -> None:
+    with postgres_on_port() as primary, postgres_on_port(primary) as copy:
+        hosts = f"host=127.0.0.1:{primary.port}&host=127.0.0.1:{copy.port}"
+        with SqlJournal(f"postgresql+psycopg://postgres@/postgres?{hosts}") as journal:
+            journal.append(numbered_events(3), after=0)
+            until(lambda: len(stored(copy.url_at())) == 3, "the copy")
+            copy.kill()
+            journal.append(numbered_events(2, first=3), after=3)  # the copy never gets these
+            primary.kill()
+            copy.start()
+            copy.promote()
+            with pytest.raises(JournalUnavailable):
+                journal.read(5)
+            with pytest.raises(JournalError, match="no longer has the events"):
+                journal.read(5)
+            with SqlJournal(copy.url_at()) as other:
+                other.append(numbered_events(4, first=3), after=3)  # in place of the lost ones
+            with pytest.raises(JournalError, match="no longer has the events"):
+                journal.read(5)
+            assert list(journal.read()) == numbered_events(7)
 
 
 def cut_all(url: str) -> None:
@@ -278,6 +332,21 @@ def test_a_statement_or_session_that_is_ended_from_outside_is_repeated(server: S
         assert len(caught) == 1
         second.append(numbered_events(1, first=1), after=1)
         assert list(first.read()) == numbered_events(2)
+
+
+def test_a_runner_that_is_cut_off_while_it_starts_waits_as_well(
+    server: StoppableServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = server.url_at()
+    with SqlJournal(url) as other:
+        with other.turn():
+            study = in_thread(quadratic, url, max_trials=3)
+            until(lambda: _blocked(url), "a runner that waits for its first turn")
+            execute(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+            until(lambda: study.done() or "the study starts when this is resolved" in caplog.text, "the complaint")
+            assert not study.done(), study.exception()
+        study.result(timeout=60)
+    assert finished(stored(url)) == [0, 1, 2]
 
 
 def test_a_lock_that_is_held_too_long_is_named(server: StoppableServer) -> None:

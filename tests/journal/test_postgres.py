@@ -97,6 +97,26 @@ def test_damage_is_named_and_repair_is_left_to_the_server(url: str) -> None:
         repair(url)
 
 
+def test_a_server_that_lost_events_is_refused_by_those_who_have_seen_them(url: str) -> None:
+    with SqlJournal(url) as journal, SqlJournal(url, read_only=True) as reader:
+        journal.append(numbered_events(3), after=0)
+        backup = "INSERT INTO {0} SELECT * FROM saved_{0}"
+        for table in ("event", "study"):
+            execute(url, f"CREATE TABLE saved_{table} AS SELECT * FROM {table}")
+        journal.append(numbered_events(2, first=3), after=3)
+        assert len(reader.read()) == 5
+        for table in ("event", "study"):
+            execute(url, f"TRUNCATE {table}; {backup.format(table)}")
+        for seen in (journal, reader):
+            with pytest.raises(JournalError, match="had 5, now there are 3"):
+                seen.read(5)
+        with SqlJournal(url) as other:
+            other.append(numbered_events(3, first=3), after=3)
+        with pytest.raises(JournalError, match="had 5, now there are 6"):
+            reader.read(5)
+        assert list(reader.read()) == numbered_events(6)
+
+
 def test_a_newer_and_a_foreign_database_are_refused(url: str) -> None:
     execute(url, "CREATE TABLE event (name TEXT)")
     with pytest.raises(JournalError, match=r"not a bohb journal.*event"):

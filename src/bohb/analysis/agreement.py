@@ -1,4 +1,4 @@
-"""The agreement of neighbouring budgets, and the brackets that an adaptive study chose from it."""
+"""The agreement of neighbouring budgets, and the brackets that a study chose instead of Hyperband's."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ class BracketChoice:
         configuration was expected to be on the largest budget, in standard deviations.
     agreement: for each pair of neighbouring rungs low, high, shared, rho with its 90 % interval, to_top, and the ρ that
         was drawn to compute the gains.
+    chance_of_top: with schedule="compare", the chance that evaluations on the largest budget beat promoted
+        configurations at equal cost, for which the bracket was chosen.
     """
 
     index: int
@@ -38,6 +40,7 @@ class BracketChoice:
     starts: tuple[float, ...] = ()
     gains: tuple[float, ...] = ()
     agreement: tuple[Mapping[str, Any], ...] = ()
+    chance_of_top: float | None = None
 
 
 def rung_agreement(history: History) -> list[Agreement]:
@@ -60,6 +63,8 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
     if event is None:
         return BracketChoice(index, bracket, True, start, "published")
     reason = event.reason
+    if "chance_of_top" in reason:
+        return BracketChoice(index, bracket, False, start, "raised", chance_of_top=reason["chance_of_top"])
     lowest = reason["lowest"]
     return BracketChoice(
         index,

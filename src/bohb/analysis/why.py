@@ -32,7 +32,7 @@ class Explanation:
     promoted_to: the trial that runs its configuration on the next rung; None if there is none yet.
     fate: "running", "waiting", "failed", "stopped", "promoted", "undecided" or "last rung".
     incumbent: whether it is the best result of the study.
-    bracket: its bracket, and the numbers behind its choice in an adaptive study.
+    bracket: its bracket, and the numbers behind its choice, if it was chosen.
     sentences: all of this in words.
     """
 
@@ -257,10 +257,15 @@ def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | No
 
 
 def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
-    """Why its bracket has its rungs, in an adaptive study."""
+    """Why its bracket has its rungs, if that was a choice."""
+    name = f"Bracket {choice.index}"
+    if choice.chance_of_top is not None:
+        yield (
+            f"{name} starts on the largest budget: by the results of the last rounds, evaluations there are better "
+            f"than promoted configurations of the same cost with a chance of {choice.chance_of_top:.2f}."
+        )
     if not history.adaptive:
         return
-    name = f"Bracket {choice.index}"
     if choice.published:
         yield f"{name} is a bracket of Hyperband as published, like every {PUBLISHED_EVERY}rd one."
         return

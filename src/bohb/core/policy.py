@@ -90,9 +90,14 @@ class Starter:
         return self._failures
 
     def _plan(self, index: int) -> Event:
-        """Choose the rungs of a bracket of an adaptive study."""
+        """Choose the rungs of a bracket that Hyperband's order does not decide."""
         history = self._history
         assert history.created is not None
+        if not history.adaptive:
+            chance = history.schedule.chance_of_top(index)
+            assert chance is not None
+            rungs = tuple((rung.budget, rung.size) for rung in history.round[-1].rungs)
+            return BracketPlanned(index, rungs, {"chance_of_top": round(chance, 4)})
         rng = streams.bracket_stream(history.created.seed, index)
         sizes = history.settings.bracket_sizes
         choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)

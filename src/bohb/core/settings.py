@@ -55,7 +55,8 @@ class Settings:
     gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
     random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in
         the bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
-    schedule: "hyperband" (Algorithm 1), or "adaptive": some brackets are chosen by how well rungs agree.
+    schedule: "hyperband" (Algorithm 1); "compare": up to two of three brackets start on the largest budget once such
+        brackets have done better at equal cost; "adaptive": two of three are chosen by how well rungs agree.
     """
 
     random_fraction: float = 1 / 3
@@ -76,7 +77,7 @@ class Settings:
     model: Literal["density", "gp", "mixture"] = "density"
     gp_share: float = 0.8
     random_fraction_at_top: float | None = None
-    schedule: Literal["hyperband", "adaptive"] = "hyperband"
+    schedule: Literal["hyperband", "compare", "adaptive"] = "hyperband"
 
     def __post_init__(self) -> None:
         """Check every value; raise InvalidArgument with the rule it breaks."""
@@ -90,7 +91,7 @@ class Settings:
         _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
         _one_of("model", self.model, "density", "gp", "mixture")
-        _one_of("schedule", self.schedule, "hyperband", "adaptive")
+        _one_of("schedule", self.schedule, "hyperband", "compare", "adaptive")
         _in_range("gp_share", self.gp_share, 0, 1)
         if self.random_fraction_at_top is not None:
             _in_range("random_fraction_at_top", self.random_fraction_at_top, 0, 1)
@@ -152,7 +153,7 @@ HPBANDSTER = Settings(
     avoid_failures=False,
 )
 # Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1)
+BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1, schedule="compare")
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}

@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 
 import bohb.core.space.configspace  # noqa: F401 - it takes a second to import, so do it before the first request
 from bohb.dashboard.app import LOOPBACK, create_app
+from bohb.dashboard.connections import BATCH, LimitedConnection, LimitedServer, seldom_logged
 from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal.sql import study_names
 
@@ -59,7 +60,8 @@ def serve(
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     try:
-        uvicorn.Server(_config(app)).run(sockets=[listening])
+        with seldom_logged():
+            LimitedServer(_config(app)).run(sockets=[listening])
     finally:
         listening.close()
 
@@ -68,6 +70,8 @@ def _config(app: Starlette) -> uvicorn.Config:
     """Configure uvicorn, without an access log, because addresses can contain the token."""
     return uvicorn.Config(
         app,
+        http=LimitedConnection,
+        backlog=BATCH,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -131,7 +135,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((plain, port))
-        listening.listen(128)
+        listening.listen(BATCH)
     except OSError as error:
         listening.close()
         raise BohbError(

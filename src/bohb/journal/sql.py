@@ -55,6 +55,7 @@ class SqlJournal:
         self.path = self.database.path  # None: a server
         self.name = self.database.name
         self._epoch: int | None = None  # claimed at the first append
+        self._end: tuple[int, int] | None = None  # length and checksum of the study when it was last read or written
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
@@ -65,9 +66,12 @@ class SqlJournal:
             if entry is not None and entry.study == self.study:
                 check_complete(entry, *(head[:2] if head is not None else (0, 0)))
             if head is None or head.length <= after:
+                self._check_same(after, *(head[:2] if head is not None else (0, 0)))
                 return []
             try:
-                return self._read(connection, head, after)
+                events = self._read(connection, head, after)
+                self._end = head[:2]
+                return events
             except DBAPIError as error:
                 if is_damage(error):
                     self._find_damage(connection, head)
@@ -96,6 +100,7 @@ class SqlJournal:
             records = chained(self.study, after, head.crc, epoch, bodies)
             self._insert(connection, records)
         if records:
+            self._end = records[-1].position + 1, records[-1].crc
             self.database.acknowledge(self.study, records[-1].position + 1, records[-1].crc)
 
     @property
@@ -207,10 +212,25 @@ class SqlJournal:
             for batch in rows.partitions():
                 if reader.position < after:
                     reader.position, reader.crc = after, batch[0].crc if batch[0].position == anchor else -1
+                    self._check_same(after, head.length, reader.crc)
                     batch = batch[1:]
                 events += reader.events(batch)
         reader.finish(head.length, head.crc)
         return events
+
+    def _check_same(self, after: int, length: int, crc: int) -> None:
+        """Refuse to go on with a server that has lost events which were read or written here.
+
+        crc: the checksum of the event before position `after`, if the study is that long.
+        """
+        if self.path is not None or self._end is None or self._end[0] != after:
+            return
+        if length < after or crc != self._end[1]:
+            raise JournalError(
+                f"{self.name} no longer has the events of study {self.study!r} that this process has seen: it had "
+                f"{after}, now there are {length}. A backup was restored, or a failover lost the latest ones; start "
+                "again to continue with what is stored"
+            )
 
     def _find_damage(self, connection: Connection, head: Head) -> None:
         reader = Reader(self.study)

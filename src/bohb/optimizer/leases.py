@@ -77,7 +77,7 @@ def runner_name(shared: bool) -> str:
 class Heartbeat:
     """Renews the lease of a runner in a thread, and deletes it on exit.
 
-    journal: the journal that holds the lease; the thread opens it again.
+    journal: the journal that holds the lease; the thread opens it again, in order not to wait for the runner.
     holder: the runner's name.
     seconds: how long a lease lasts; it is renewed four times in that time.
     """
@@ -85,7 +85,7 @@ class Heartbeat:
     def __init__(self, journal: SharedJournal, holder: str, seconds: float) -> None:
         if not (isinstance(seconds, int | float) and 1 <= seconds <= 86_400):
             raise InvalidArgument(f"lease_seconds={seconds!r} must be between 1 and 86400")
-        self._journal, self._holder, self._seconds = journal.again(), holder, float(seconds)
+        self._journal, self._holder, self._seconds = journal, holder, float(seconds)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="bohb-lease", daemon=True)
 
@@ -97,21 +97,19 @@ class Heartbeat:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(_EXIT_SECONDS)
-        if self._thread.is_alive():
-            log.warning("the server does not answer; the lease of this runner expires by itself")
-            return
         try:
             self._journal.end_lease(self._holder)
         except JournalError as error:
             log.warning("the lease could not be deleted and expires by itself: %s", error)
-        self._journal.close()
 
     def _renew(self) -> None:
         """Renew the lease until the runner stops; after an outage at once, before others take over its trials."""
         pause, failing = self._seconds / RENEWALS, False
+        own: SharedJournal | None = None
         while not self._over.wait(min(pause, _RETRY_SECONDS) if failing else pause):
             try:
-                self._journal.renew_lease(self._holder, self._seconds)
+                own = self._journal.again() if own is None else own
+                own.renew_lease(self._holder, self._seconds)
                 if failing:
                     log.info("the lease was renewed again")
                 failing = False
@@ -119,3 +117,5 @@ class Heartbeat:
                 if not failing:
                     log.warning("the lease could not be renewed, which is tried again: %s", error)
                 failing = True
+        if own is not None:
+            own.close()

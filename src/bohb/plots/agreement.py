@@ -1,4 +1,4 @@
-"""The agreement of neighbouring budgets, and the brackets that an adaptive study chose from it."""
+"""The agreement of neighbouring budgets, and the brackets that a study chose instead of Hyperband's."""
 
 from __future__ import annotations
 
@@ -146,5 +146,6 @@ def _hover(row: BracketChoice) -> str:
     return (
         sizes
         + (f"<br>expected gain{gains}" if gains else "")
+        + (f"<br>chance to do better: {row.chance_of_top:.2f}" if row.chance_of_top is not None else "")
         + ("<br>one configuration reaches the largest budget" if row.settled else "")
     )

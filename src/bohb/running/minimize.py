@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,11 +20,13 @@ from bohb.executors.choose import choose_executor
 from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.executors.resources import Resources
 from bohb.journal import Journal, SqlJournal, open_journal
+from bohb.journal.base import shared_journal
 from bohb.journal.files import files_directory
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.unknown import check_changes
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits
+from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.runner import LEASE_SECONDS, run
 from bohb.running.study import Study
@@ -117,7 +120,8 @@ def minimize(
         opened = open_journal(journal, study)
         if opened is not journal:
             stack.callback(opened.close)
-        optimizer = BOHB(
+        create = partial(
+            BOHB,
             space,
             min_budget=min_budget,
             max_budget=max_budget,
@@ -128,11 +132,12 @@ def minimize(
             settings=settings,
             sampler=sampler,
             max_brackets=max_brackets,
-            initial_configs=initial_configs,
-            warm_start=warm_start,
+            initial_configs=_repeatable(initial_configs),
+            warm_start=_repeatable(warm_start),
             journal=opened,
             **changes,
         )
+        optimizer = patiently(shared_journal(opened) is not None, create)
         if not limits.bounded:
             optimizer.max_brackets = len(optimizer.history.round)
         files = stack.enter_context(_files(directory, opened, study))
@@ -154,6 +159,11 @@ def minimize(
             forget_failures=forget_failures,
             progress=shown,
         )
+
+
+def _repeatable(given: Any) -> Any:
+    """Return a list in place of a generator, which could be used only once."""
+    return list(given) if isinstance(given, Iterator) else given
 
 
 @contextmanager

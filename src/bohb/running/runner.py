@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from bohb.core.trial import Outcome, Status, Trial
@@ -18,6 +18,7 @@ from bohb.optimizer.leases import RENEWALS, runner_name
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
+from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
 from bohb.running.trees import UnusableTree
@@ -50,8 +51,9 @@ def run(
     forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler.
     """
     name = runner_name(optimizer.shared)
-    with optimizer.lease(name, lease_seconds):
-        optimizer.begin_session(name, forget_failures)
+    with ExitStack() as stack:
+        patiently(optimizer.shared, lambda: stack.enter_context(optimizer.lease(name, lease_seconds)))
+        patiently(optimizer.shared, lambda: optimizer.begin_session(name, forget_failures))
         return _Run(optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, progress).run()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
@@ -60,7 +61,8 @@ def test_matern_is_the_textbook_formula() -> None:
 
 def example(seed: int, n: int = 30) -> tuple[Kernel, Indices, Array, Indices, Array]:
     rng = np.random.default_rng(seed)
-    kernel = Kernel.of(prior(3)[0].vector() + 0.3 * rng.standard_normal(len(prior(3)[0].vector())))
+    centre = prior(3, 3)[0].vector()
+    kernel = Kernel.of(centre + 0.3 * rng.standard_normal(len(centre)), 3)
     owner = np.array([0, 1, 1, 2])
     return kernel, owner, rng.random((n, 4)), rng.integers(0, 3, n), rng.standard_normal(n)
 
@@ -73,18 +75,28 @@ def test_the_gradient_is_that_of_the_likelihood(seed: int) -> None:
     for i in range(len(theta)):
         step = np.zeros(len(theta))
         step[i] = 1e-5
-        more, less = (negative_log_likelihood(Kernel.of(theta + s), owner, points, below, y)[0] for s in (step, -step))
+        more, less = (
+            negative_log_likelihood(Kernel.of(theta + s, 3), owner, points, below, y)[0] for s in (step, -step)
+        )
         assert gradient[i] == pytest.approx((more - less) / 2e-5, rel=1e-4, abs=1e-5)
+
+
+def covariance(kernel: Kernel, A: Array, rungs_a: Indices, B: Array, rungs_b: Indices) -> Array:
+    """The formula of the module, entry by entry."""
+    found = matern(A, B)
+    scales = [1.0, *np.exp(kernel.scales)]
+    for i, r in enumerate(rungs_a.tolist()):
+        for j, q in enumerate(rungs_b.tolist()):
+            between = np.exp(kernel.decays)[min(r, q) : max(r, q)].sum()
+            found[i, j] *= np.exp(kernel.variance) * scales[r] * scales[q] * np.exp(-between)
+            found[i, j] += r == q
+    return found
 
 
 def test_the_likelihood_is_that_of_a_normal_distribution() -> None:
     kernel, owner, points, below, y = example(0, n=8)
     scaled = points * np.exp(-kernel.lengths)[owner]
-    K = (
-        np.exp(kernel.variance)
-        * matern(scaled, scaled)
-        * np.exp(-np.exp(kernel.decay) * np.abs(below[:, None] - below))
-    )
+    K = covariance(kernel, scaled, below, scaled, below)
     K += np.diag(np.exp(kernel.noises)[below] + 1e-8)
     expected = 0.5 * y @ np.linalg.solve(K, y) + 0.5 * np.linalg.slogdet(K)[1]
     assert negative_log_likelihood(kernel, owner, points, below, y)[0] == pytest.approx(expected, rel=1e-5)
@@ -95,14 +107,14 @@ def test_the_posterior_is_the_textbook_formula() -> None:
     process = Process(kernel, owner, points, below, y)
     scale = np.exp(-kernel.lengths)[owner]
     at = np.random.default_rng(5).random((4, 4))
-    s2, decay = np.exp(kernel.variance), np.exp(kernel.decay)
-    K = s2 * matern(points * scale, points * scale) * np.exp(-decay * np.abs(below[:, None] - below))
-    K += np.diag(np.exp(kernel.noises)[below])
-    cross = s2 * matern(at * scale, points * scale) * np.exp(-decay * below)
+    top = np.zeros(4, dtype=np.intp)
+    K = covariance(kernel, points * scale, below, points * scale, below) + np.diag(np.exp(kernel.noises)[below])
+    cross = covariance(kernel, at * scale, top, points * scale, below)
     mean, deviation = process.predict(process.similarity(at))
     assert mean == pytest.approx(cross @ np.linalg.solve(K, y), rel=1e-5)
-    assert deviation**2 == pytest.approx(s2 - np.diag(cross @ np.linalg.solve(K, cross.T)), rel=1e-4)
-    assert process.mean(at, np.zeros(4, dtype=np.intp)) == pytest.approx(mean)
+    unknown = np.exp(kernel.variance) + 1
+    assert deviation**2 == pytest.approx(unknown - np.diag(cross @ np.linalg.solve(K, cross.T)), rel=1e-4)
+    assert process.mean(at, top) == pytest.approx(mean)
     assert process.observed_on_top() == pytest.approx(process.predict(process.similarity(points))[0])
 
 
@@ -110,8 +122,34 @@ def test_a_fit_finds_which_hyperparameter_matters() -> None:
     rng = np.random.default_rng(0)
     points = rng.random((60, 2))
     y = np.sin(6 * points[:, 0])
-    found = fit(prior(2)[0], np.arange(2), points, np.zeros(60, dtype=np.intp), (y - y.mean()) / y.std(), 12)
+    found = fit(prior(2, 1)[0], np.arange(2), points, np.zeros(60, dtype=np.intp), (y - y.mean()) / y.std(), 12)
     assert found.lengths[1] - found.lengths[0] > 1  # more than e times as long
+
+
+def two_rungs(low: Callable[[Array], Array]) -> tuple[Kernel, float]:
+    """Fit 40 results on a low rung and 12 of the same configurations on top; return the error on top elsewhere."""
+    rng = np.random.default_rng(1)
+    points, elsewhere = rng.random((40, 2)), rng.random((50, 2))
+
+    def top(X: Array) -> Array:
+        return np.asarray(np.sin(5 * X[:, 0]) + X[:, 1])
+
+    promoted = np.argsort(low(points))[:12]  # the best ones below
+    y = np.concatenate([top(points[promoted]), low(points)])
+    below = np.repeat([0, 1], [12, 40])
+    X, centre, spread = np.vstack([points[promoted], points]), y.mean(), y.std()
+    kernel = fit(prior(2, 2)[0], np.arange(2), X, below, (y - centre) / spread, 30)
+    process = Process(kernel, np.arange(2), X, below, (y - centre) / spread)
+    found = process.mean(elsewhere, 0) * spread + centre
+    return kernel, float(np.sqrt(np.mean((found - top(elsewhere)) ** 2)) / np.std(top(elsewhere)))
+
+
+def test_a_rung_that_agrees_is_believed_and_one_that_misleads_is_not() -> None:
+    """The low rung that agrees tells about the 28 configurations that were never evaluated on top."""
+    agrees, good = two_rungs(lambda X: np.asarray(np.sin(5 * X[:, 0]) + X[:, 1] + 0.7))
+    misleads, _ = two_rungs(lambda X: np.asarray(np.cos(9 * X[:, 1]) - np.sin(7 * X[:, 0])))
+    assert good < 0.1
+    assert misleads.decays[0] - agrees.decays[0] > 2  # e² times the disagreement
 
 
 @given(st.integers(0, 10_000))

@@ -13,10 +13,10 @@ from bohb.core.events import BracketPlanned
 from bohb.core.gp.targets import (
     Results,
     best_first,
-    line,
     prefixes,
     rungs,
     rungs_below,
+    shift,
     standardised,
     targets,
     winsorised,
@@ -36,27 +36,24 @@ def test_failures_and_gaps_alone_are_left_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("x", "y", "expected"),
     [
-        ([1.0, 2, 3], [2.0, 3, 4], (1.0, 1.0)),  # shifted
-        ([1.0, 2, 3], [1.5, 2, 2.5], (0.5, 1.0)),
-        ([1.0, 2, 3], [3.0, 2, 1], (0.3, 2 - 0.6)),  # a slope stays within [.3, 1.5]
-        ([1.0, 2, 3], [10.0, 20, 30], (1.5, 17.0)),
-        ([1.0, 2, NAN], [2.0, 4, 4], (1.0, 1.5)),  # two shared: shift only
-        ([1.0, 2, NAN], [NAN, NAN, 5.0], (1.0, 3.5)),  # none shared: by the medians
-        ([1.0, 1, 1], [2.0, 3, 4], (1.0, 2.0)),  # too few points for a slope
-        ([1.0, INF, 3, 5], [2.0, 3, 4, INF], (1.0, 1.0)),  # failures are left out
+        ([1.0, 2, 3], [2.0, 3, 4], 1.0),
+        ([1.0, 2, 3], [2.0, 3, 40], 1.0),  # the median: a single diverged network does not count
+        ([1.0, 2, NAN], [NAN, NAN, 5.0], 3.5),  # none shared: by the medians
+        ([1.0, INF, 3, 5], [2.0, 3, 4, INF], 1.0),  # failures are left out
     ],
 )
-def test_a_rung_is_mapped_to_the_next_by_a_line(x: list[float], y: list[float], expected: tuple[float, float]) -> None:
-    assert line(np.array(x), np.array(y)) == pytest.approx(expected)
+def test_a_rung_is_shifted_by_the_median_difference(x: list[float], y: list[float], expected: float) -> None:
+    assert shift(np.array(x), np.array(y)) == pytest.approx(expected)
 
 
 def test_rungs_are_chained_to_the_largest_budget() -> None:
     top = np.array([1.0, 2.0, 3.0, NAN, NAN])
     middle = np.array([2.0, 3.0, 4.0, 5.0, NAN])  # one more than on the largest budget
-    low = np.array([4.0, 6.0, 8.0, 10.0, 12.0])  # twice as much as in the middle
+    low = np.array([4.0, 5.0, 6.0, 7.0, 8.0])  # two more than in the middle
     found = targets(np.arange(5), np.column_stack([top, middle, low]))
-    assert found.below.tolist() == [0, 0, 0, 1, 2]
-    assert found.y * found.spread + found.centre == pytest.approx([1, 2, 3, 4, 5])
+    assert found.y * found.spread + found.centre == pytest.approx(1.0 + found.rows)
+    assert sorted(zip(found.rows.tolist(), found.below.tolist(), strict=True))[-3:] == [(3, 1), (3, 2), (4, 2)]
+    assert found.below[found.highest].tolist() == [0, 0, 0, 1, 2]
     assert found.y.mean() == pytest.approx(0)
     assert found.y.std() == pytest.approx(1)
 
@@ -64,8 +61,8 @@ def test_rungs_are_chained_to_the_largest_budget() -> None:
 def test_a_failure_counts_as_the_worst_that_did_not_fail() -> None:
     losses = np.array([[1.0, 1.0], [2.0, 2.0], [INF, 3.0], [NAN, 7.0], [NAN, INF]])
     found = targets(np.arange(5), losses)
-    raw = found.y * found.spread + found.centre
-    assert found.finite == 3
+    raw = (found.y * found.spread + found.centre)[found.highest]
+    assert found.finite == 4
     assert raw[[2, 4]] == pytest.approx(raw[3])
 
 
@@ -86,7 +83,7 @@ def test_targets_are_finite_whatever_the_losses(losses: np.ndarray) -> None:
     if len(losses):
         found = targets(np.arange(len(losses)), losses)
         assert np.isfinite(found.y).all()
-        assert found.finite == int((np.isfinite(losses[np.arange(len(losses)), found.below])).sum())
+        assert found.finite == int(np.isfinite(losses).any(axis=1).sum())
 
 
 def test_equal_losses_are_not_told_apart_by_rounding() -> None:
@@ -97,8 +94,15 @@ def test_equal_losses_are_not_told_apart_by_rounding() -> None:
 
 
 def test_the_highest_rungs_and_lowest_losses_are_kept() -> None:
-    losses = np.array([[NAN, 5.0], [NAN, 1.0], [9.0, 2.0], [8.0, 3.0]])
+    losses = np.array([[NAN, 5.0], [NAN, 1.0], [9.0, NAN], [8.0, NAN]])
     assert best_first(targets(np.arange(4), losses), 3).rows.tolist() == [3, 2, 1]
+
+
+def test_lower_results_of_promoted_configurations_get_a_third_of_the_places() -> None:
+    losses = np.column_stack([np.arange(100.0), np.arange(100.0) + 1])
+    kept = best_first(targets(np.arange(100), losses), 40)
+    assert kept.rows[kept.highest].tolist() == list(range(26))
+    assert kept.rows[~kept.highest].tolist() == list(range(14))
 
 
 @pytest.mark.parametrize(
@@ -168,4 +172,4 @@ def test_a_bad_configuration_looks_bad_on_whichever_rung_it_was_seen() -> None:
     low = np.array([1.0, 1.1, 1.2, 5.0, 6.0, 7.0, 8.0])
     top = np.array([1.0, 1.1, 1.2, NAN, NAN, NAN, 8.0])  # one of the worst was seen among the best
     found = targets(np.arange(7), np.column_stack([top, low]))
-    assert found.y[6] == found.y.max()
+    assert found.y[found.rows == 6].tolist() == [found.y.max()] * 2

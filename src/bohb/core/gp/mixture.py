@@ -6,11 +6,12 @@ import numpy as np
 
 from bohb.core.density.sampler import DensitySampler
 from bohb.core.gp.sampler import GaussianSampler
-from bohb.core.gp.targets import FEWEST_SHARED
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Situation
 from bohb.core.settings import Settings
 from bohb.core.space import Space
+
+_FEW = 3  # losses on a rung that tell something of it
 
 
 class MixtureSampler:
@@ -37,5 +38,5 @@ class MixtureSampler:
 def reach(history: History) -> float:
     """Return the share of rungs up to the highest one with a few losses: what the process can know of the top."""
     known, budgets = history.observations, history.budgets
-    seen = [i for i, b in enumerate(budgets, 1) if b in known and known[b].n_finite >= FEWEST_SHARED]
+    seen = [i for i, b in enumerate(budgets, 1) if b in known and known[b].n_finite >= _FEW]
     return max(seen, default=1) / len(budgets)

@@ -1,9 +1,15 @@
-"""A Gaussian process over configurations and rungs.
+"""A Gaussian process over configurations and rungs, conditioned on every result of every rung.
 
-    k((x, r), (x′, r′)) = s² · Matérn-5/2(|φ(x) − φ(x′)|) · exp(−λ |r − r′|)  +  σ_r² if both are the same
+    y_r(x) = m_r + f_r(x) + ε,   cov(f_r(x), f_r′(x′)) = s² · c_r · c_r′ · exp(−Σ λ) · Matérn-5/2(|φ(x) − φ(x′)|)
 
-φ maps a configuration to Euclidean space, where every hyperparameter has its own length. s², the lengths, λ and the
-noises σ_r² have log-normal priors and are fitted to the maximum of the posterior.
+m_r is the level of a rung, c_r the scale of its differences (1 on the largest budget), λ the disagreement of two
+neighbouring rungs, summed over the steps from r to r′, and ε has the variance σ_r². φ maps a configuration to Euclidean
+space, where every hyperparameter has its own length. s², the lengths, c, λ and σ² have log-normal priors and are fitted
+to the maximum of the posterior; m_r ~ N(0, 1).
+
+A configuration that was promoted has a result on each of its rungs. These pairs show how well rungs agree: a rung that
+misleads gets a large λ and is ignored. Since the process knows the losses by which configurations were promoted, the
+selection does not bias it.
 """
 
 from __future__ import annotations
@@ -18,7 +24,8 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from bohb.core.space import Array, Space
 
-MOST_BELOW = 15  # rungs below the largest budget that have a noise of their own
+MOST_BELOW = 15  # rungs below the largest budget that are told apart
+LEVEL = 1.0  # the variance of m_r
 _ARC = math.pi / 3  # the angle of a range, so that its ends are as far apart as a value and none
 _ROWS = 32  # rows that are computed at a time, so that they stay in the processor's cache
 _JITTERS = (1e-8, 1e-6, 1e-4, 1e-2)  # added to the diagonal, one after the other, until it can be factorised
@@ -61,39 +68,49 @@ class Embedding:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The hyperparameters of the kernel, as logarithms.
+    """The hyperparameters of the kernel, as logarithms. Rungs are counted down from the largest budget.
 
     lengths: one per hyperparameter of the space.
     variance: s².
-    decay: λ.
-    noises: σ_r² by the number of rungs below the largest budget.
+    decays: λ between each rung and the one below it.
+    scales: c_r of each rung but the first.
+    noises: σ_r² of each rung.
     """
 
     lengths: Array
     variance: float
-    decay: float
+    decays: Array
+    scales: Array
     noises: Array
 
     def vector(self) -> Array:
         """Return all of them in one vector."""
-        return np.concatenate([self.lengths, [self.variance, self.decay], self.noises])
+        return np.concatenate([self.lengths, [self.variance], self.decays, self.scales, self.noises])
 
     @classmethod
-    def of(cls, theta: Array) -> Kernel:
+    def of(cls, theta: Array, rungs: int) -> Kernel:
         """Return the kernel of such a vector."""
-        d = len(theta) - 2 - (MOST_BELOW + 1)
-        return cls(theta[:d], float(theta[d]), float(theta[d + 1]), theta[d + 2 :])
+        d = len(theta) - 3 * rungs + 1
+        lengths, variance, decays, scales, noises = np.split(theta, np.cumsum([d, 1, rungs - 1, rungs - 1]))
+        return cls(lengths, float(variance[0]), decays, scales, noises)
+
+    def rungs(self) -> Array:
+        """Return s² · c_r · c_r′ · exp(−Σ λ) for every pair of rungs."""
+        place = np.concatenate([[0.0], np.cumsum(np.exp(self.decays))])
+        scale = np.exp(np.concatenate([[0.0], self.scales]))
+        return np.asarray(np.exp(self.variance - np.abs(place[:, None] - place)) * np.outer(scale, scale))
 
 
-def prior(d: int) -> tuple[Kernel, Array]:
+def prior(d: int, rungs: int) -> tuple[Kernel, Array]:
     """Return the centre of the log-normal priors and their widths.
 
     Lengths grow with the dimension, since distances do. Noise doubles with every rung below the top.
     """
     lengths = np.full(d, math.log(0.5 * math.sqrt(max(1.0, d / 4))))
-    noises = math.log(0.02) + math.log(2) * np.arange(MOST_BELOW + 1, dtype=np.float64)
-    widths = np.concatenate([np.full(d, 0.8), [0.7, 1.0], np.full(MOST_BELOW + 1, 1.2)])
-    return Kernel(lengths, 0.0, math.log(0.15), noises), widths
+    noises = math.log(0.02) + math.log(2) * np.arange(rungs, dtype=np.float64)
+    centre = Kernel(lengths, 0.0, np.full(rungs - 1, math.log(0.15)), np.zeros(rungs - 1), noises)
+    sizes = [d, 1, rungs - 1, rungs - 1, 1, rungs - 1]
+    return centre, np.repeat([0.8, 0.7, 1.0, 0.5, 1.2, 1.5], sizes)  # the last two: noise at the top, and below
 
 
 def matern(A: Array, B: Array) -> Array:
@@ -124,10 +141,10 @@ def matern_slope(A: Array) -> Array:
 
 
 class Process:
-    """The posterior process given observations.
+    """The posterior process given results.
 
     kernel: its hyperparameters.
-    points: φ(x) of the observations, (n, columns), and `owner` of their columns.
+    points: φ(x) of the results, (n, columns), and `owner` of their columns.
     below: their rungs, counted down from the largest budget.
     y: their standardised losses.
     """
@@ -137,30 +154,28 @@ class Process:
     ) -> None:
         self.kernel = kernel
         self._scale = np.exp(-kernel.lengths)[owner]
-        self._variance, self._decay = math.exp(kernel.variance), math.exp(kernel.decay)
         self._points, self._below = points * self._scale, below
+        self._rungs = kernel.rungs()
         self._observed_similarity = matern(self._points, self._points)
-        rungs = np.arange(MOST_BELOW + 1)
-        self._rungs = self._variance * np.exp(-self._decay * np.abs(rungs[:, None] - rungs))
-        covariance = self._observed_similarity * self._by_rung(below)
+        covariance = self._covariance(self._observed_similarity, below)
         covariance[np.diag_indices_from(covariance)] += np.exp(kernel.noises)[below]
-        factor = cholesky(covariance)
-        self._weights = cho_solve((factor, True), y, check_finite=False)
-        # Predictions are for the largest budget: its factor of the kernel is applied once, here.
-        self._on_top = self._rungs[0, below]
-        self._factor = factor / self._on_top[:, None]
+        self._factor = cholesky(covariance)
+        self._weights = cho_solve((self._factor, True), y, check_finite=False)
 
-    def _by_rung(self, below: NDArray[np.intp]) -> Array:
-        """Return s² e^(−λ |r − r′|) between rungs and those of the observations, (n, observations)."""
-        return np.asarray(self._rungs[below].take(self._below, axis=1))
+    def _covariance(self, similarity: Array, below: NDArray[np.intp] | int) -> Array:
+        """Return the covariance of points on rungs and the observed ones, from their similarity, (n, observations)."""
+        below = np.atleast_1d(below)
+        covariance = similarity * self._rungs[below].take(self._below, axis=1)
+        covariance += LEVEL * (below[:, None] == self._below)
+        return np.asarray(covariance)
 
     def observed_on_top(self) -> Array:
         """Return the expected loss of the observed configurations on the largest budget."""
-        return np.asarray(self._observed_similarity @ (self._on_top * self._weights))
+        return np.asarray(self._covariance(self._observed_similarity, 0) @ self._weights)
 
-    def mean(self, points: Array, below: NDArray[np.intp]) -> Array:
+    def mean(self, points: Array, below: NDArray[np.intp] | int) -> Array:
         """Return the expected loss of points on rungs."""
-        return np.asarray((self.similarity(points) * self._by_rung(below)) @ self._weights)
+        return np.asarray(self._covariance(self.similarity(points), below) @ self._weights)
 
     def similarity(self, points: Array) -> Array:
         """Return the similarity of points and observed ones, between 0 and 1: the kernel without s² and rungs."""
@@ -168,9 +183,10 @@ class Process:
 
     def predict(self, similarity: Array) -> tuple[Array, Array]:
         """Return mean and deviation of the noiseless loss on the largest budget, from the points' similarities."""
-        explained = solve_triangular(self._factor, similarity.T, lower=True, check_finite=False)
-        variance = self._variance - np.einsum("ij,ij->j", explained, explained)
-        return similarity @ (self._on_top * self._weights), np.sqrt(np.maximum(variance, 1e-10))
+        covariance = self._covariance(similarity, 0)
+        explained = solve_triangular(self._factor, covariance.T, lower=True, check_finite=False)
+        variance = self._rungs[0, 0] + LEVEL - np.einsum("ij,ij->j", explained, explained)
+        return covariance @ self._weights, np.sqrt(np.maximum(variance, 1e-10))
 
 
 def cholesky(K: Array) -> Array:
@@ -188,11 +204,12 @@ def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np
     """Return the hyperparameters of highest posterior probability that `steps` of L-BFGS find from `start`."""
     from scipy.optimize import minimize  # slow to import, and not every study needs it
 
-    centre, widths = prior(len(start.lengths))
+    rungs = len(start.noises)
+    centre, widths = prior(len(start.lengths), rungs)
     middle = centre.vector()
 
     def negative(theta: Array) -> tuple[float, Array]:
-        value, gradient = negative_log_likelihood(Kernel.of(theta), owner, points, below, y)
+        value, gradient = negative_log_likelihood(Kernel.of(theta, rungs), owner, points, below, y)
         z = (theta - middle) / widths
         return value + 0.5 * float(z @ z), gradient + z / widths
 
@@ -205,7 +222,7 @@ def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np
         bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
         options={"maxiter": steps, "maxcor": 10},
     )
-    return Kernel.of(np.round(found.x, _THETA_DECIMALS))
+    return Kernel.of(np.round(found.x, _THETA_DECIMALS), rungs)
 
 
 def negative_log_likelihood(
@@ -213,25 +230,28 @@ def negative_log_likelihood(
 ) -> tuple[float, Array]:
     """Return −log p(y | x, r) without its constant, and its gradient with respect to `kernel.vector()`."""
     scaled = points * np.exp(-kernel.lengths)[owner]
-    apart = np.abs(below[:, None] - below).astype(float)
     noises = np.exp(kernel.noises)
-    rungs = np.exp(kernel.variance - math.exp(kernel.decay) * apart)
+    rungs = kernel.rungs()[below].take(below, axis=1)
     signal = matern(scaled, scaled) * rungs
-    factor = cholesky(signal + np.diag(noises[below]))
+    factor = cholesky(signal + LEVEL * (below[:, None] == below) + np.diag(noises[below]))
     weights = cho_solve((factor, True), y, check_finite=False)
     value = 0.5 * float(y @ weights) + float(np.log(np.diag(factor)).sum())
 
     inverse, _ = dpotri(factor, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     W = inverse - np.outer(weights, weights)  # 2 d(value)/dK
-    by_variance = W * signal
     by_length = W * rungs * matern_slope(scaled)
     # Σ_ab by_length_ab (φ_ac − φ_bc)² for every column c, without a matrix per column
     columns = 2 * (by_length.sum(1) @ scaled**2 - np.einsum("ij,ij->j", by_length @ scaled, scaled))
+    member = (below[:, None] == np.arange(len(noises))).astype(float)
+    by_rungs = member.T @ (W * signal) @ member  # summed over all results of two rungs
+    across = [by_rungs[: r + 1, r + 1 :].sum() for r in range(len(noises) - 1)]  # pairs with this step between them
     gradient = np.concatenate(
         [
             0.5 * np.bincount(owner, columns, len(kernel.lengths)),
-            [0.5 * by_variance.sum(), -0.5 * math.exp(kernel.decay) * (by_variance * apart).sum()],
+            [0.5 * by_rungs.sum()],
+            -np.exp(kernel.decays) * across,
+            by_rungs.sum(1)[1:],
             0.5 * noises * np.bincount(below, np.diag(W), len(noises)),
         ]
     )

@@ -13,7 +13,7 @@ from scipy.special import erfcx, ndtr
 
 from bohb.core.failures import Failures
 from bohb.core.gp import targets
-from bohb.core.gp.process import Embedding, Kernel, Process, fit, prior
+from bohb.core.gp.process import MOST_BELOW, Embedding, Kernel, Process, fit, prior
 from bohb.core.gp.targets import Results, Targets
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
@@ -112,15 +112,16 @@ class GaussianSampler:
         X = self._results.vectors(found.rows)
         owner, points = self._embedding.owner, self._embedding(X)
         process = Process(kernel, owner, points, found.below, found.y)
-        mean = process.observed_on_top()
-        parents, best = X[descending(-mean, SCORE_DECIMALS)[:PARENTS]], float(mean.min())
+        mean, once = process.observed_on_top(), np.flatnonzero(found.highest)
+        best = float(mean.min())
+        parents = X[once[descending(-mean[once], SCORE_DECIMALS)[:PARENTS]]]
         running = list(pending)
         if running:
             added = self._embedding(np.array([self._space.encode(trial.config) for trial in running]))
             below = targets.rungs_below(np.array([trial.budget for trial in running]), rungs)
             y = np.concatenate([found.y, process.mean(added, below)])
             process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([found.below, below]), y)
-            best = min(best, float(process.mean(added, np.zeros_like(below)).min()))
+            best = min(best, float(process.mean(added, 0).min()))
         return Surrogate(process, self._embedding, found, best, parents)
 
     def _kernel(self, n: int, rungs: tuple[float, ...]) -> Kernel:
@@ -130,7 +131,7 @@ class GaussianSampler:
         fits that the current one depends on are made again, so that the study goes on as if there had been none.
         """
         sizes = targets.prefixes(n)
-        centre = prior(self._space.d)[0]
+        centre = prior(self._space.d, min(len(rungs), MOST_BELOW + 1))[0]
         kernel = centre
         last = len(sizes) - 1
         for k in range(last - last % AFRESH, last + 1) if sizes else ():

@@ -1,8 +1,4 @@
-"""What the Gaussian process learns from: every configuration once, with its loss mapped to the largest budget.
-
-Losses on different budgets cannot be compared, since longer training lowers them all. Each rung is therefore mapped to
-the next one by the line through the configurations that were evaluated on both, and so on up to the largest budget.
-"""
+"""What the Gaussian process learns from: all results, shifted to the level of the largest budget and standardised."""
 
 from __future__ import annotations
 
@@ -18,9 +14,8 @@ from bohb.core.gp.process import MOST_BELOW
 from bohb.core.history import History
 from bohb.core.space import Array
 
-SLOPES = (0.3, 1.5)  # of the line from one rung to the next
+LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
 _LARGEST = 1e308
-FEWEST_SHARED = 3  # configurations that a slope needs; with fewer the losses are only shifted
 
 
 class Results:
@@ -115,33 +110,21 @@ def winsorised(losses: Array) -> Array:
     return np.where(np.isfinite(losses), np.minimum(losses, cut), losses)
 
 
-def line(x: Array, y: Array) -> tuple[float, float]:
-    """Return slope and intercept of the line from one rung's losses x to the next one's y; NaN or inf is unknown."""
-    shared = np.isfinite(x) & np.isfinite(y)
-    n = int(shared.sum())
-    if n == 0:
-        return 1.0, float(np.median(y[np.isfinite(y)]) - np.median(x[np.isfinite(x)]))
-    u, v = x[shared], y[shared]
-    spread = float(u.var())
-    slope = 1.0
-    if n >= FEWEST_SHARED and spread > 0:
-        slope = float(np.clip(((u - u.mean()) * (v - v.mean())).mean() / spread, *SLOPES))
-    return slope, float(v.mean() - slope * u.mean())
-
-
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """What the process is fitted to, one row per configuration.
+    """What the process is fitted to, one row per result.
 
     rows: which configurations, as `Results` numbers them.
-    below: how many rungs below the largest budget each was last evaluated.
-    y: its loss there, mapped to the largest budget and standardised: less `centre`, divided by `spread`.
-    finite: how many of them have a loss.
+    below: how many rungs below the largest budget each was evaluated.
+    y: the loss there, shifted to the largest budget and standardised: less `centre`, divided by `spread`.
+    highest: whether the configuration has no result on a larger budget.
+    finite: how many configurations have a loss.
     """
 
     rows: NDArray[np.intp]
     below: NDArray[np.intp]
     y: Array
+    highest: NDArray[np.bool_]
     centre: float
     spread: float
     finite: int
@@ -150,26 +133,32 @@ class Targets:
 def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
     """Return the targets of a table of losses by rung, as `Results.table` gives it.
 
-    Lines are fitted to winsorised losses but map the original ones, which are cut once they are on one scale. If they
-    were cut rung by rung, a bad configuration among the good ones of a high rung would look good. A failed evaluation
-    counts as the worst that did not fail.
+    Longer training lowers all losses. Each rung is therefore shifted by the median difference of the configurations
+    that were evaluated on it and the next one; what else separates rungs is left to the process. Losses are cut once
+    they are on one scale: if they were cut rung by rung, a bad configuration among the good ones of a high rung would
+    look good. A failed evaluation counts as the worst that did not fail.
     """
     unit = float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0)) or 1.0
-    losses = losses / unit  # so that no square overflows
-    columns = np.flatnonzero(np.isfinite(losses).any(axis=0))
-    mapped = losses.copy()
-    slope, intercept = 1.0, 0.0
-    cut = {column: winsorised(losses[:, column]) for column in columns.tolist()}
-    for above, column in itertools.pairwise(cut):
-        step, shift = line(cut[column], cut[above])
-        slope, intercept = slope * step, intercept + slope * shift
-        mapped[:, column] = slope * losses[:, column] + intercept  # +inf stays
-    below = np.argmax(~np.isnan(losses), axis=1)
-    y = mapped[np.arange(len(mapped)), below]
+    shifted = losses / unit  # so that no square overflows
+    columns = np.flatnonzero(np.isfinite(shifted).any(axis=0)).tolist()
+    for above, column in itertools.pairwise(columns):
+        shifted[:, column] += shift(shifted[:, column], shifted[:, above])  # +inf stays
+    configuration, below = np.nonzero(~np.isnan(shifted))
+    y = shifted[configuration, below]
     finite = np.isfinite(y)
     y[~finite] = y[finite].max(initial=-math.inf)
     y, centre, spread = standardised(winsorised(y))
-    return Targets(rows, below, y, bounded(centre * unit), bounded(spread * unit), int(finite.sum()))
+    highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
+    n = int(np.isfinite(shifted).any(axis=1).sum())
+    return Targets(rows[configuration], below, y, highest, bounded(centre * unit), bounded(spread * unit), n)
+
+
+def shift(x: Array, y: Array) -> float:
+    """Return the median difference from one rung's losses x to the next one's y; NaN or inf is unknown."""
+    shared = np.isfinite(x) & np.isfinite(y)
+    if shared.any():
+        return float(np.median(y[shared] - x[shared]))
+    return float(np.median(y[np.isfinite(y)]) - np.median(x[np.isfinite(x)]))
 
 
 def bounded(loss: float) -> float:
@@ -188,9 +177,16 @@ def standardised(y: Array) -> tuple[Array, float, float]:
 
 
 def best_first(found: Targets, most: int) -> Targets:
-    """Return at most `most` configurations, the highest rungs first and then the lowest losses."""
-    order = np.lexsort((found.y, found.below))[:most]
-    return replace(found, rows=found.rows[order], below=found.below[order], y=found.y[order])
+    """Return at most `most` results: the highest rungs and lowest losses, and lower results of promoted configurations.
+
+    The latter show how well rungs agree. They get what the others leave, but up to LOWER_SHARE in any case.
+    """
+    order = np.lexsort((found.y, found.below, ~found.highest))
+    n_highest = int(found.highest.sum())
+    highest, lower = order[:n_highest], order[n_highest:]
+    room = max(most - len(lower), math.floor((1 - LOWER_SHARE) * most))
+    kept = np.concatenate([highest[:room], lower])[:most]
+    return replace(found, rows=found.rows[kept], below=found.below[kept], y=found.y[kept], highest=found.highest[kept])
 
 
 def prefixes(n: int, growth: float = 1.15, first: int = 8) -> Sequence[int]:

@@ -72,6 +72,16 @@ class Halving:
         return self.rung == len(self.bracket.rungs)
 
     @property
+    def reached_top(self) -> bool:
+        """Whether its last rung is complete; a bracket whose configurations all fail ends before."""
+        return self.done and len(self.survivors) == len(self.bracket.rungs) - 1 and bool(self._losses)
+
+    @property
+    def last_losses(self) -> list[float]:
+        """The losses on the last rung that it reached; +inf where a trial failed."""
+        return [loss for loss, _ in self._losses]
+
+    @property
     def finished(self) -> int:
         """How many trials of the current rung have ended."""
         return len(self._losses)

@@ -7,6 +7,7 @@ from functools import partial
 
 from bohb.core.events import BracketPlanned
 from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
+from bohb.core.schedule.comparison import PREFERRED_FROM, ROUNDS, chance_of_top
 from bohb.core.schedule.halving import Choose, Halving, Loss
 from bohb.core.schedule.promotion import one_at_random
 from bohb.core.settings import Settings
@@ -18,10 +19,10 @@ class Schedule:
 
     brackets: every bracket opened so far; `open` has the indices of the unfinished ones, `ready` of those that have a
         trial to start.
-    planned: the brackets that an adaptive study chose, by index, opened or not.
+    planned: the brackets that the study chose instead of Hyperband's, by index, opened or not.
     at_random: the trials that an adaptive study promoted at random.
     round: one round of Hyperband with the current budgets.
-    adaptive: whether the study chooses the rungs of some brackets.
+    adaptive: whether the study chooses the rungs of some brackets by how well budgets agree.
     """
 
     def __init__(self, settings: Settings, eta: float, seed: int, budgets: tuple[float, ...]) -> None:
@@ -52,15 +53,25 @@ class Schedule:
 
     def is_to_be_planned(self, index: int) -> bool:
         """Whether the rungs of bracket `index` still have to be chosen."""
-        return self.adaptive and not is_published(index) and index not in self.planned
+        if is_published(index) or index in self.planned:
+            return False
+        if self._settings.schedule == "compare":
+            chance = self.chance_of_top(index)
+            return chance is not None and chance > PREFERRED_FROM
+        return self.adaptive
+
+    def chance_of_top(self, index: int) -> float | None:
+        """Return the chance that bracket `index` does better if it starts on the largest budget; None if unknown."""
+        return chance_of_top(self.brackets[max(0, index - ROUNDS * len(self.round)) : index], self.round)
 
     def plan(self, index: int) -> Bracket:
         """Return the rungs of bracket `index`."""
         chosen = self.planned.get(index)
         if chosen is not None:
             return Bracket(tuple(Rung(budget, size) for budget, size in chosen.rungs))
-        place = index - self._first_of_round
-        if self.adaptive:  # the chosen brackets do not count in Hyperband's order
+        # The chosen brackets do not count in Hyperband's order.
+        place = index - self._first_of_round - sum(self._first_of_round <= other < index for other in self.planned)
+        if self.adaptive:
             place = published_before(index) - published_before(self._first_of_round)
         return self.round[place % len(self.round)]
 

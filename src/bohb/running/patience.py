@@ -1,0 +1,29 @@
+"""Waits for the server of a shared study while a runner starts; a running one waits by itself."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from bohb.errors import JournalUnavailable
+
+T = TypeVar("T")
+log = logging.getLogger("bohb")
+_SECONDS = 1.0  # between two attempts
+
+
+def patiently(shared: bool, act: Callable[[], T]) -> T:
+    """Call a function, again and again while the server is unavailable; its address is right, since it was connected.
+
+    shared: whether the journal is on a server; otherwise the error is raised at once.
+    """
+    while True:
+        try:
+            return act()
+        except JournalUnavailable as error:
+            if not shared:
+                raise
+            log.error("%s; the study starts when this is resolved", error)
+            time.sleep(_SECONDS)
