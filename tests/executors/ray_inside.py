@@ -108,7 +108,8 @@ def test_no_trial_fails_because_a_raylet_is_killed(
     """The last test, because the head node does not come back."""
     monkeypatch.setattr("bohb.running.outages.GIVE_UP_SECONDS", 3.0)
     place.join()
-    [raylet] = [process for name, process in place.cluster.head_node.live_processes() if name == "raylet"]
+    head: Any = place.cluster.head_node
+    [raylet] = [process for name, process in head.live_processes() if name == "raylet"]
     note = tmp_path / "note"
 
     def objective(trial: Any) -> float:

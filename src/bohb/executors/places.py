@@ -48,8 +48,3 @@ class Places:
         """Return the places that should not be used now."""
         now = time.monotonic()
         return {place for place, record in self._records.items() if now < record.until}
-
-    def seconds_left(self) -> float:
-        """Return the time until an avoided place may be used again; infinite if there is none."""
-        now = time.monotonic()
-        return min((r.until - now for r in self._records.values() if now < r.until), default=math.inf)

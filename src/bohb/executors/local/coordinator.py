@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import selectors
@@ -29,6 +28,7 @@ from bohb.executors.local.wire import Lines, encode
 from bohb.executors.places import Places
 
 KILL_SECONDS = 1.5  # for the guard to kill everything and end
+_RETRY_SECONDS = 0.5  # between two looks for a slot that may be used again
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
 
@@ -80,8 +80,8 @@ class Coordinator:
     def poll(self, seconds: float | None) -> None:
         """Wait for events and handle them; trials that have ended are added to `done`."""
         if self._queue:  # a slot that was avoided may be used again soon
-            seconds = min(math.inf if seconds is None else seconds, self._places.seconds_left())
-        for key, events in self._selector.select(None if seconds == math.inf else seconds):
+            seconds = _RETRY_SECONDS if seconds is None else min(_RETRY_SECONDS, seconds)
+        for key, events in self._selector.select(seconds):
             worker: WorkerHandle | None = key.data
             if worker is None:
                 self._read_guard()

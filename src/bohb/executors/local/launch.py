@@ -35,7 +35,7 @@ class GuardProcess:
         self.link.close()
         if not self._wait(seconds):
             processes.kill(self.pid)
-            self._wait(1.0)
+            self._wait(0.4)
 
     def _wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -77,7 +77,8 @@ def pickled(objective: Objective) -> IO[bytes]:
 
 
 def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> GuardProcess:
-    """Start a guard; without a payload, by forking this process."""
+    """Start a guard; without a payload, by forking this process. First, clean up after guards that were killed."""
+    processes.kill_abandoned()
     ours, theirs = socket.socketpair()
     try:
         if payload is None:
