@@ -22,6 +22,7 @@ from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
 from bohb.running.trees import UnusableTree
+from bohb.units import printable
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
@@ -96,7 +97,7 @@ class _Run:
         log.info("stopped: %s", stopped)
         study = Study(self.optimizer.history, stopped)
         if study.cause is not None and study.cause not in stopped:
-            log.warning("no trial succeeded: %s", study.cause)
+            log.warning("no trial succeeded: %s", printable(study.cause))
         if self.progress is not None:
             self.progress.update(self.optimizer.history, self.optimizer.seconds, final=True)
         return study
