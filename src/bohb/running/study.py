@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from bohb.core.history import History, Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
+from bohb.running.frame import trials_frame
 from bohb.running.html import study_html
 from bohb.running.limits import common_cause
 from bohb.units import counted, printable
@@ -27,6 +29,21 @@ class Study:
     def incumbent(self) -> Result | None:
         """The best configuration: the largest budget counts first, then the lowest loss. None if nothing succeeded."""
         return self.history.incumbent
+
+    @property
+    def best_config(self) -> dict[str, Any]:
+        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
+        return dict(self.history.require_incumbent().config)
+
+    @property
+    def best_loss(self) -> float:
+        """The loss of the incumbent. Raises NoResult if no trial has succeeded."""
+        return self.history.require_incumbent().loss
+
+    @property
+    def best_trial(self) -> Trial:
+        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
+        return self.history.require_incumbent().trial
 
     @property
     def trajectory(self) -> list[Result]:
@@ -53,6 +70,14 @@ class Study:
     def cost(self) -> float:
         """The budget spent in full evaluations; a promoted configuration counts for what it added."""
         return self.history.budget_spent / self.history.budgets[-1]
+
+    def to_dataframe(self) -> Any:
+        """Return one row per trial as a pandas.DataFrame, or a polars.DataFrame if pandas is not installed.
+
+        The columns are those of `bohb trials --format csv`: number, status, loss, budget, bracket, rung, origin, …,
+        seconds, then `config.NAME` for each hyperparameter and `info.NAME` for each entry of `info`.
+        """
+        return trials_frame(self.history)
 
     def plan(self) -> Plan:
         """Return the table of the brackets that were opened."""
