@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import bohb
 from bohb import BOHB, Status, Trial, minimize
-from bohb.errors import MissingExtra, NoResult
+from bohb.errors import InvalidArgument, JournalError, MissingExtra, NoResult
+from bohb.journal import SqlJournal
 from tests import objectives
 from tests.objectives import SPACE
 
@@ -97,3 +99,49 @@ def test_without_pandas_and_polars_the_error_says_what_to_install(monkeypatch: p
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtra, match="pip install pandas"):
         run(max_trials=1).to_dataframe()
+
+
+def test_a_loaded_study_has_everything_that_the_returned_one_has(tmp_path: Path) -> None:
+    returned = run(objectives.half_nan, journal=tmp_path / "a.db", max_trials=12)
+    loaded = bohb.load(tmp_path / "a.db")
+    assert loaded.trials == returned.trials
+    assert loaded.incumbent == returned.incumbent
+    assert loaded.best_config == returned.best_config
+    assert loaded.failures == returned.failures
+    assert loaded.cost == returned.cost
+    assert str(loaded.plan()) == str(returned.plan())
+    assert str(loaded) == str(returned).replace("; stopped: max_trials=12 reached", "")
+    assert loaded._repr_html_()
+
+
+def test_a_study_can_be_loaded_while_it_runs(tmp_path: Path) -> None:
+    with SqlJournal(tmp_path / "a.db") as journal:
+        optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal)
+        optimizer.tell(optimizer.ask(), 0.5)
+        running = optimizer.ask()
+        loaded = bohb.load(str(tmp_path / "a.db"))
+        assert loaded.best_loss == 0.5
+        assert loaded.trials[-1] == (running, None)
+
+
+def test_the_studies_of_a_journal_are_listed_with_their_finished_trials(tmp_path: Path) -> None:
+    run(journal=tmp_path / "a.db", study="second", max_trials=5)
+    run(objectives.failing, journal=tmp_path / "a.db", study="first", max_trials=2)
+    with SqlJournal(tmp_path / "a.db", "new") as journal:
+        BOHB(SPACE, min_budget=1, max_budget=9, journal=journal).ask()
+    assert list(bohb.studies(tmp_path / "a.db").items()) == [("first", 2), ("new", 0), ("second", 5)]
+    assert len(bohb.load(tmp_path / "a.db", study="second").trials) == 5
+
+
+def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match=r"there is no journal .*nowhere\.db"):
+        bohb.load(tmp_path / "nowhere.db")
+    with pytest.raises(JournalError, match=r"there is no journal .*nowhere\.db"):
+        bohb.studies(tmp_path / "nowhere.db")
+    assert not (tmp_path / "nowhere.db").exists()
+    for name in ("one", "two"):
+        run(journal=tmp_path / "a.db", study=name, max_trials=1)
+    with pytest.raises(InvalidArgument, match="holds 2 studies; choose one with study=…: one, two"):
+        bohb.load(tmp_path / "a.db")
+    with pytest.raises(InvalidArgument, match=r"study='three' is not in .*; its studies are: one, two"):
+        bohb.load(tmp_path / "a.db", study="three")

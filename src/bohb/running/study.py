@@ -19,11 +19,11 @@ class Study:
     """A study and its results so far.
 
     history: everything that happened.
-    stopped: why it stopped.
+    stopped: why it stopped; empty if it was loaded, because a journal does not store the reason.
     """
 
     history: History
-    stopped: str
+    stopped: str = ""
 
     @property
     def incumbent(self) -> Result | None:
@@ -87,7 +87,8 @@ class Study:
         """Return a summary for people."""
         done, failed = len(self.history.outcomes), self.history.n_failed
         count = f"{counted(done, 'trial')} ({failed} failed)"
-        lines = [f"{count}, cost of {self.cost:.1f} full evaluations; stopped: {self.stopped}"]
+        stopped = f"; stopped: {self.stopped}" if self.stopped else ""
+        lines = [f"{count}, cost of {self.cost:.1f} full evaluations{stopped}"]
         if self.cause is not None and self.cause not in self.stopped:
             lines.append(f"no trial succeeded: {self.cause}")
         best = self.incumbent
