@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
+from ConfigSpace import UniformFloatHyperparameter
 
 from bohb import BOHB
 from bohb.core.events import encode, to_json
@@ -75,6 +77,13 @@ def test_budgets_at_the_ends_of_the_scale_work(settings: Any, budgets: dict[str,
 def test_a_range_that_cannot_be_represented_is_refused_by_name(bounds: Any) -> None:
     with pytest.raises(InvalidSpace, match=r"^x=\(.*ConfigSpace cannot represent this range.*in the objective"):
         BOHB({"x": bounds}, budgets=[1], seed=0)
+
+
+def test_a_range_wider_than_all_floats_is_refused_even_if_configspace_accepts_it() -> None:
+    with np.errstate(all="ignore"):
+        wide = UniformFloatHyperparameter("x", -1e308, 1e308, default_value=0.0)
+    with np.errstate(all="ignore"), pytest.raises(InvalidSpace, match=r"'x' ranges from -1e\+308 to 1e\+308"):
+        BOHB({"x": wide}, budgets=[1], seed=0)
 
 
 @pytest.mark.parametrize("adaptive", [{}, {"budgets": "adaptive"}], ids=["fixed", "adaptive"])
