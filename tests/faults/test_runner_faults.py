@@ -289,5 +289,7 @@ def test_a_killed_worker_costs_an_attempt_and_a_crash_of_its_own_making_the_tria
     assert "killed by SIGKILL" in str(study.history.outcomes[3].error)
     assert "SIGSEGV" in str(study.history.outcomes[8].error)
     assert {n: study.history.trials[n].attempt for n in (3, 6, 8)} == {3: 3, 6: 2, 8: 1}
+    again = [e.trial for e in stored(tmp_path / "a.db") if isinstance(e, TrialStarted) and e.trial.number in (3, 6)]
+    assert len({(trial.number, json.dumps(trial.config), trial.seed) for trial in again}) == 2, "as it was"
     assert len(study.history.outcomes) == 20
     assert replay(tmp_path / "a.db").ok
