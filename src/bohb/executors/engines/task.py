@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -155,8 +156,10 @@ class WarmChildren:
         with self._lock:
             self._idle.append(child)
             if self._sweeper is None:
-                self._sweeper = threading.Thread(target=self._sweep, name="bohb-sweeper", daemon=True)
-                self._sweeper.start()
+                sweeper = threading.Thread(target=self._sweep, name="bohb-sweeper", daemon=True)
+                with suppress(RuntimeError):  # the process limit is reached; the next release tries again
+                    sweeper.start()
+                    self._sweeper = sweeper
 
     def end(self, child: Child, kill: bool) -> None:
         """End a child that is not idle."""
