@@ -156,8 +156,8 @@ class Process:
         self._scale = np.exp(-kernel.lengths)[owner]
         self._points, self._below = points * self._scale, below
         self._rungs = kernel.rungs()
-        self._observed_similarity = matern(self._points, self._points)
-        covariance = self._covariance(self._observed_similarity, below)
+        self.observed_similarity = matern(self._points, self._points)
+        covariance = self._covariance(self.observed_similarity, below)
         covariance[np.diag_indices_from(covariance)] += np.exp(kernel.noises)[below]
         self._factor = cholesky(covariance)
         self._weights = cho_solve((self._factor, True), y, check_finite=False)
@@ -171,7 +171,7 @@ class Process:
 
     def observed_on_top(self) -> Array:
         """Return the expected loss of the observed configurations on the largest budget."""
-        return np.asarray(self._covariance(self._observed_similarity, 0) @ self._weights)
+        return np.asarray(self._covariance(self.observed_similarity, 0) @ self._weights)
 
     def mean(self, points: Array, below: NDArray[np.intp] | int) -> Array:
         """Return the expected loss of points on rungs."""
