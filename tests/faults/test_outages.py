@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -47,6 +48,11 @@ def test_a_reached_process_limit_pauses_the_study_and_fails_no_trial(tmp_path: P
     assert replay(tmp_path / "study.db").ok
 
 
+def begun(started: Path, n: int) -> bool:
+    """Whether at least n trials have begun."""
+    return started.exists() and len(started.read_text().split()) >= n
+
+
 def test_a_burst_that_kills_every_worker_for_a_while_fails_no_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,7 +62,7 @@ def test_a_burst_that_kills_every_worker_for_a_while_fails_no_trial(
 
     def burst() -> None:
         for n_begun in range(1, 8):  # in all slots, more often than a trial is attempted
-            until(lambda n=n_begun: started.exists() and len(started.read_text().split()) >= n, "a trial begins")
+            until(partial(begun, started, n_begun), "a trial begins")
             for worker in psutil.Process().children(recursive=True):
                 if worker.ppid() != os.getpid():  # not the guard
                     worker.kill()
