@@ -52,6 +52,10 @@ class Conflict(BohbError):
     """Another writer appended to the journal first; read it again and repeat the decision."""
 
 
+class WorkersUnavailable(BohbError):
+    """Workers could not be started, or lost every trial, for too long; the same call continues the study."""
+
+
 class JournalError(BohbError):
     """The journal cannot be used: it is damaged, full, locked or of another format."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from bohb import BOHB
 from bohb.core.events import encode, to_json
+from bohb.core.space.scales import Numeric
 from bohb.errors import InvalidArgument, InvalidSpace
 
 SPACE = {"x": (0.0, 1.0), "c": ["a", "b"]}
@@ -75,6 +76,11 @@ def test_budgets_at_the_ends_of_the_scale_work(settings: Any, budgets: dict[str,
 def test_a_range_that_cannot_be_represented_is_refused_by_name(bounds: Any) -> None:
     with pytest.raises(InvalidSpace, match=r"^x=\(.*ConfigSpace cannot represent this range.*in the objective"):
         BOHB({"x": bounds}, budgets=[1], seed=0)
+
+
+def test_a_scale_wider_than_all_floats_is_refused() -> None:
+    with pytest.raises(InvalidSpace, match=r"'x' ranges from -1e\+308 to 1e\+308"):
+        Numeric("x", -1e308, 1e308)
 
 
 @pytest.mark.parametrize("adaptive", [{}, {"budgets": "adaptive"}], ids=["fixed", "adaptive"])

@@ -217,6 +217,50 @@ class Acts:
         return {"loss": 0.0, "pid": os.getpid()}
 
     @staticmethod
+    def forks(trial: Trial) -> float:
+        """Fork a process that returns through the objective, or raises through it."""
+        child = os.fork()
+        if child == 0:
+            trial.report(1, -1000.0)
+            if trial.config.get("raise"):
+                raise ValueError("in the child")
+            return -1000.0
+        os.waitpid(child, 0)
+        return loss(trial)
+
+    @staticmethod
+    def leaves_timer(trial: Trial) -> dict[str, Any]:
+        """Leave a timer, a handler and a blocked signal behind."""
+        signal.signal(signal.SIGUSR1, lambda *_: os._exit(9))
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        signal.setitimer(signal.ITIMER_PROF, 0.2)
+        return {"loss": 0.0, "pid": os.getpid()}
+
+    @staticmethod
+    def works_on(trial: Trial) -> dict[str, Any]:
+        """Use the processor for longer than a timer of `leaves_timer`."""
+        until = time.process_time() + 0.4
+        while time.process_time() < until:
+            pass
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        handler = signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
+        return {"loss": 0.0, "pid": os.getpid(), "clean": handler and not blocked}
+
+    @staticmethod
+    def loads_data(trial: Trial) -> float:
+        """Load data, and fork processes that only read it."""
+        data = os.urandom(16) * (10 * 2**20)  # 160 MiB
+        children = []
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:
+                time.sleep(1)  # long enough for the memory to be checked
+                os._exit(0 if data else 1)
+            children.append(child)
+        return float(sum(os.waitpid(child, 0)[1] for child in children))
+
+    @staticmethod
     def spoils_process(trial: Trial) -> float:
         os.chdir("/")
         sys.stdout.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
-from bohb.errors import InvalidArgument
+import bohb
+from bohb.errors import InvalidArgument, WorkersUnavailable
 from bohb.executors.base import Executor, Objective
 from bohb.executors.resources import Resources
 from bohb.testing import ElasticContract
-from bohb.testing.acts import acting, host_of, make_trial, run_all
+from bohb.testing.acts import acting, host_of, make_trial, run_all, until
 from tests.executors.places import on
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
 
@@ -98,3 +100,38 @@ def seen_devices(trial: Any) -> dict[str, Any]:
         "devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "threads": os.environ.get("OMP_NUM_THREADS"),
     }
+
+
+def test_no_trial_fails_because_a_raylet_is_killed(
+    place: RayPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last test, because the head node does not come back."""
+    monkeypatch.setattr("bohb.running.outages.GIVE_UP_SECONDS", 3.0)
+    place.join()
+    head: Any = place.cluster.head_node
+    [raylet] = [process for name, process in head.live_processes() if name == "raylet"]
+    note = tmp_path / "note"
+
+    def objective(trial: Any) -> float:
+        import time
+
+        time.sleep(0.05)
+        if trial.number == 8:
+            note.touch()
+        return float(trial.config["x"])
+
+    def kill() -> None:
+        until(note.exists, "trial 8 runs")
+        raylet.kill()
+
+    arguments: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 1, "max_trials": 60, "progress": False}
+    arguments["journal"] = tmp_path / "study.db"
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(WorkersUnavailable, match="every trial has lost its worker, at last: LocalRayletDiedError"):
+        bohb.minimize(objective, {"x": (0.0, 1.0)}, executor="ray://auto", **arguments)
+    killer.join()
+    study = bohb.minimize(objective, {"x": (0.0, 1.0)}, **arguments)
+    assert [outcome.ok for outcome in study.history.outcomes.values()] == [True] * 60
+    assert sum(study.history.losses.values()) <= 2, "only trials that ran when the raylet died are charged"
+    assert max(trial.attempt for trial in study.history.trials.values()) >= 3

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 from distributed import Client
 
+import bohb
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Lost, Objective
 from bohb.executors.engines.executor import EngineBroken
@@ -38,23 +40,29 @@ class Cluster:
         for _ in range(workers):
             self.add()
         self.client = Client(scheduler_file=str(self._file), set_as_default=False)
-        self.client.wait_for_workers(workers, timeout=60)
+        if workers:
+            self.client.wait_for_workers(workers, timeout=60)
 
     @property
     def address(self) -> str:
         return f"dask://{self._file}"
 
-    def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "distributed.cli.dask_" + ("scheduler" if what == "scheduler" else "worker")]
+    def _start(self, what: str, *arguments: str, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        module = "distributed.cli.dask_" + ("scheduler" if what == "scheduler" else "worker")
+        command = [*before, sys.executable, "-m", module]
         log = (self._directory / f"{what}.log").open("ab")
         with log:
             return subprocess.Popen(
                 [*command, "--scheduler-file", str(self._file), *arguments], stdout=log, stderr=log, cwd=self._directory
             )
 
-    def add(self) -> None:
+    def add(self, before: Sequence[str] = ()) -> None:
+        """Start a worker.
+
+        before: the beginning of its command line.
+        """
         common = ("--nthreads", str(self._threads), "--host", "127.0.0.1", "--no-dashboard", "--memory-limit", "0")
-        self.workers.append(self._start("worker", *common, *self._arguments))
+        self.workers.append(self._start("worker", *common, *self._arguments, before=before))
 
     def remove(self) -> None:
         worker = self.workers.pop()
@@ -97,6 +105,52 @@ def test_a_study_survives_the_death_of_a_dask_nanny(cluster: Cluster, tmp_path: 
     study = run_study(cluster.address, tmp_path)
     killer.join()
     assert_whole(study)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs mount namespaces")
+def test_a_worker_that_lacks_the_shared_directory_is_avoided_and_fails_no_trial(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    hide = f'mount -t tmpfs none "{shared}" && exec "$@"'  # an empty directory lies over the shared one
+    n_seeing = len(cluster.client.scheduler_info(n_workers=-1)["workers"])
+    cluster.add(["unshare", "--mount", *as_root, "sh", "-c", hide, "sh"])
+    try:
+        cluster.client.wait_for_workers(n_seeing + 1, timeout=60)
+        study = bohb.minimize(
+            lambda trial: trial.config["x"],
+            {"x": (0.0, 1.0)},
+            min_budget=1,
+            max_budget=9,
+            seed=3,
+            executor=cluster.client,
+            directory=shared,
+            max_trials=40,
+            progress=False,
+        )
+    finally:
+        cluster.remove()
+    assert [outcome.ok for outcome in study.history.outcomes.values()] == [True] * 40
+    assert not study.history.losses, "no loss counts as an attempt"
+    refused = caplog.text.count("does not see the checkpoint directory")
+    assert 0 < refused < 20, "the worker is used again from time to time"
+
+
+def test_a_scheduler_without_workers_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster(tmp_path, workers=0)
+    try:
+        executor = cluster.executor(acting())
+        executor.submit(make_trial(0, act="fine"))
+        said = "Dask's scheduler has no workers; 1 trials wait"
+        until(lambda: executor.wait(0.1) or said in caplog.text, "it says so")
+        cluster.add()
+        assert getattr(collect(executor, 1)[0], "loss", None) == 0
+        assert caplog.text.count("no workers") == 1, "once a minute"
+        executor.shutdown(kill=True)
+    finally:
+        cluster.close()
 
 
 def test_resources_must_be_declared_by_some_worker(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
 from bohb.executors.local.curve import POINTS, Point, Reporter, extend
-from bohb.executors.local.deaths import Death, interpret
+from bohb.executors.local.deaths import Death, Stage, interpret
 from bohb.executors.local.wire import Lines, encode
 from bohb.executors.options import TrialOptions
 
@@ -71,4 +71,4 @@ def test_both_ends_of_the_wire_agree_on_what_to_drop(count: int) -> None:
     ],
 )
 def test_a_death_is_the_objectives_fault_or_a_loss(death: Death, expected: Outcome | Lost) -> None:
-    assert interpret(death, 3, OPTIONS, started=True) == expected
+    assert interpret(death, 3, OPTIONS, Stage.RUNNING) == expected

@@ -109,6 +109,11 @@ def test_what_fits_is_stored_with_the_size_that_was_checked(tmp_path: Path) -> N
         assert BOHB.from_journal(journal).history.outcomes[0].info == {"x": largest}
 
 
+def test_a_result_without_a_loss_is_refused_whatever_its_keys() -> None:
+    with pytest.raises(InvalidResult, match=r"has no 'loss' \(it has <int whose repr raises ValueError>\)"):
+        outcome_of({10**5000: 1})
+
+
 def test_a_longdouble_is_stored_as_a_number() -> None:
     assert jsonable({"x": np.longdouble(0.5), "y": np.array([1, 2], np.longdouble)}) == {"x": 0.5, "y": [1.0, 2.0]}
     assert check_storable(outcome_of({"loss": np.longdouble(0.5)})).loss == 0.5

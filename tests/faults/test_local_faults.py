@@ -29,6 +29,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 METHODS = get_args(StartMethod)
 MIB = 2**20
+FULL = os.environ.get("BOHB_FAULTS_FULL") == "1"  # `make test-faults`: the sizes that are promised
 
 
 @pytest.fixture(params=METHODS)
@@ -100,11 +101,29 @@ def test_a_killed_guard_loses_the_running_trials_and_is_replaced(tmp_path: Path)
         assert still_works(executor)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_forked_process_that_returns_through_the_objective_sends_no_result(
+    shared: LocalExecutor, fails: bool
+) -> None:
+    for number in range(3):
+        outcome = run_one(shared, number=number, act="forks", **({"raise": True} if fails else {}))
+        assert (outcome.loss, outcome.curve) == (number, ())
+    assert still_works(shared)
+
+
+def test_timers_and_handlers_that_a_trial_leaves_do_not_reach_the_next() -> None:
+    with LocalExecutor(objectives.anything, 1) as executor:
+        left = run_one(executor, act="leaves_timer")
+        later = run_one(executor, number=1, act="works_on")
+    assert later.info == {"pid": left.info["pid"], "clean": True}, "the same process runs both"
+
+
 # --- row 5: chaos
 
 
 def test_in_chaos_every_trial_ends_exactly_once() -> None:
-    trials, slots, trials_per_kill = 600, 8, 15
+    trials, slots = (3000, 64) if FULL else (600, 8)
+    trials_per_kill = 15  # about 20 kills a second
     pending = [make_trial(n) for n in reversed(range(trials))]
     ended: Counter[int] = Counter()
     running: Counter[int] = Counter()
@@ -210,6 +229,13 @@ def test_a_memory_hog_is_killed_and_its_neighbour_is_fine(tmp_path: Path, act: s
     assert neighbour.ok
 
 
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the kernel does not count shared memory")
+def test_memory_that_forked_processes_share_counts_once() -> None:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(trial_memory=450 * MIB)) as executor:
+        outcome = run_one(executor, act="loads_data")  # the sum of what is resident exceeds 800 MiB
+    assert outcome.loss == 0, outcome
+
+
 def test_a_memory_error_is_the_same_status(shared: LocalExecutor) -> None:
     assert run_one(shared, act="memory_error").status is Status.MEMORY
 
@@ -257,6 +283,34 @@ def test_all_processes_end_after_the_coordinators_death(tmp_path: Path) -> None:
     until(lambda: not any(map(alive, pids)), "all processes end", bound(1.0))
     assert alive(forked)
     os.kill(forked, signal.SIGKILL)
+
+
+def test_what_survives_the_death_of_coordinator_and_guard_ends_when_the_next_executor_starts(tmp_path: Path) -> None:
+    script = textwrap.dedent(f"""
+        import sys, time
+        sys.path.insert(0, {os.getcwd()!r})
+        from tests.executors import objectives
+        from tests.executors.running import make_trial
+        from bohb.executors.local.executor import LocalExecutor
+        executor = LocalExecutor(objectives.anything, 1)
+        executor.submit(make_trial(0, act="hangs", note={str(tmp_path / "pids")!r}))
+        time.sleep(600)
+    """)
+    coordinator = subprocess.Popen([sys.executable, "-c", script])
+    worker, *others = noted(tmp_path / "pids")
+    guard = parent_of(worker)
+    os.kill(guard, signal.SIGSTOP)  # so that both die at the same time
+    coordinator.kill()
+    coordinator.wait()
+    os.kill(guard, signal.SIGKILL)
+    until(lambda: not alive(worker), "the worker ends with its guard")
+    assert any(map(alive, others)), "processes that the trial has started survive"
+    with LocalExecutor(objectives.anything, 1) as executor:
+        assert still_works(executor)
+        until(lambda: not any(map(alive, others)), "the next executor ends them")
+        with LocalExecutor(objectives.anything, 1) as second:
+            assert still_works(second)
+        assert still_works(executor), "processes of a living executor are left alone"
 
 
 def parent_of(pid: int) -> int:

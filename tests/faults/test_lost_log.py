@@ -203,14 +203,3 @@ def test_after_deleting_a_journal_a_new_study_starts(path: Path) -> None:
         assert stored(path) == []
         journal.append(numbered_events(2), after=0)
     assert stored(path) == numbered_events(2)
-
-
-def test_an_append_in_a_turn_is_acknowledged_only_once_it_is_durable(tmp_path: Path) -> None:
-    with SqlJournal(tmp_path / "s.db") as journal:
-        with journal.turn():
-            journal.append(numbered_events(2), after=0)
-            assert acknowledged(tmp_path / "s.db") is None
-        journal.append(numbered_events(1, first=2), after=2)
-        entry = acknowledged(tmp_path / "s.db")
-        assert entry is not None
-        assert entry.length == 3

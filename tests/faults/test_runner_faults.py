@@ -27,6 +27,7 @@ from tests.objectives import SPACE
 from tests.sizes import size
 
 ROOT = Path(__file__).parent.parent.parent
+FULL = os.environ.get("BOHB_FAULTS_FULL") == "1"  # `make test-faults`
 
 
 def stored(path: Path) -> Sequence[Event]:
@@ -129,7 +130,8 @@ def interrupted_study(tmp_path: Path, workers: int | None) -> tuple[subprocess.P
     script = (
         "from bohb import minimize\nfrom tests.objectives import SPACE, until_file\n"
         f"s = minimize(until_file, SPACE, min_budget=1, max_budget=9, seed=0, workers={workers}, "
-        f"journal={str(tmp_path / 'a.db')!r}, max_trials=50, progress=False)\nprint(s.stopped)"
+        f"journal={str(tmp_path / 'a.db')!r}, max_trials=50, progress=False)\nprint(s.stopped)\n"
+        "import time\nprint(time.monotonic())"
     )
     started, go = tmp_path / "started", tmp_path / "go"
     env = {**os.environ, "BOHB_STARTED": str(started), "BOHB_GO": str(go)}
@@ -147,7 +149,7 @@ def test_ctrl_c_once_finishes_the_running_trials(tmp_path: Path, workers: int | 
     time.sleep(0.05)  # let the signal arrive before the trials may end
     go.touch()
     out, _ = process.communicate(timeout=60)
-    assert out.strip() == "interrupted"
+    assert out.splitlines()[0] == "interrupted"
     history = BOHB.from_events(stored(tmp_path / "a.db")).history
     assert len(history.outcomes) == len(history.trials) == len(started.read_text().split()) == (workers or 1)
     assert all(outcome.ok for outcome in history.outcomes.values())
@@ -162,8 +164,9 @@ def test_ctrl_c_twice_stops_at_once_and_the_study_can_be_resumed(tmp_path: Path,
     os.killpg(process.pid, signal.SIGINT)
     began = time.monotonic()
     out, _ = process.communicate(timeout=60)
-    assert time.monotonic() - began < 10
-    assert out.startswith("interrupted twice")
+    stopped, ended = out.splitlines()
+    assert float(ended) - began < (2 if FULL else 30), "the promise holds if a processor is free"
+    assert stopped.startswith("interrupted twice")
     history = BOHB.from_events(stored(tmp_path / "a.db")).history
     assert len(history.pending) == n_running
     go.touch()

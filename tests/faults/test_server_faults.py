@@ -32,7 +32,7 @@ from tests.running.test_several import finish, finished, stored, until
 from tests.sizes import FULL
 
 Objective = Callable[[Trial], float]
-copies = pytest.mark.skipif(not FULL, reason="copies whole databases: set BOHB_LONG_TESTS")
+long = pytest.mark.skipif(not FULL, reason="takes long: set BOHB_LONG_TESTS")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_a_lost_acknowledgement_stores_nothing_twice(server: StoppableServer, pr
     assert replay(events).ok
 
 
-@pytest.mark.parametrize("how", ["cut", "stall"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("stall", marks=long)])
 def test_a_result_of_a_runner_that_was_cut_off_for_longer_than_its_lease_is_late(
     server: StoppableServer, proxy: Proxy, how: str, tmp_path: Path
 ) -> None:
@@ -196,12 +196,31 @@ def test_a_result_of_a_runner_that_was_cut_off_for_longer_than_its_lease_is_late
     assert replay(events).ok
 
 
+@long  # until a lease of 12 s has expired
+def test_runners_that_were_all_cut_off_keep_their_trials(server: StoppableServer, proxy: Proxy, tmp_path: Path) -> None:
+    runners = [start("first_waits", server.url_at(proxy.port), tmp_path, max_trials=12, lease_seconds=12)]
+    until((tmp_path / "running").exists, "the first trial")
+    runners.append(start("first_waits", server.url_at(proxy.port), tmp_path, max_trials=12, lease_seconds=12))
+    until(lambda: len(finished(stored(server.url_at()))) == 11, "all other trials")
+    proxy.cut()
+    with SqlJournal(server.url_at(), read_only=True) as journal:
+        until(lambda: not journal.live_leases(), "leases that have expired")
+        proxy.heal()
+        until(lambda: len(journal.live_leases()) == 2, "leases that were renewed")
+    (tmp_path / "go").touch()
+    finish(*runners)
+    events = stored(server.url_at())
+    assert sorted(finished(events)) == list(range(12))
+    assert not [event for event in events if isinstance(event, TrialLost | ResultLate)]
+
+
+@pytest.mark.parametrize("how", ["cut", pytest.param("stall", marks=long)])
 def test_ctrl_c_twice_ends_a_runner_whose_server_is_out_of_reach(
-    server: StoppableServer, proxy: Proxy, tmp_path: Path
+    server: StoppableServer, proxy: Proxy, how: str, tmp_path: Path
 ) -> None:
     runner = start("first_waits", server.url_at(proxy.port), tmp_path, max_trials=6, workers=1)
     until((tmp_path / "running").exists, "the first trial")
-    proxy.cut()
+    getattr(proxy, how)()
     runner.send_signal(signal.SIGINT)
     assert runner.stderr is not None
     said = ""
@@ -239,7 +258,7 @@ def test_a_study_waits_while_its_server_is_read_only(server: StoppableServer, ca
         thaw()
 
 
-@copies
+@long
 def test_a_study_goes_on_with_the_copy_that_replaces_its_server(caplog: pytest.LogCaptureFixture) -> None:
     with postgres_on_port() as primary, postgres_on_port(primary) as copy:
         execute(primary.url_at(), "ALTER SYSTEM SET synchronous_standby_names = '*'")  # confirmed only with the copy
@@ -249,13 +268,13 @@ def test_a_study_goes_on_with_the_copy_that_replaces_its_server(caplog: pytest.L
         check_outage(caplog, url, primary.kill, "read-only", copy.promote)
 
 
-@copies
+@long
 def test_a_server_that_has_lost_confirmed_events_is_refused() -> None:
     with postgres_on_port() as primary, postgres_on_port(primary) as copy:
         hosts = f"host=127.0.0.1:{primary.port}&host=127.0.0.1:{copy.port}"
         with SqlJournal(f"postgresql+psycopg://postgres@/postgres?{hosts}") as journal:
             journal.append(numbered_events(3), after=0)
-            until(lambda: len(stored(copy.url_at())) == 3, "the copy")
+            until(lambda: _length(copy.url_at()) == 3, "the copy")
             copy.kill()
             journal.append(numbered_events(2, first=3), after=3)  # the copy never gets these
             primary.kill()
@@ -270,6 +289,13 @@ def test_a_server_that_has_lost_confirmed_events_is_refused() -> None:
             with pytest.raises(JournalError, match="no longer has the events"):
                 journal.read(5)
             assert list(journal.read()) == numbered_events(7)
+
+
+def _length(url: str) -> int:
+    try:
+        return len(stored(url))
+    except JournalError:  # the copy does not even have the tables yet
+        return 0
 
 
 def cut_all(url: str) -> None:

@@ -99,3 +99,10 @@ def test_an_event_that_does_not_fit_the_study_is_named_by_its_position_and_key()
     bodies[place][1]["trial"]["budget"] = "x"
     with pytest.raises(JournalError, match=rf"event {place} \('started/0/1'\) does not fit .*TypeError"):
         BOHB.from_events([from_json(kind, body) for kind, body in bodies])
+
+
+def test_stored_budgets_that_cannot_be_compared_are_refused() -> None:
+    bodies = [(event.kind, to_json(event)) for event in study_events()]
+    bodies[0][1]["budgets"] = [[1], 3.0]
+    with pytest.raises(JournalError, match=r"event 0 \('created'\) does not fit .*each budget"):
+        BOHB.from_events([from_json(kind, body) for kind, body in bodies])

@@ -160,7 +160,7 @@ def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:
 
 def _outcome_of_mapping(result: Mapping[Any, Any]) -> Outcome:
     if "loss" not in result:
-        keys = ", ".join(sorted(map(repr, result))) or "no keys"
+        keys = ", ".join(sorted(map(_short, result))) or "no keys"
         raise InvalidResult(
             f"the result {_short(result)} has no 'loss' (it has {keys}); "
             "return a number or {'loss': number, 'info': {…}, 'cost': number}"

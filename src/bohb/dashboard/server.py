@@ -87,7 +87,8 @@ def check_token(host: str, token: str | None) -> None:
     if token is None and not is_loopback(host):
         raise InvalidArgument(
             f"host={host!r} can be reached from other machines, so a token is needed; for example "
-            f"token={secrets.token_urlsafe(18)!r}. Or keep host='127.0.0.1' and use an SSH tunnel"
+            f"token={secrets.token_urlsafe(18)!r}, or BOHB_TOKEN in the environment of the command. Or keep "
+            "host='127.0.0.1' and use an SSH tunnel"
         )
     if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise InvalidArgument(f"the token must have at least {_SHORTEST_TOKEN} printable ASCII characters")

@@ -14,9 +14,14 @@ Objective = Callable[[Trial], Any]
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The worker disappeared through no fault of the objective; the trial should be started again."""
+    """The worker disappeared through no fault of the objective; the trial should be started again.
+
+    charged: whether this counts as an attempt of the trial. It does not if the trial had not begun, or if the worker's
+        machine loses other trials, too.
+    """
 
     reason: str
+    charged: bool = True
 
 
 @dataclass(frozen=True, slots=True)

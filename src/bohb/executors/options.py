@@ -22,8 +22,9 @@ class TrialOptions:
     """Limits, resources, logs and start method of every trial of an executor.
 
     trial_seconds: a trial that runs longer is killed with all its descendants (status 'timeout').
-    trial_memory: limit in bytes on the resident memory of a trial's process and its descendants, checked ten times a
-        second; a trial that exceeds it is killed (status 'memory'). Default: `resources.memory`.
+    trial_memory: limit in bytes on the memory of a trial's process and its descendants, checked ten times a second; a
+        trial that exceeds it is killed (status 'memory'). On Linux, memory that they share counts once. Default:
+        `resources.memory`.
     recycle_after: number of trials after which a worker is replaced, for objectives that leak.
     start_method: 'forkserver' forks workers from a fresh process that has loaded only this package; 'spawn' starts a
         fresh interpreter for each; 'fork' copies the calling process, which is unsafe if it has threads or uses a GPU.

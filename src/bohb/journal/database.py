@@ -58,8 +58,8 @@ class Database:
             raise
 
     def acknowledge(self, study: str, length: int, crc: int) -> None:
-        """Record that the events of a study are durable up to `length`; not inside a turn, which may still fail."""
-        if self._lock is not None and self._turn is None:
+        """Record that the events of a study are durable up to `length`; a server does that itself."""
+        if self._lock is not None:
             self._lock.acknowledge(study, length, crc)
 
     @contextmanager
@@ -166,10 +166,9 @@ class Database:
 
 def _complete(path: Path) -> WriterLock:
     """Lock a file for writing. Raises DamagedAt if acknowledged events are missing, before SQLite changes anything."""
-    new = not path.exists() or path.stat().st_size == 0
     lock = WriterLock(path)
     try:
-        if new:
+        if not path.exists() or path.stat().st_size == 0:  # a new journal, or one that the user has deleted
             lock.discard()
         elif lock.acknowledged is None:
             log = Path(f"{path}-wal")

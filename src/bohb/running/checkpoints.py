@@ -82,22 +82,27 @@ class Checkpoints:
     def keep(self, trial: Trial) -> None:
         """Keep the directory of a successful trial, durably; calling this twice is harmless.
 
-        Raises UnusableTree if it contains something that could not be copied for the next budget.
+        Raises UnusableTree if it contains something that could not be copied for the next budget. After any error the
+        checkpoint is gone: a second sync could succeed although the first one has lost data.
         """
-        current = self._working.get(trial.number)
+        current = self._working.pop(trial.number, None)
         if current is None:
             return
         kept = self._home(trial) / f"trial-{trial.number}"
         if trial.config_id in self._homes:
             remove(kept)
         if _is_empty(current):
+            self._clean.append(current)
             _append(self._empty_file, trial.number)
             self._empty.add(trial.number)
-            self._clean.append(current)
-        else:
+            return
+        try:
             self._store(current, kept)
-            self._homes.add(trial.config_id)
-        del self._working[trial.number]
+        except (OSError, UnusableTree):
+            remove(current)
+            remove(kept)
+            raise
+        self._homes.add(trial.config_id)
 
     def _store(self, current: Path, kept: Path) -> None:
         """Rename a directory once its contents are on the disk, so that a power cut leaves all of it or nothing."""

@@ -9,19 +9,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import JournalUnavailable
-from bohb.executors.base import Done, Executor, Lost
+from bohb.executors.base import Executor, Lost
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.leases import RENEWALS, runner_name
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits, reason_to_stop
+from bohb.running.outages import Ended, Outages
 from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
 from bohb.running.trees import UnusableTree
+from bohb.units import printable
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
@@ -57,14 +58,6 @@ def run(
         return _Run(optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, progress).run()
 
 
-class _Ended(NamedTuple):
-    """A trial that ended; without an outcome it will be started again."""
-
-    trial: Trial
-    outcome: Outcome | None
-    reason: str = ""
-
-
 @dataclass(slots=True)
 class _Run:
     """One session of a study; the arguments are those of `run`."""
@@ -76,12 +69,16 @@ class _Run:
     max_attempts: int
     lease_seconds: float
     progress: Progress | None
+    outages: Outages = field(init=False)
     looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
     complaint: tuple[str, float] = ("", 0.0)  # why this runner last waited, and when it said so
     waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
     running: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by number and attempt
-    unsaved: list[_Ended] = field(default_factory=list)  # results that are not stored yet
+    unsaved: list[Ended] = field(default_factory=list)  # results that are not stored yet
     in_doubt: bool = False  # whether the journal may have given this runner trials that it does not know of
+
+    def __post_init__(self) -> None:
+        self.outages = Outages(self.max_attempts)
 
     def run(self) -> Study:
         """Ask, wait and tell until the session ends."""
@@ -92,7 +89,7 @@ class _Run:
             kill = False
         except KeyboardInterrupt:
             self.executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
-            self.unsaved += [self._ended(done) for done in self.executor.wait(0)]
+            self._collect(0)
             self._save_at_last()
             stopped = "interrupted twice; unfinished trials will run when the study is resumed"
         finally:
@@ -100,26 +97,26 @@ class _Run:
         log.info("stopped: %s", stopped)
         study = Study(self.optimizer.history, stopped)
         if study.cause is not None and study.cause not in stopped:
-            log.warning("no trial succeeded: %s", study.cause)
+            log.warning("no trial succeeded: %s", printable(study.cause))
         if self.progress is not None:
             self.progress.update(self.optimizer.history, self.optimizer.seconds, final=True)
         return study
 
     def _loop(self, interrupted: Callable[[], bool]) -> str:
         while True:
-            if not interrupted() and not self.unsaved:
+            if not interrupted() and not self.unsaved and not self.outages.paused:
                 self._look_after_others()
                 self._submit()
                 self._fill()
-            if not self.running and not self.unsaved and (interrupted() or not self.waiting):
+            if not self.running and not self.unsaved and (interrupted() or not self.waiting or self.outages.paused):
                 stopped = "interrupted" if interrupted() else self._why_over()
                 if stopped is not None:
                     return stopped
-                self._idle()
+                self._rest()
             if self.progress is not None:
                 self.progress.update(self.optimizer.history, self.optimizer.seconds)
             if self.running:
-                self.unsaved += [self._ended(done) for done in self.executor.wait(_TICK)]
+                self._collect(_TICK)
             self._save()
 
     def _stop(self) -> str | None:
@@ -155,7 +152,8 @@ class _Run:
     def _adopt(self) -> None:
         """Start trials that the journal assigned to this runner although its answer was lost."""
         self.optimizer.catch_up()
-        known = {*self.running, *((trial.number, trial.attempt) for trial in self.waiting)}
+        idle = [*self.waiting, *(trial for trial, _ in self.outages.held)]
+        known = {*self.running, *((trial.number, trial.attempt) for trial in idle)}
         self.waiting += [trial for trial in self.optimizer.ours if (trial.number, trial.attempt) not in known]
         self.in_doubt = False
 
@@ -167,6 +165,14 @@ class _Run:
                 self.optimizer.take_over()
             except JournalUnavailable as error:
                 self._pause(error)
+
+    def _rest(self) -> None:
+        """Wait while nothing runs; if nothing else can show whether the held trials are to blame, give them up."""
+        self.outages.check()
+        if self.outages.held and not self.outages.paused and not self.in_doubt:
+            self.unsaved += self.outages.give_up_held()
+        else:
+            self._idle()
 
     def _idle(self) -> None:
         """Wait while nothing can start: other runners are at work, or the engine has no worker."""
@@ -190,18 +196,16 @@ class _Run:
             self.running[trial.number, trial.attempt] = trial
             self.executor.submit(prepared)
 
-    def _ended(self, done: Done) -> _Ended:
-        """Return the result of a trial that ended; one that lost its worker may be started again."""
-        self.running.pop((done.trial.number, done.trial.attempt), None)
-        match done.result:
-            case Outcome() as outcome:
-                return _Ended(done.trial, outcome)
-            case Lost(reason):
-                if self.optimizer.history.losses.get(done.trial.number, 0) + 1 < self.max_attempts:
-                    log.warning("trial %d will be started again: %s", done.trial.number, reason)
-                    return _Ended(done.trial, None, reason)
-                error = f"lost its worker {self.max_attempts} times, at last: {reason}"
-                return _Ended(done.trial, Outcome(Status.LOST, error=error))
+    def _collect(self, seconds: float) -> None:
+        """Wait for trials to end, and note what is to be stored about them."""
+        for done in self.executor.wait(seconds):
+            self.running.pop((done.trial.number, done.trial.attempt), None)
+            match done.result:
+                case Outcome() as outcome:
+                    self.unsaved += self.outages.ended(done.trial, outcome)
+                case Lost() as loss:
+                    losses = self.optimizer.history.losses.get(done.trial.number, 0)
+                    self.unsaved += self.outages.lost(done.trial, loss, losses, self.executor.slots)
 
     def _save(self) -> None:
         """Store all results at once; while the journal is unavailable, keep them and start nothing new."""
@@ -214,7 +218,7 @@ class _Run:
             self.optimizer.tell_many([(e.trial, e.outcome) for e in self.unsaved if e.outcome is not None])
             for ended in self.unsaved:
                 if ended.outcome is None:
-                    self.optimizer.lose(ended.trial, ended.reason)
+                    self.optimizer.lose(ended.trial, ended.reason, ended.counts)
         except JournalUnavailable as error:
             self._pause(error)
             return
@@ -247,7 +251,7 @@ class _Run:
         A result whose checkpoint the disk cannot hold still counts; a trial that left something else than files,
         directories and links fails.
         """
-        for index, (trial, outcome, _) in enumerate(self.unsaved):
+        for index, (trial, outcome, *_) in enumerate(self.unsaved):
             if self.checkpoints is None or outcome is None or not outcome.ok or self._is_late(trial):
                 continue
             try:
@@ -257,9 +261,9 @@ class _Run:
             except UnusableTree as error:
                 text = f"its checkpoint cannot be kept: {error}; leave only readable files, directories and links there"
                 failed = replace(outcome, status=Status.BAD_RESULT, loss=None, info={}, error=text)
-                self.unsaved[index] = _Ended(trial, failed)
+                self.unsaved[index] = Ended(trial, failed)
 
-    def _settle(self, settled: Sequence[_Ended]) -> None:
+    def _settle(self, settled: Sequence[Ended]) -> None:
         """Clean up checkpoints after these results are stored."""
         for ended in settled:
             ok = ended.outcome is not None and ended.outcome.ok

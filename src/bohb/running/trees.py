@@ -11,11 +11,15 @@ import logging
 import os
 import shutil
 import stat
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from bohb.errors import BohbError
+
+if sys.platform == "darwin":
+    import fcntl
 
 log = logging.getLogger("bohb")
 
@@ -66,6 +70,8 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, _READ)
     try:
         os.fsync(descriptor)
+        if sys.platform == "darwin":
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # macOS: otherwise fsync does not wait for the disk
     except OSError as error:
         if error.errno not in _NO_DIRECTORY_SYNC or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise

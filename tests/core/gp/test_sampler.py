@@ -208,3 +208,20 @@ def test_a_raised_maximum_is_modelled_with_what_was_learnt_below() -> None:
     assert surrogate.targets.below.min() == 1  # nothing was evaluated on the new maximum yet
     trial = second.ask()
     assert trial.budget <= 27
+
+
+def test_a_plateau_is_not_searched_again() -> None:
+    """The loss is constant on each of 64 squares; most proposals go to squares that were not seen."""
+
+    def steps(config: dict[str, Any], budget: float) -> float:
+        return bowl({name: math.floor(8 * value) / 8 for name, value in config.items()}, budget)
+
+    made = study(steps, 150, random_fraction=0.0, random_fraction_at_top=0.0)
+    seen: set[tuple[int, ...]] = set()
+    repeated = []
+    for config in proposed(made.history):
+        square = tuple(math.floor(8 * value) for value in config.values())
+        repeated.append(square in seen)
+        seen.add(square)
+    assert len(seen) > 30
+    assert np.mean(repeated[:40]) < 0.5

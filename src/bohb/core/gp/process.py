@@ -185,8 +185,8 @@ class Process:
         self._scale = np.exp(-kernel.lengths)[owner]
         self._points, self._group = points * self._scale, group
         self._groups = kernel.groups()
-        self._observed_similarity = matern(self._points, self._points)
-        covariance = self._covariance(self._observed_similarity, group)
+        self.observed_similarity = matern(self._points, self._points)
+        covariance = self._covariance(self.observed_similarity, group)
         covariance[np.diag_indices_from(covariance)] += kernel.group_noises()[group]
         self._factor = cholesky(covariance)
         self._weights = cho_solve((self._factor, True), y, check_finite=False)
@@ -200,7 +200,7 @@ class Process:
 
     def observed_on_top(self) -> Array:
         """Return the expected loss of the observed configurations on the largest budget."""
-        return np.asarray(self._covariance(self._observed_similarity, 0) @ self._weights)
+        return np.asarray(self._covariance(self.observed_similarity, 0) @ self._weights)
 
     def mean(self, points: Array, below: NDArray[np.intp] | int) -> Array:
         """Return the expected loss of points on rungs."""

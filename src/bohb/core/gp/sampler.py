@@ -28,6 +28,7 @@ AFRESH = 8  # every eighth fit starts from the prior instead of the last fit
 UNIFORM, MUTATIONS, LOCAL = 200, 200, 100  # candidates from the prior, near the best, and near the best candidates
 PARENTS = 10  # the best configurations, which are mutated
 WIDTHS = (0.08, 0.025)  # of the local steps, one round each
+ON_PLATEAU = -20.0  # added to log EI where a plateau is known, so that only a whole space of plateaus is searched again
 SCORE_DECIMALS = 6  # candidates that differ by less count as equal
 _WIDTH_DECIMALS = 12  # of mutations; rounding hides the last bits, in which mathematical libraries differ
 _LOSS_DIGITS = 6  # of the losses in a reason
@@ -62,7 +63,27 @@ class Surrogate:
         mean, deviation = self.process.predict(similarity)
         own = similarity if self.own.all() else similarity[:, self.own]
         deviation = np.minimum(deviation, self._deviation_given_neighbour(own.max(axis=1, initial=0.0)))
-        return log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
+        score = log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
+        return np.where(self._on_plateau(similarity), score + ON_PLATEAU, score)
+
+    def _on_plateau(self, similarity: Array) -> NDArray[np.bool_]:
+        """Return where the two nearest results of a rung of this study have exactly equal losses and are not far away.
+
+        There the loss does not depend on the hyperparameters: another value would give the same loss again. Far away
+        is more than twice their distance from each other, where the kernel is about its fourth power.
+        """
+        found = np.zeros(len(similarity), dtype=np.bool_)
+        y, below, own = self.targets.y, self.targets.below, self.targets.study == 0
+        highest = y.max(where=own, initial=-math.inf)
+        for rung in set(below[own].tolist()):
+            here = np.flatnonzero(own & (below == rung) & (y < highest))  # the highest losses may have been cut
+            if len(np.unique(y[here])) == len(here):
+                continue
+            nearest = here[np.argpartition(-similarity[:, here], 1, axis=1)[:, :2]]
+            one, two = nearest.T
+            near = np.take_along_axis(similarity, nearest, axis=1).max(axis=1)
+            found |= (y[one] == y[two]) & (near >= self.process.observed_similarity[one, two] ** 4)
+        return found
 
     def _deviation_given_neighbour(self, similarity: Array) -> Array:
         """Return the deviation that would be left if the loss of the most similar configuration were known.

@@ -6,7 +6,7 @@ import copy
 from functools import partial
 
 from bohb.core.events import BracketPlanned
-from bohb.core.schedule.brackets import Bracket, Rung, hyperband, is_published, published_before
+from bohb.core.schedule.brackets import Bracket, Rung, check_budgets, hyperband, is_published, published_before
 from bohb.core.schedule.comparison import PREFERRED_FROM, ROUNDS, chance_of_top
 from bohb.core.schedule.halving import Choose, Halving, Loss
 from bohb.core.schedule.promotion import one_at_random
@@ -42,6 +42,7 @@ class Schedule:
 
     def use_budgets(self, budgets: tuple[float, ...], first_bracket: int) -> None:
         """Use these budgets for brackets from `first_bracket` on."""
+        check_budgets(budgets)
         self.round = hyperband(budgets, self._eta, self._settings.bracket_sizes)
         self._first_of_round = first_bracket
 
@@ -49,6 +50,7 @@ class Schedule:
         """Use the chosen rungs for the next bracket."""
         if event.index != len(self.brackets) or event.index in self.planned:
             raise JournalError(f"bracket {event.index} is planned, but the next one is {len(self.brackets)}")
+        check_budgets(budget for budget, _ in event.rungs)
         self.planned[event.index] = event
 
     def is_to_be_planned(self, index: int) -> bool:

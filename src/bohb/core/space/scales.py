@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.errors import InvalidConfiguration
+from bohb.errors import InvalidConfiguration, InvalidSpace
 
 _DIGITS = 12
 Array = NDArray[np.float64]
@@ -56,6 +56,10 @@ class Numeric:
         """Compute the edges; an integer covers half a unit to either side, so that the ends are not rarer."""
         low, high = (self.lower - 0.5, self.upper + 0.5) if self.integer else (self.lower, self.upper)
         start = self._transform(low)
+        if not math.isfinite(self.upper - self.lower):
+            raise InvalidSpace(
+                f"{self.name!r} ranges from {self.lower!r} to {self.upper!r}, which floats cannot measure"
+            )
         object.__setattr__(self, "start", start)
         object.__setattr__(self, "width", self._transform(high) - start)
         # Fine enough for the range, coarse enough that rounding absorbs the error of decode ∘ encode.

@@ -33,12 +33,18 @@ class _Task:
     """One trial at Dask.
 
     execution: the execution that a worker has reported, which is unique even if Dask runs the task again.
+    worker: the address of that worker.
     """
 
     key: str
     answer: AnswerFuture = field(default_factory=Future)
     future: DaskFuture[Answer] | None = None
     execution: str | None = None
+    worker: str | None = None
+
+    def lost(self, reason: str) -> Answer:
+        """Return the answer of a task whose worker was lost; a trial that had not begun is not charged."""
+        return {**task.lost(reason, charged=self.execution is not None), "place": self.worker}
 
 
 class DaskEngine:
@@ -66,29 +72,49 @@ class DaskEngine:
             raise
 
     @property
-    def slots(self) -> int:
-        """Number of threads of all workers, or of trials that their declared resources allow."""
+    def shortage(self) -> str | None:
+        """Whether the scheduler has no workers, or none with the resources of a trial."""
+        if self.slots(()):
+            return None
+        if self._client.status != "running":
+            return "Dask's scheduler cannot be reached"
+        workers = len(self._workers())
+        asked = ", ".join(f"{name}={amount:g}" for name, amount in self._resources.items())
+        return f"none of the {workers} Dask workers has {asked}" if workers else "Dask's scheduler has no workers"
+
+    def slots(self, avoid: Collection[str]) -> int:
+        """Return the number of threads of all workers, or of trials that their declared resources allow."""
         if self._client.status != "running":
             return 0
-        return sum(_capacity(worker, self._resources) for worker in self._workers())
+        return sum(_capacity(worker, self._resources) for name, worker in self._workers().items() if name not in avoid)
 
     @property
     def ready(self) -> bool:
         """Not while the client, having lost its scheduler, tries to reconnect; after a while it closes."""
         return self._client.status in ("running", "closing", "closed")
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
+    def submit(
+        self, session: task.Session, body: dict[str, Any], payload: bytes | None, avoid: Collection[str]
+    ) -> AnswerFuture:
         """Submit a trial without retries, because the runner starts lost trials again."""
         if self._client.status in ("closing", "closed"):
             raise EngineBroken("the Dask client has lost its scheduler; start a scheduler and workers again")
         entry = _Task(f"bohb-{session.id[:8]}-{next(self._numbers)}")
         self._tasks[entry.key] = entry
         arguments = (session, body, payload, self._topic, entry.key)
+        workers = [name for name in self._workers() if name not in avoid] if avoid else []
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph")  # at most once for each worker
                 entry.future = self._client.submit(
-                    run, *arguments, key=entry.key, pure=False, retries=0, resources=self._resources or None
+                    run,
+                    *arguments,
+                    key=entry.key,
+                    pure=False,
+                    retries=0,
+                    resources=self._resources or None,
+                    workers=workers or None,
+                    allow_other_workers=bool(workers),  # if these have gone when the task could start
                 )
         except ClosedClientError as error:
             del self._tasks[entry.key]
@@ -109,13 +135,14 @@ class DaskEngine:
         if self._owned:
             self._client.close(timeout=_CLOSE_SECONDS)
 
-    def _workers(self) -> Collection[Mapping[str, Any]]:
+    def _workers(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what the scheduler knows of its workers, by address."""
         found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return found.values()
+        return found
 
     def _check_declared(self) -> None:
         """Raise InvalidArgument for a resource that no worker declares: Dask would wait for it for ever."""
-        workers = self._workers()
+        workers = self._workers().values()
         for name, amount in self._resources.items():
             if workers and not any(name in worker["resources"] for worker in workers):
                 raise InvalidArgument(
@@ -133,15 +160,15 @@ class DaskEngine:
         if entry is None:
             return
         if entry.execution is None:
-            entry.execution = message["execution"]
+            entry.execution, entry.worker = message["execution"], message["worker"]
         elif entry.execution != message["execution"]:
-            settle(entry.answer, {"lost": f"its Dask worker has died, and {message['worker']} started it again"})
+            settle(entry.answer, entry.lost(f"its Dask worker has died, and {message['worker']} started it again"))
             self._drop([entry])
 
     def _drop(self, entries: list[_Task]) -> None:
         for entry in entries:
             self._tasks.pop(entry.key, None)
-            settle(entry.answer, {"lost": "the task was cancelled"})
+            settle(entry.answer, task.lost("the task was cancelled", charged=False))
         loop, futures = self._client.loop, [entry.future for entry in entries if entry.future is not None]
         if self._client.status == "running" and loop is not None:
             loop.add_callback(self._client.cancel, futures, asynchronous=True, force=True)
@@ -150,7 +177,7 @@ class DaskEngine:
         """Fetch the result of a task that has ended; an error of Dask means that its worker was lost."""
         if self._tasks.pop(entry.key, None) is not None:
             answer = attempt(future.result)
-            settle(entry.answer, {"lost": answer.error} if isinstance(answer, Outcome) else answer)
+            settle(entry.answer, entry.lost(answer.error or "") if isinstance(answer, Outcome) else answer)
 
 
 def run(session: task.Session, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:
@@ -162,7 +189,7 @@ def run(session: task.Session, body: dict[str, Any], payload: bytes | None, topi
         state = worker.state.tasks.get(key)
         return state is None or state.state == "cancelled"
 
-    return task.run(session, body, payload, cancelled)
+    return {**task.run(session, body, payload, cancelled), "place": worker.address}
 
 
 def connect(address: str) -> Client:

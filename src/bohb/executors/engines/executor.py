@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import queue
 import sys
@@ -22,16 +23,20 @@ from bohb.core.events import outcome_from_json, trial_to_json
 from bohb.core.trial import Trial
 from bohb.errors import BohbError
 from bohb.executors.base import Done, Lost, Objective, check_objective
-from bohb.executors.engines.task import Session
+from bohb.executors.engines.task import Session, lost
 from bohb.executors.local import logs
 from bohb.executors.local.launch import pickled
 from bohb.executors.options import TrialOptions
+from bohb.executors.places import Places
 
 INLINE_BYTES = 32 * 2**10  # a pickled objective up to this size is sent with each trial: asking for it costs more
 KILL_SECONDS = 10.0  # for running tasks to notice that they were cancelled
 _CHECK_SECONDS = 0.5  # between two checks whether the engine still works
 _SLOTS_SECONDS = 1.0  # between two questions for the size of the engine
+SHORTAGE_SECONDS = 60.0  # between two messages that the engine has no workers
+_FIRST_SHORTAGE_SECONDS = 5.0  # before the first message: workers need time to start
 
+log = logging.getLogger("bohb")
 Answer = dict[str, Any]
 AnswerFuture = Future[Answer]
 
@@ -56,13 +61,20 @@ class Engine(Protocol):
     def ready(self) -> bool: ...
 
     @property
-    def slots(self) -> int:
-        """Number of tasks that it can run at once now; 0 if it has no workers."""
+    def shortage(self) -> str | None:
+        """Why no task can run now, such as a scheduler without workers; None if some can."""
         ...
 
-    def submit(self, session: Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
+    def slots(self, avoid: Collection[str]) -> int:
+        """Return the number of tasks that it can run at once now, without the places in `avoid`."""
+        ...
+
+    def submit(
+        self, session: Session, body: dict[str, Any], payload: bytes | None, avoid: Collection[str]
+    ) -> AnswerFuture:
         """Run a trial. An exception of the future means a lost worker.
 
+        avoid: places that lose trials; the trial runs there only if there is no other place.
         Raises EngineBroken if the engine will never take a task again.
         """
         ...
@@ -100,6 +112,9 @@ class EngineExecutor:
         self._broken: str | None = None
         self._done: list[Done] = []
         self._slots, self._slots_known = 1, -_SLOTS_SECONDS
+        self._places = Places()
+        self._worked = time.monotonic()  # when the engine was last known to have workers
+        self._said = -SHORTAGE_SECONDS  # when the last message about a shortage was logged
         self._closed = False
         self._finalizer = weakref.finalize(self, Path(lifeline).unlink, missing_ok=True)
 
@@ -109,7 +124,8 @@ class EngineExecutor:
         if self._workers is not None:
             return self._workers
         if time.monotonic() - self._slots_known >= _SLOTS_SECONDS:
-            self._slots, self._slots_known = max(1, self._engine.slots), time.monotonic()
+            self._slots = max(1, self._engine.slots(self._places.avoided()))
+            self._slots_known = time.monotonic()
         return self._slots
 
     def submit(self, trial: Trial) -> None:
@@ -130,6 +146,7 @@ class EngineExecutor:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._done and not self._closed:
             self._release()
+            self._report_shortage()
             if not self._running and not self._held and timeout is None:
                 break
             left = _CHECK_SECONDS if deadline is None else min(_CHECK_SECONDS, deadline - time.monotonic())
@@ -156,7 +173,7 @@ class EngineExecutor:
 
     def _send(self, trial: Trial, payload: bytes | None) -> None:
         try:
-            future = self._engine.submit(self._session, trial_to_json(trial), payload)
+            future = self._engine.submit(self._session, trial_to_json(trial), payload, self._places.avoided())
         except EngineBroken as error:
             self._broken = str(error)  # `wait` raises it after all results have been returned
             self._held.append(trial)
@@ -175,6 +192,18 @@ class EngineExecutor:
         if self._broken is not None and not self._running:
             raise EngineBroken(f"{self._broken}; finished trials are kept, and the same call continues the study")
 
+    def _report_shortage(self) -> None:
+        """Log once a minute why the submitted trials do not run."""
+        now = time.monotonic()
+        if not self._running or now - max(self._worked + _FIRST_SHORTAGE_SECONDS, self._said + SHORTAGE_SECONDS) < 0:
+            return
+        shortage = self._engine.shortage
+        if shortage is None:
+            self._worked = now
+            return
+        self._said = now
+        log.warning("%s; %d trials wait for a worker", shortage, len(self._running))
+
     def _collect(self, seconds: float) -> None:
         """Wait for a task to end, then handle all that have ended."""
         try:
@@ -189,12 +218,19 @@ class EngineExecutor:
         if trial is None:
             return
         answer = _answer(future)
+        place = answer.get("place")
         if "need" in answer:
             self._send(trial, self._payload)
         elif "outcome" in answer:
+            if place is not None:
+                self._places.works(place)
             self._done.append(Done(trial, outcome_from_json(answer["outcome"])))
         else:
-            self._done.append(Done(trial, Lost(str(answer["lost"]))))
+            charged = bool(answer["charged"])
+            if place is not None:
+                charged = self._places.lost(place, trial.number, began=charged)
+                self._slots_known = -_SLOTS_SECONDS
+            self._done.append(Done(trial, Lost(str(answer["lost"]), charged)))
 
 
 def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOptions) -> Session:
@@ -215,10 +251,10 @@ def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOption
 def _answer(future: AnswerFuture) -> Answer:
     """Return the result of a task; any exception of the engine means that its worker was lost."""
     if future.cancelled():
-        return {"lost": "the engine cancelled the task"}
+        return lost("the engine cancelled the task", charged=False)
     error = future.exception()
     if error is not None:
-        return {"lost": f"{type(error).__name__}: {error}"}
+        return lost(f"{type(error).__name__}: {error}", charged=True)
     return future.result()
 
 

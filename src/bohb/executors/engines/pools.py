@@ -20,6 +20,7 @@ class PoolEngine:
     """
 
     warm = ready = True
+    shortage = None
 
     def __init__(self, pool: Executor, resources: Resources) -> None:
         resources.allow_only(f"a {type(pool).__name__}", "cpu", "memory")
@@ -27,15 +28,20 @@ class PoolEngine:
         # mpiexec may start its workers on other machines
         self.local = not type(pool).__module__.startswith("mpi4py")
 
-    @property
-    def slots(self) -> int:
-        """Number of workers of the pool."""
+    def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - all its workers are on one machine
+        """Return the number of workers of the pool."""
         count = getattr(self._pool, "num_workers", None) or getattr(self._pool, "_max_workers", None)
         if not isinstance(count, int):
             raise InvalidArgument(f"{self._pool!r} does not know how many tasks it runs at once; give workers=")
         return count
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
+    def submit(
+        self,
+        session: task.Session,
+        body: dict[str, Any],
+        payload: bytes | None,
+        avoid: Collection[str],  # noqa: ARG002 - a pool cannot choose
+    ) -> AnswerFuture:
         """Submit a trial to the pool."""
         try:
             return self._pool.submit(task.run, session, body, payload)

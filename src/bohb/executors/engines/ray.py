@@ -5,17 +5,24 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection
+from concurrent.futures import Future
 from typing import Any
 
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import AnswerFuture, EngineBroken
+from bohb.executors.engines.executor import Answer, AnswerFuture, EngineBroken, settle
 from bohb.executors.resources import Resources
 
 try:
     import ray
+    from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
 except ImportError as error:
     raise MissingExtra(f"executor='ray://…' needs Ray ({error}): {install_hint('ray')}") from error
+
+_NODE = "ray.io/node-id"  # the label of a node that has its id
+_REASON_CHARACTERS = 500
+# A trial may have caused these; all other errors are those of a node or of the cluster.
+_OF_THE_WORKER = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
 
 
 class RayEngine:
@@ -34,10 +41,11 @@ class RayEngine:
         if self._owned:
             _connect(address)
         self._needs = _ray_names(resources)
-        options: dict[str, Any] = {"num_cpus": self._needs["CPU"], "num_gpus": resources.gpu, "max_retries": 0}
+        self._options: dict[str, Any] = {"num_cpus": self._needs["CPU"], "num_gpus": resources.gpu, "max_retries": 0}
+        self._options["resources"] = dict(resources.others)
         if resources.memory is not None:
-            options["memory"] = resources.memory
-        self._run = ray.remote(task.run).options(**options, resources=dict(resources.others))
+            self._options["memory"] = resources.memory
+        self._run = ray.remote(run)
         self._refs: dict[AnswerFuture, Any] = {}
         try:
             self._check_declared()
@@ -46,23 +54,41 @@ class RayEngine:
             raise
 
     @property
-    def slots(self) -> int:
-        """Number of trials that fit into the cluster at the moment."""
+    def shortage(self) -> str | None:
+        """Whether the cluster has no node with the resources of a trial."""
+        asked = ", ".join(f"{name}={amount:g}" for name, amount in self._needs.items())
+        return None if self.slots(()) else f"no node of the Ray cluster has {asked}"
+
+    def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - Ray drops nodes that have died
+        """Return the number of trials that fit into the cluster at the moment."""
         total = ray.cluster_resources() if ray.is_initialized() else {}
         return int(min(total.get(name, 0) // amount for name, amount in self._needs.items()))
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
+    def submit(
+        self, session: task.Session, body: dict[str, Any], payload: bytes | None, avoid: Collection[str]
+    ) -> AnswerFuture:
         """Submit a trial to Ray."""
         if not ray.is_initialized():  # Ray would start a cluster of its own
             raise EngineBroken("Ray is not connected any more; connect again, or start a new cluster")
         try:
-            ref = self._run.remote(session, body, payload)
+            ref = self._run.options(**self._options, **_elsewhere(avoid)).remote(session, body, payload)
         except (ConnectionError, ray.exceptions.RaySystemError) as error:
             raise EngineBroken(f"Ray takes no more tasks: {error}") from error
-        future: AnswerFuture = ref.future()
-        self._refs[future] = ref
-        future.add_done_callback(lambda ended: self._refs.pop(ended, None))
-        return future
+        answer: AnswerFuture = Future()
+        self._refs[answer] = ref
+        ref.future().add_done_callback(lambda ended: self._settle(answer, ended))
+        return answer
+
+    def _settle(self, answer: AnswerFuture, ended: AnswerFuture) -> None:
+        self._refs.pop(answer, None)
+        error = None if ended.cancelled() else ended.exception()
+        if ended.cancelled():
+            settle(answer, task.lost("Ray cancelled the task", charged=False))
+        elif error is not None:
+            charged = isinstance(error, _OF_THE_WORKER)
+            settle(answer, task.lost(f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS], charged))
+        else:
+            settle(answer, ended.result())
 
     def cancel(self, futures: Collection[AnswerFuture]) -> None:
         """Cancel these tasks; a worker that has begun one is killed, and its child with it."""
@@ -85,6 +111,18 @@ class RayEngine:
                     f"resources ask Ray for {name}={amount:g} for each trial, but the cluster has "
                     f"{total.get(name, 0):g} in all; ask for less, or add a node that has it"
                 )
+
+
+def run(session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answer:
+    """Run a trial on a Ray worker, and name the node."""
+    return {**task.run(session, body, payload), "place": ray.get_runtime_context().get_node_id()}
+
+
+def _elsewhere(avoid: Collection[str]) -> dict[str, Any]:
+    """Return the options of a task that should not run on these nodes, if there are others."""
+    if not avoid:
+        return {}
+    return {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={_NODE: NotIn(*avoid)})}
 
 
 def _connect(address: str) -> None:

@@ -22,6 +22,7 @@ except ImportError as error:
 
 _POLL_SECONDS = 0.2  # between two checks for the result files of jobs
 _REASON_CHARACTERS = 500  # of submitit's error, which quotes the job's whole log
+_WAITING = ("PENDING", "UNKNOWN")  # states of a job that has not begun
 _LOCAL = (submitit.LocalExecutor, submitit.DebugExecutor)
 
 
@@ -47,11 +48,24 @@ class SubmititEngine:
         self._poller.start()
 
     @property
-    def slots(self) -> int:
+    def shortage(self) -> str | None:
+        """Whether all jobs wait in Slurm's queue."""
+        with self._lock:
+            jobs = list(self._jobs.values())
+        waiting = [job for job in jobs if not self.local and _state(job) in _WAITING]
+        return f"all {len(jobs)} jobs wait in Slurm's queue" if waiting and len(waiting) == len(jobs) else None
+
+    def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - not known either way
         """Not known: the length of Slurm's queue is not limited."""
         raise InvalidArgument("a submitit executor has no limit on its jobs; give workers=, the number of jobs at once")
 
-    def submit(self, session: task.Session, body: dict[str, Any], payload: bytes | None) -> AnswerFuture:
+    def submit(
+        self,
+        session: task.Session,
+        body: dict[str, Any],
+        payload: bytes | None,
+        avoid: Collection[str],  # noqa: ARG002 - Slurm chooses the machines
+    ) -> AnswerFuture:
         """Submit a job."""
         future: AnswerFuture = Future()
         try:
@@ -71,7 +85,7 @@ class SubmititEngine:
                 job.cancel(check=False)
                 if self.local:
                     attempt(job.wait)
-            settle(future, {"lost": "the job was cancelled"})
+            settle(future, task.lost("the job was cancelled", charged=False))
 
     def close(self, session_id: str) -> None:  # noqa: ARG002 - a job ends with its trial
         """Stop the polling thread."""
@@ -92,7 +106,12 @@ class SubmititEngine:
 
 def _result(job: submitit.Job[Answer]) -> Answer:
     result = attempt(job.result)
-    return {"lost": (result.error or "")[:_REASON_CHARACTERS]} if isinstance(result, Outcome) else result
+    return task.lost((result.error or "")[:_REASON_CHARACTERS], True) if isinstance(result, Outcome) else result
+
+
+def _state(job: submitit.Job[Answer]) -> str:
+    state = attempt(lambda: job.state)
+    return state if isinstance(state, str) else ""
 
 
 def _request(executor: submitit.Executor, resources: Resources) -> None:

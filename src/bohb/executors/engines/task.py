@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -140,10 +141,11 @@ class WarmChildren:
             if payload is None:
                 return None
             devices = free_devices(int(session.options.resources.gpu), self._leased)
+            executor = _executor(session, payload, devices)  # starts no process yet
             number = next(n for n in range(len(self._numbers) + 1) if n not in self._numbers)
             self._numbers.add(number)
             self._leased.update(devices)
-        return Child(_executor(session, payload, devices), session, seen, number, devices, session.visible())
+        return Child(executor, session, seen, number, devices, session.visible())
 
     def release(self, child: Child) -> None:
         """Keep a child for the next trial, or end it if its session is over."""
@@ -154,8 +156,10 @@ class WarmChildren:
         with self._lock:
             self._idle.append(child)
             if self._sweeper is None:
-                self._sweeper = threading.Thread(target=self._sweep, name="bohb-sweeper", daemon=True)
-                self._sweeper.start()
+                sweeper = threading.Thread(target=self._sweep, name="bohb-sweeper", daemon=True)
+                with suppress(RuntimeError):  # the process limit is reached; the next release tries again
+                    sweeper.start()
+                    self._sweeper = sweeper
 
     def end(self, child: Child, kill: bool) -> None:
         """End a child that is not idle."""
@@ -202,6 +206,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def lost(reason: str, charged: bool) -> dict[str, Any]:
+    """Return the answer of a task whose trial was lost.
+
+    charged: whether that counts as an attempt of the trial.
+    """
+    return {"lost": reason, "charged": charged}
+
+
 def close(session_id: str) -> None:
     """End the children of a session in this process."""
     _children.close(session_id)
@@ -210,7 +222,9 @@ def close(session_id: str) -> None:
 def run(
     session: Session, body: dict[str, Any], payload: bytes | None, stopped: Stopped | None = None
 ) -> dict[str, Any]:
-    """Evaluate one trial: {"outcome": …}, {"lost": reason}, or {"need": digest} if the objective must be sent along.
+    """Evaluate one trial and return {"outcome": …}, {"lost": reason, "charged": …} or {"need": digest}.
+
+    The last of these asks for the objective to be sent along.
 
     payload: the pickled objective; None if this process should have it.
     stopped: function that returns whether the engine has cancelled this task.
@@ -219,15 +233,19 @@ def run(
     _ignore_interrupts(session)
     trial = trial_from_json(body)
     if children.is_over(session, session.local):
-        return {"lost": "the study was stopped before the trial began"}
+        return lost("the study was stopped before the trial began", charged=False)
     if trial.checkpoint_dir is not None and not trial.checkpoint_dir.is_dir():
-        return {
-            "lost": f"machine {platform.node()} does not see the checkpoint directory {trial.checkpoint_dir}; "
-            "give directory= on a file system that runner and workers share, or checkpoints=False"
-        }
+        return lost(
+            f"machine {platform.node()} does not see the checkpoint directory {trial.checkpoint_dir}; "
+            "give directory= on a file system that runner and workers share, or checkpoints=False",
+            charged=False,
+        )
     if payload is not None:
         children.remember(session.digest, payload)
-    child = children.acquire(session)
+    try:
+        child = children.acquire(session)
+    except OSError as error:
+        return lost(f"machine {platform.node()} cannot start a worker: {error}", charged=False)
     if child is None:
         return {"need": session.digest}
     result = None
@@ -241,9 +259,9 @@ def run(
         else:
             children.release(child)
     if result is None:
-        return {"lost": "the study was stopped"}
+        return lost("the study was stopped", charged=False)
     if isinstance(result, Lost):
-        return {"lost": f"{result.reason} on {platform.node()}"}
+        return lost(f"{result.reason} on {platform.node()}", result.charged)
     worker = f"{platform.node()}/{os.getpid()}.{child.number}"
     return {"outcome": outcome_to_json(replace(result, worker=worker))}
 

@@ -8,45 +8,29 @@ import selectors
 import shutil
 import socket
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import IO, Any
 
 from bohb.core.events import outcome_from_json, trial_to_json
-from bohb.core.trial import Outcome, Trial, with_times
+from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Done, Lost, Objective
 from bohb.executors.local import logs, processes
-from bohb.executors.local.curve import Point, extend
-from bohb.executors.local.deaths import Death, interpret
+from bohb.executors.local.curve import extend
+from bohb.executors.local.deaths import Death, Stage, interpret, not_loaded
 from bohb.executors.local.guard import GRACE
+from bohb.executors.local.handle import WorkerHandle
 from bohb.executors.local.launch import GuardProcess, launch
 from bohb.executors.local.setup import Setup
+from bohb.executors.local.waiting import WaitingTrials
 from bohb.executors.local.wire import Lines, encode
+from bohb.executors.places import Places
 
 KILL_SECONDS = 1.5  # for the guard to kill everything and end
+_RETRY_SECONDS = 0.5  # between two looks for a slot that may be used again
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
-
-
-@dataclass(slots=True, eq=False)
-class WorkerHandle:
-    """One worker process, as the coordinator sees it.
-
-    pid: known once the worker is ready.
-    began: when its trial began, by the wall clock and by the monotonic clock.
-    """
-
-    id: int
-    slot: int
-    link: socket.socket
-    lines: Lines = field(default_factory=Lines)
-    unsent: bytes = b""
-    pid: int | None = None
-    trial: Trial | None = None
-    began: tuple[float, float] = (0.0, 0.0)
-    curve: list[Point] = field(default_factory=list)
 
 
 class Coordinator:
@@ -65,7 +49,8 @@ class Coordinator:
     ) -> None:
         self._setup, self._objective, self._payload, self._slot_env = setup, objective, payload, slot_env
         self.done: list[Done] = []
-        self._queue: deque[Trial] = deque()
+        self._queue = WaitingTrials()
+        self._places = Places()  # the slots in which a worker could not be started
         self._running = 0
         self._selector = selectors.DefaultSelector()
         self._guard: GuardProcess | None = None
@@ -79,8 +64,8 @@ class Coordinator:
 
     @property
     def slots(self) -> int:
-        """Number of trials that may run at once."""
-        return self._setup.slots
+        """Number of trials that may run at once: of slots in which workers can be started, and at least 1."""
+        return max(1, self._setup.slots - len(self._places.avoided()))
 
     @property
     def busy(self) -> bool:
@@ -89,11 +74,13 @@ class Coordinator:
 
     def submit(self, trial: Trial) -> None:
         """Send a trial to a free worker, or start a worker for it."""
-        self._queue.append(trial)
+        self._queue.put(trial)
         self._assign()
 
     def poll(self, seconds: float | None) -> None:
         """Wait for events and handle them; trials that have ended are added to `done`."""
+        if self._queue:  # a slot that was avoided may be used again soon
+            seconds = _RETRY_SECONDS if seconds is None else min(_RETRY_SECONDS, seconds)
         for key, events in self._selector.select(seconds):
             worker: WorkerHandle | None = key.data
             if worker is None:
@@ -142,18 +129,32 @@ class Coordinator:
         """Give queued trials to idle workers, or to new ones while there are empty slots.
 
         A new worker is sent its trial at once and reads it when it is ready, so a trial starts even if nobody calls
-        `wait`. If the worker cannot start, that trial has failed, so nothing is retried for ever.
+        `wait`. If the worker cannot start, the trial is lost, and its slot is avoided for a while.
         """
-        while self._queue:
+        while self._queue.startable(self._running):
             if not self._idle:
-                if None not in self._slots:
+                slot = self._empty_slot()
+                if slot is None:
                     return
-                self._idle.append(self._start(self._slots.index(None)))
+                try:
+                    self._idle.append(self._start(slot))
+                except OSError as error:
+                    self._cannot_start(slot, error)
+                    continue
             worker = self._idle.pop()
-            worker.trial, worker.curve, worker.began = self._queue.popleft(), [], (time.time(), time.monotonic())
+            worker.trial, worker.curve, worker.began = self._queue.take(), [], (time.time(), time.monotonic())
             worker.unsent = encode(trial_to_json(worker.trial))
             self._running += 1
             self._flush(worker)
+
+    def _empty_slot(self) -> int | None:
+        avoided = self._places.avoided()
+        return next((n for n, worker in enumerate(self._slots) if worker is None and str(n) not in avoided), None)
+
+    def _cannot_start(self, slot: int, error: OSError) -> None:
+        trial = self._queue.take()
+        self._places.lost(str(slot), trial.number, began=False)
+        self.done.append(Done(trial, Lost(f"worker {slot} cannot be started: {error}", charged=False)))
 
     def _start(self, slot: int) -> WorkerHandle:
         if self._guard is None:
@@ -219,11 +220,22 @@ class Coordinator:
                 self._slots[worker.slot] = None
             else:
                 self._idle.append(worker)
+        elif "loading" in body:
+            worker.stage = Stage.LOADING
         elif "ready" in body:
+            worker.stage = Stage.RUNNING
+            self._places.works(str(worker.slot))
             worker.pid, worker.began = int(body["ready"]), (float(body["time"]), float(body["clock"]))
         elif "failed" in body:
             self._slots[worker.slot] = None
-            self._finish(worker, _ended_now(worker, outcome_from_json(body["failed"])))
+            result = not_loaded(outcome_from_json(body["failed"]), worker.slot)
+            self._finish_early(worker, worker.ended_now(result) if isinstance(result, Outcome) else result)
+
+    def _finish_early(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
+        """Add the trial of a worker that has ended to `done`, and avoid its slot if the worker could not start."""
+        if isinstance(result, Lost) and worker.stage is not Stage.RUNNING and worker.trial is not None:
+            self._places.lost(str(worker.slot), worker.trial.number, began=False)
+        self._finish(worker, result)
 
     def _finish(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
         """Add the worker's trial to `done`."""
@@ -231,6 +243,7 @@ class Coordinator:
         assert trial is not None
         self._running -= 1
         if isinstance(result, Outcome):
+            self._queue.ended(trial.number)
             curve = tuple(worker.curve) or result.curve
             result = replace(result, curve=curve, worker=f"{self._machine}/{worker.slot}")
         self.done.append(Done(trial, result))
@@ -252,14 +265,14 @@ class Coordinator:
         """Drain the worker's socket, then interpret its exit code if its trial has not ended."""
         worker = self._remove(death.id)
         if worker.trial is not None:
-            started = worker.pid is not None
-            result = interpret(death, worker.slot, self._setup.options, started)
+            result = interpret(death, worker.slot, self._setup.options, worker.stage)
             if isinstance(result, Outcome):
                 log = logs.trial_log(self._setup, worker.slot, worker.trial.number)
-                output = logs.tail(log if started else logs.worker_log(self._setup, worker.slot))
-                result = _ended_now(worker, replace(result, output=output))
+                running = worker.stage is Stage.RUNNING
+                output = logs.tail(log if running else logs.worker_log(self._setup, worker.slot))
+                result = worker.ended_now(replace(result, output=output))
                 logs.finish(log, self._setup)
-            self._finish(worker, result)
+            self._finish_early(worker, result)
 
     def _guard_died(self) -> None:
         """Count running trials as lost: the workers die with their guard. The next start launches a new guard."""
@@ -267,11 +280,14 @@ class Coordinator:
         assert guard is not None
         self._selector.unregister(guard.link)
         guard.stop(KILL_SECONDS)
-        for worker in [self._remove(key) for key in list(self._workers)]:
+        removed = [self._remove(key) for key in list(self._workers)]
+        culprit = self._queue.guard_died([w.trial.number for w in removed if w.trial and w.stage is Stage.RUNNING])
+        for worker in removed:
             if worker.pid is not None:
                 processes.kill_tree(worker.pid)
             if worker.trial is not None:
-                self._finish(worker, Lost(f"the guard process (pid {guard.pid}) of the workers has died"))
+                charged = culprit and worker.stage is Stage.RUNNING
+                self._finish(worker, Lost(f"the guard process (pid {guard.pid}) of the workers has died", charged))
         processes.kill_marked(self._setup.token)
 
     def _remove(self, worker_id: int) -> WorkerHandle:
@@ -290,9 +306,3 @@ class Coordinator:
             worker.link.close()
         if worker in self._idle:
             self._idle.remove(worker)
-
-
-def _ended_now(worker: WorkerHandle, outcome: Outcome) -> Outcome:
-    """Add start and end times to the outcome of a trial that has just ended, by the monotonic clock."""
-    wall, clock = worker.began
-    return with_times(outcome, wall, wall + time.monotonic() - clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import dataclass
+from enum import Enum
 
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
@@ -14,6 +15,18 @@ from bohb.units import size
 
 # Signals that users, batch queues and the kernel send; an objective that crashes dies of other signals.
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP}
+
+
+# Errors of the machine that stop a worker from loading any objective: the process limit is reached.
+_NO_PROCESSES = ("BlockingIOError: [Errno 11]", "RuntimeError: can't start new thread")
+
+
+class Stage(Enum):
+    """How far a worker has come."""
+
+    STARTING = "while starting"
+    LOADING = "while loading the objective"
+    RUNNING = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +47,11 @@ class Death:
     oom: bool = False
 
 
-def interpret(death: Death, slot: int, options: TrialOptions, started: bool) -> Outcome | Lost:
-    """Return the result of the trial whose worker died.
-
-    started: whether the worker had loaded the objective.
-    """
+def interpret(death: Death, slot: int, options: TrialOptions, stage: Stage) -> Outcome | Lost:
+    """Return the result of the trial whose worker died. A loss before the trial began is not charged to it."""
     who = f"worker {slot} (pid {death.pid})"
-    when = "" if started else " while loading the objective"
+    when = f" {stage.value}" if stage.value else ""
+    began = stage is Stage.RUNNING
     match death.cause:
         case "timeout":
             return Outcome(Status.TIMEOUT, error=f"ran longer than trial_seconds={options.trial_seconds:g}")
@@ -51,18 +62,27 @@ def interpret(death: Death, slot: int, options: TrialOptions, started: bool) -> 
             error = f"{who} did not load the objective within start_seconds={options.start_seconds:g}"
             return Outcome(Status.CRASHED, error=error)
         case "closed":
-            return _unreachable(who)
+            return Lost(f"{who} ended{when}", charged=False) if stage is Stage.STARTING else _unreachable(who)
         case str():
-            return Lost(f"{who} {death.cause}")
+            return Lost(f"{who} {death.cause}", began)
+    if stage is Stage.STARTING and death.code >= 0:
+        return Lost(f"{who} exited with code {death.code}{when}", charged=False)
     if death.code == BROKEN:
         return _unreachable(who)
     if death.code >= 0:
         return Outcome(Status.CRASHED, error=f"{who} exited with code {death.code}{when}")
     name = signal_name(-death.code)
-    if -death.code in _FROM_OUTSIDE:
+    if -death.code in _FROM_OUTSIDE or stage is Stage.STARTING:
         by = ", probably by the kernel's out-of-memory killer" if death.oom else ""
-        return Lost(f"{who} was killed by {name}{by}")
+        return Lost(f"{who} was killed by {name}{by}{when}", began)
     return Outcome(Status.CRASHED, error=f"killed by {name}{when}")
+
+
+def not_loaded(outcome: Outcome, slot: int) -> Outcome | Lost:
+    """Return the result of a trial whose worker could not load the objective: a loss if the machine is to blame."""
+    if outcome.error is not None and outcome.error.startswith(_NO_PROCESSES):
+        return Lost(f"worker {slot} cannot load the objective: {outcome.error}", charged=False)
+    return outcome
 
 
 def _unreachable(who: str) -> Outcome:

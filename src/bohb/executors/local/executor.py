@@ -11,14 +11,13 @@ import os
 import sys
 import tempfile
 import time
-import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 
 from bohb.core.trial import Trial
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Objective, check_objective
-from bohb.executors.local import logs
+from bohb.executors.local import logs, processes
 from bohb.executors.local.coordinator import Coordinator
 from bohb.executors.local.launch import pickled
 from bohb.executors.local.setup import Setup
@@ -58,7 +57,7 @@ class LocalExecutor:
         setup = Setup(
             options,
             slots=workers,
-            token=uuid.uuid4().hex,
+            token=processes.new_token(),
             parent=os.getpid(),
             argv=list(sys.argv),
             log_dir=str(logs.prepare(options.log_dir) if options.log_dir else tempfile.mkdtemp(prefix="bohb-")),

@@ -54,6 +54,7 @@ class WorkerRecord:
     born: float
     cause: str | None = None
     memory: int = 0
+    next_memory_check: float = 0.0
     deadline: float | None = None
     deadline_cause: str = ""
 
@@ -261,7 +262,11 @@ class Guard:
     def _limit_memory(self, worker: WorkerRecord, limit: int | None) -> None:
         if limit is None:
             return
-        used = processes.resident_bytes([worker.pid, *processes.descendants(worker.pid)])
+        began = time.monotonic()
+        if began < worker.next_memory_check:
+            return
+        used = processes.used_bytes([worker.pid, *processes.descendants(worker.pid)], limit)
+        worker.next_memory_check = began + 10 * (time.monotonic() - began)  # at most a tenth of the guard's time
         if used > limit:
             worker.cause, worker.memory = "memory", used
             processes.kill_tree(worker.pid)

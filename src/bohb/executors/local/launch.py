@@ -35,7 +35,7 @@ class GuardProcess:
         self.link.close()
         if not self._wait(seconds):
             processes.kill(self.pid)
-            self._wait(1.0)
+            self._wait(0.4)
 
     def _wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -77,21 +77,31 @@ def pickled(objective: Objective) -> IO[bytes]:
 
 
 def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> GuardProcess:
-    """Start a guard; without a payload, by forking this process."""
+    """Start a guard; without a payload, by forking this process. First, clean up after guards that were killed."""
+    processes.kill_abandoned()
     ours, theirs = socket.socketpair()
-    if payload is None:
-        return GuardProcess(ours, _fork(setup, objective, theirs), None)
-    setup = replace(setup, payload=payload.fileno())
-    with theirs:
-        process = subprocess.Popen(
-            command("bohb.executors.local.guard", setup, link=theirs.fileno()),
+    try:
+        if payload is None:
+            return GuardProcess(ours, _fork(setup, objective, theirs), None)
+        process = _spawn(replace(setup, payload=payload.fileno()), theirs, payload)
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
+    return GuardProcess(ours, process.pid, process)
+
+
+def _spawn(setup: Setup, link: socket.socket, payload: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a guard in a fresh interpreter (start methods 'spawn' and 'forkserver')."""
+    with link:
+        return subprocess.Popen(
+            command("bohb.executors.local.guard", setup, link=link.fileno()),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # it prints nothing; its errors go to our stderr
-            pass_fds=(theirs.fileno(), payload.fileno()),
+            pass_fds=(link.fileno(), payload.fileno()),
             start_new_session=True,  # Ctrl-C is for the coordinator
             env={**os.environ, processes.MARKER: setup.token},
         )
-    return GuardProcess(ours, process.pid, process)
 
 
 def _fork(setup: Setup, objective: Objective, link: socket.socket) -> int:

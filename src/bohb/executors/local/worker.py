@@ -62,12 +62,14 @@ class Worker:
     def __init__(self, link: socket.socket, table: SlotTable, slot: int, setup: Setup) -> None:
         self._link, self._table, self._slot, self._setup = link, table, slot, setup
         self._identity = _identity(link.fileno())
+        self._pid = os.getpid()
         link.set_inheritable(False)
         self._home = os.getcwd()
         sys.argv[:] = setup.argv
         self._count = 0
         self._process_baseline: set[int] = set()
         self._thread_baseline = 1
+        self._signal_baseline: dict[int, Any] = {}
         self._streams = (sys.stdout, sys.stderr)  # kept, because dropping a notebook's streams could run their code
 
     def live(self, load: Callable[[], Objective]) -> None:
@@ -87,6 +89,7 @@ class Worker:
         processes.adopt_orphans()
         random.seed()
         np.random.seed()  # noqa: NPY002 - otherwise all forked workers would draw the same numbers
+        self._send({"loading": True})
         objective = attempt(load)
         self._flush()
         if isinstance(objective, Outcome):
@@ -95,6 +98,7 @@ class Worker:
         logs.finish(log, self._setup)
         self._process_baseline = set(processes.descendants(os.getpid()))
         self._thread_baseline = threading.active_count()
+        self._signal_baseline = processes.signal_handlers()
         self._table.end(self._slot)
         self._send({"ready": os.getpid(), "time": time.time(), "clock": time.monotonic()})
         return objective
@@ -113,6 +117,11 @@ class Worker:
         self._table.begin(self._slot, trial.number)
         reporter = Reporter(lambda points: self._send({"points": points}))
         outcome = evaluate(objective, replace(trial, reporter=reporter.report))
+        if os.getpid() != self._pid:  # a process that the objective forked has returned through it
+            self._flush()
+            os._exit(0 if outcome.ok else 1)
+        while isinstance(attempt(lambda: processes.restore_signals(self._signal_baseline)), Outcome):
+            pass  # a handler of the trial has raised an exception meanwhile
         points = reporter.close()
         killed = self._kill_leftovers()
         self._flush()
@@ -134,7 +143,7 @@ class Worker:
     def _should_retire(self) -> bool:
         """Whether this process has run `recycle_after` trials, or holds memory that would count for the next trial."""
         limit = self._setup.options.memory_limit
-        if limit is not None and processes.resident_bytes([os.getpid()]) > limit // 2:
+        if limit is not None and processes.used_bytes([os.getpid()], limit // 2) > limit // 2:
             return True
         return self._count == self._setup.options.recycle_after
 
@@ -168,7 +177,12 @@ class Worker:
         self._send_frame(encode(body))
 
     def _send_frame(self, frame: bytes) -> None:
-        """Send bytes to the coordinator; end this process if that fails."""
+        """Send bytes to the coordinator; end this process if that fails.
+
+        A process that the objective forked sends nothing: its bytes would mix with those of the worker.
+        """
+        if os.getpid() != self._pid:
+            return
         try:
             # an objective that closed all descriptors may have opened a file under the number of the socket
             if _identity(self._link.fileno()) == self._identity:

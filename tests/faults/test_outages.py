@@ -1,0 +1,74 @@
+"""Outages of the infrastructure, caused for real: no trial fails because of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bohb import Status, minimize, replay
+from bohb.core.trial import Trial
+from tests.faults import process_limit
+from tests.objectives import SPACE, quadratic
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_a_reached_process_limit_pauses_the_study_and_fails_no_trial(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.faults.process_limit", str(tmp_path)]
+    if os.geteuid() == 0:  # the limit does not hold for root: become another user, who may read all files
+        if shutil.which("setpriv") is None:
+            pytest.skip("root needs setpriv to become another user")
+        files = "+dac_override,+dac_read_search"
+        who = ["--reuid", "54321", "--regid", "54321", "--clear-groups", "--inh-caps", files, "--ambient-caps", files]
+        command = ["setpriv", *who, *command]
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # they count towards the limit
+    ran = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **threads}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert 0 < told["filled"] <= process_limit.ROOM, "the limit was reached"
+    assert told["left"] == 0, "the study said that it has paused"
+    assert told["statuses"] == ["ok"] * process_limit.TRIALS
+    assert told["losses"] == 0, "no loss counts as an attempt"
+    assert "cannot be started: [Errno 11]" in told["said"]
+    assert replay(tmp_path / "study.db").ok
+
+
+def kills_its_guard(trial: Trial) -> float:
+    """Trial 1 kills the guard of all workers; its neighbours run long enough to be lost with it."""
+    if trial.number == 1:
+        time.sleep(0.1)
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)
+    if trial.number in (0, 2):
+        time.sleep(0.7)
+    return quadratic(trial)
+
+
+def test_a_trial_that_kills_its_guard_is_lost_and_its_neighbours_are_not(tmp_path: Path) -> None:
+    study = minimize(
+        kills_its_guard,
+        SPACE,
+        min_budget=1,
+        max_budget=9,
+        seed=0,
+        workers=3,
+        max_trials=12,
+        journal=tmp_path / "a.db",
+        progress=False,
+    )
+    assert {n: o.status for n, o in study.history.outcomes.items() if not o.ok} == {1: Status.LOST}
+    assert "guard process" in str(study.history.outcomes[1].error)
+    assert set(study.history.losses) == {1}, "no loss of a neighbour counts"
+    assert len(study.history.outcomes) == 12
+    assert replay(tmp_path / "a.db").ok
