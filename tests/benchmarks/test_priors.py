@@ -31,7 +31,7 @@ def test_the_opposite_problem_prefers_the_worst() -> None:
 
 
 def test_every_case_is_compared_with_nothing_known() -> None:
-    found = {group: execute(group) for group in (Group("hartmann-6", case, (0, 1), 1.0) for case in ("none", "good", "same"))}
-    lines = page(found, ["hartmann-6"], {"command": "-", "cpu": "-", "date": "-"})
-    for case, title in list(CASES.items())[:3:2]:
-        assert any(line.startswith(f"| {title} |") for line in lines) == (case != "none")
+    groups = [Group("hartmann-6", case, (0, 1), 1.0) for case in ("none", "good", "same")]
+    lines = page({group: execute(group) for group in groups}, ["hartmann-6"], dict.fromkeys(("command", "cpu", "date")))
+    shown = [title for title in CASES.values() if any(line.startswith(f"| {title} |") for line in lines)]
+    assert shown == [CASES["good"], CASES["same"]]

@@ -146,9 +146,10 @@ def _prior(hyperparameter: Any, scale: Numeric) -> Prior | None:
                 mean, sigma = math.log(mean), abs(math.log(scale.lower + sigma)) or 1.0
             mean, sigma = (mean - scale.start) / scale.width, sigma / scale.width
             below, above = float(ndtr(-mean / sigma)), float(ndtr((1 - mean) / sigma))
+            mass = max(above - below, 1e-300)  # 0 if the mean lies far outside the range
             return Prior(
                 lambda u: np.asarray(mean + sigma * ndtri(below + u * (above - below))),
-                lambda x: -(((x - mean) / sigma) ** 2) / 2 - math.log(math.sqrt(2 * math.pi) * sigma * (above - below)),
+                lambda x: -(((x - mean) / sigma) ** 2) / 2 - math.log(math.sqrt(2 * math.pi) * sigma * mass),
             )
         case _:
             return None
