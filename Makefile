@@ -99,8 +99,8 @@ bench-demo: .venv/.done ## the demo's problem over 20 seeds, beside Optuna: abou
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 	$(BIN)/python -m benchmarks.speed.gp_speed
 
-bench-better: .venv/.done rivals ## the study of the preset BEST: about three hours on 2 cores, can be interrupted
-	for part in main parallel misspecified ablation; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done
+bench-better: .venv/.done rivals ## the study of the preset BEST: about six hours on 2 cores, can be interrupted
+	for part in main parallel misspecified ablation rivals; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done
 
 bench-priors: .venv/.done ## what priors and earlier studies do for BEST: about ten minutes on 2 cores, can be interrupted
 	$(BIN)/python -m benchmarks.better.priors --jobs 2

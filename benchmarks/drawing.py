@@ -47,6 +47,10 @@ LABELS = {
     "dehb": "DEHB",
     "optuna-tpe": "Optuna TPE",
     "optuna-tpe-hyperband": "Optuna TPE + Hyperband",
+    "optuna-gp": "Optuna GPSampler",
+    "synetune-asha": "Syne Tune ASHA",
+    "synetune-cqr": "Syne Tune ASHA-CQR",
+    "neps-priorband": "NePS PriorBand",
 }
 
 

@@ -33,11 +33,11 @@ class View:
     floor: float = FLOOR
     axis: Axis = "spent"
 
-    def regrets(self, results: Results, point: float | Callable[[str], float]) -> Regrets:
-        """Return the regrets of all runs that reach a point, which may depend on the problem."""
+    def regrets(self, results: Results, point: float | Callable[[Run], float]) -> Regrets:
+        """Return the regrets of all runs that reach a point, which may depend on the run."""
         found: dict[str, dict[str, list[float]]] = {}
         for run, result in results.items():
-            x = point if isinstance(point, float) else point(run.problem)
+            x = point if isinstance(point, float) else point(run)
             if self.axis == "spent" and run.full_evaluations < x:
                 continue
             kept = result.whole if self.accounting == "whole" else result.trajectories

@@ -35,6 +35,7 @@ TITLES = {
     "main": "The preset BEST compared with the published BOHB and other packages",
     "parallel": f"The preset BEST with {PARALLEL} workers",
     "misspecified": "Wrong budgets",
+    "rivals": "The preset BEST compared with more packages, on 12 problems",
     "ablation": "The preset BEST without one of its parts",
 }
 PROTOCOL = f"""\

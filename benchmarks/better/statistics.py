@@ -88,6 +88,13 @@ def ratio(known: Means, of: str, to: str) -> Estimate:
     return interval(float(geometric_mean(known.observed)), geometric_mean(known.replicates))
 
 
+def geometric_mean(known: Means, method: str) -> Estimate:
+    """Return the geometric mean over problems of a method's mean regrets."""
+    column = known.column(method)
+    observed, replicates = (np.exp(np.log(m[..., column]).mean(axis=-1)) for m in (known.observed, known.replicates))
+    return interval(float(observed), replicates)
+
+
 def wins(known: Means, of: str, over: str) -> float:
     """Return the share of problems on which a method has the lower mean regret; a tie counts one half."""
     difference = known.observed[:, known.column(over)] - known.observed[:, known.column(of)]

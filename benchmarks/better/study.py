@@ -1,10 +1,10 @@
-"""Compare the preset `BEST` with the published BOHB and with other packages, in four parts.
+"""Compare the preset `BEST` with the published BOHB and with other packages, in five parts.
 
     python -m benchmarks.better.study --part main --jobs 2           # against all others, one worker
     python -m benchmarks.better.study --part parallel --jobs 2       # with 16 workers on the simulated clock
     python -m benchmarks.better.study --part misspecified --jobs 2   # with wrong budgets
     python -m benchmarks.better.study --part ablation --jobs 2       # without one of its parts
-    python -m benchmarks.better.study --part rivals                  # only the runs of other packages
+    python -m benchmarks.better.study --part rivals --jobs 2         # against more packages, on 12 problems
 
 The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are stored, so every part can
 be interrupted and resumed; `--kept` makes the tables from stored runs and runs nothing.
@@ -20,9 +20,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.better import analysis, report, variants
+from benchmarks.better import analysis, report, standings, variants
 from benchmarks.better.analysis import Results, View
 from benchmarks.better.protocol import (
+    ALL_RIVALS,
     FAST,
     LENGTH,
     OTHER_FLOORS,
@@ -31,7 +32,6 @@ from benchmarks.better.protocol import (
     Plan,
     main_runs,
     parallel_runs,
-    rival_runs,
 )
 from benchmarks.command import available, guarded, words
 from benchmarks.data import VARIABLE, Missing
@@ -45,7 +45,7 @@ SMOKE_PROBLEMS, SMOKE_LENGTH = ("hartmann-3", "hartmann-6"), 2.0
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--part", choices=PARTS, default="main")
-    found.add_argument("--runs", type=int, help="number of seeds (default: 20; ablation 5, parallel 10)")
+    found.add_argument("--runs", type=int, help="number of seeds (default: 20; ablation 5, parallel and rivals 10)")
     found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that run to 200 (default: 10)")
     found.add_argument("--dehb-runs", type=int, default=10, help="largest number of seeds of DEHB (default: 10)")
     found.add_argument("--slow-runs", type=int, default=3, help="the same for HpBandSter and SMAC (default: 3)")
@@ -66,9 +66,10 @@ class Study:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.part: str = args.part
-        usual = {"ablation": 5, "parallel": 10}.get(self.part, 20)
+        usual = {"ablation": 5, "parallel": 10, "rivals": 10}.get(self.part, 20)
         runs = 2 if args.smoke else args.runs or usual
-        long, end = (0, SMOKE_LENGTH) if args.smoke else (args.long_runs, LENGTH)
+        long = 0 if args.smoke or self.part == "rivals" else args.long_runs
+        end = SMOKE_LENGTH if args.smoke else LENGTH
         self.plan = Plan(runs, long, args.dehb_runs, args.slow_runs, end)
         own = SMOKE_PROBLEMS if args.smoke else variants.default_problems(self.part)
         self.problems: tuple[str, ...] = args.problems or own
@@ -189,7 +190,7 @@ def _at_equal_time(results: Results) -> analysis.Rows:
         if run.method == "bohb":
             ends.setdefault(run.problem, []).append(result.time)
     there = {run: result for run, result in results.items() if run.problem in ends}
-    regrets = View(axis="time").regrets(there, lambda problem: statistics.fmean(ends[problem]))
+    regrets = View(axis="time").regrets(there, lambda run: statistics.fmean(ends[run.problem]))
     others = dict.fromkeys(m for known in regrets.values() for m in known if m != "best")
     found = {other: analysis.compare(regrets, "best", other) for other in others}
     return [{"method": other, "point": "end", **row} for other, row in found.items() if row is not None]
@@ -253,9 +254,17 @@ def ablation_part(study: Study) -> list[str]:
 
 
 def rivals_part(study: Study) -> list[str]:
-    """Perform the runs of other packages only."""
-    runs = rival_runs()
-    return [f"{len(study.results(runs))} of {len(runs)} runs are stored"]
+    """Compare with all rivals on the same few problems, at equal budget and at equal total time."""
+    methods, plan = study.methods((*OURS, *ALL_RIVALS)), study.plan
+    runs = main_runs(methods, study.problems, plan)
+    results = study.results(runs)
+    tables = standings.tables(results, methods, plan.points)
+    lines = standings.leaders(tables["ranked"])
+    problems = analysis.problem_rows(results, plan.end, methods)
+    body = study.body(results, runs) | {"criteria": lines, **tables, "problems": problems}
+    sections = [*standings.sections(tables, plan.points), _problems(problems, methods, plan.end)]
+    report.write_page(study.args.out, study.name, "rivals", body, sections)
+    return lines
 
 
 PART: dict[str, Callable[[Study], list[str]]] = {

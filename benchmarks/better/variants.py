@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.better.analysis import ENOUGH, SEED, WORST, Results, Rows, View, compare
-from benchmarks.better.protocol import CHOOSING, CONFIRMING, Plan, family
+from benchmarks.better.protocol import CHOOSING, CONFIRMING, RIVAL_PROBLEMS, Plan, family
 from benchmarks.better.statistics import Regrets, means, ratio
 from benchmarks.report import verdict
 from benchmarks.runs import Run
@@ -173,5 +173,5 @@ def ablation_rows(variants: Sequence[Variant], results: Results, points: Sequenc
 
 
 def default_problems(part: str) -> tuple[str, ...]:
-    """Choosing ones for the ablation, confirming ones for all else."""
-    return CHOOSING if part == "ablation" else CONFIRMING
+    """Choosing ones for the ablation, a few confirming ones for all rivals, all confirming ones for the other parts."""
+    return {"ablation": CHOOSING, "rivals": RIVAL_PROBLEMS}.get(part, CONFIRMING)

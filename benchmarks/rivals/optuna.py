@@ -1,4 +1,4 @@
-"""Optuna: TPE on the largest budget, and TPE with the Hyperband pruner.
+"""Optuna: TPE and a Gaussian process on the largest budget, and TPE with the Hyperband pruner.
 
 Conditions are Optuna's own way, define by run: only active parameters are suggested.
 """
@@ -14,15 +14,14 @@ from benchmarks.rivals.wire import BlackBox, Climber, Config, Parameter, Rival, 
 
 
 class Study:
-    """A study in memory with TPE as it comes; keys are Optuna's trials."""
+    """A study in memory with a sampler as it comes; keys are Optuna's trials."""
 
     def __init__(self, task: Task) -> None:
         top = len(task.budgets) - 1
         pruner = optuna.pruners.HyperbandPruner(1, task.eta**top, task.eta) if top else None
+        kind = optuna.samplers.GPSampler if task.method == "optuna-gp" else optuna.samplers.TPESampler
         # The pruner derives a trial's bracket from the study's name: a fixed one makes runs repeatable.
-        self._study = optuna.create_study(
-            study_name=f"rival-{task.seed}", sampler=optuna.samplers.TPESampler(seed=task.seed), pruner=pruner
-        )
+        self._study = optuna.create_study(study_name=f"rival-{task.seed}", sampler=kind(seed=task.seed), pruner=pruner)
         self._task = task
 
     def suggest(self) -> tuple[Trial, Config]:

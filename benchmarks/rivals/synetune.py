@@ -1,4 +1,4 @@
-"""Syne Tune's ASHA and BOHB: both stop trials and never pause one.
+"""Syne Tune's ASHA, BOHB and ASHA with conformal quantile regression: all stop trials and never pause one.
 
 Syne Tune knows no conditions, so it sees values for all parameters.
 """
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from syne_tune import config_space  # type: ignore[import-not-found]
 from syne_tune.backend.trial_status import Trial  # type: ignore[import-not-found]
-from syne_tune.optimizer.baselines import ASHA, BOHB  # type: ignore[import-not-found]
+from syne_tune.optimizer.baselines import ASHA, ASHACQR, BOHB  # type: ignore[import-not-found]
 from syne_tune.optimizer.scheduler import SchedulerDecision  # type: ignore[import-not-found]
 
 from benchmarks.rivals.wire import Climber, Config, Parameter, Task, serve
 
-SCHEDULERS = {"synetune-asha": ASHA, "synetune-bohb": BOHB}
+SCHEDULERS = {"synetune-asha": ASHA, "synetune-bohb": BOHB, "synetune-cqr": ASHACQR}
 
 
 class Scheduler:

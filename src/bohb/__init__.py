@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.limits import Limits
+    from bohb.running.load import load, studies
     from bohb.running.minimize import minimize
     from bohb.running.replay import Replay, replay
     from bohb.running.runner import run
@@ -45,9 +46,11 @@ __all__ = [
     "Study",
     "Trial",
     "__version__",
+    "load",
     "minimize",
     "replay",
     "run",
+    "studies",
 ]
 
 _HOMES = {
@@ -60,6 +63,7 @@ _HOMES = {
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),
+    "running.load": ("load", "studies"),
     "running.minimize": ("minimize",),
     "running.runner": ("run",),
     "running.limits": ("Limits",),

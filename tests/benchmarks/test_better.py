@@ -8,13 +8,27 @@ from pathlib import Path
 
 import pytest
 from benchmarks.better import study as better
-from benchmarks.better.protocol import CHOOSING, CONFIRMING, FAMILIES, LENGTH, LONG, RIVALS, Plan, main_runs, rival_runs
+from benchmarks.better.protocol import (
+    ALL_RIVALS,
+    CHOOSING,
+    CONFIRMING,
+    FAMILIES,
+    LENGTH,
+    LONG,
+    RIVAL_PROBLEMS,
+    RIVALS,
+    Plan,
+    confirming,
+    family,
+    main_runs,
+)
 from benchmarks.better.variants import ABLATION, Variant, misspecified
 from benchmarks.data import directory
 from benchmarks.harness import simulate
 from benchmarks.methods import connect, misspecified_budgets
 from benchmarks.problem import Evaluation
 from benchmarks.problems import problem_of
+from benchmarks.rivals import RIVALS as ADAPTERS
 from benchmarks.runs import Result, Run, execute
 
 needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
@@ -23,7 +37,7 @@ needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason
 def test_every_problem_is_either_for_choosing_or_for_confirming() -> None:
     every = [problem for problems in FAMILIES.values() for problem in problems]
     assert sorted([*CHOOSING, *CONFIRMING]) == sorted(every)
-    assert (len(CHOOSING), len(CONFIRMING)) == (15, 23)
+    assert (len(CHOOSING), len(CONFIRMING)) == (16, 25)
     assert "counting_ones-4-4" in CHOOSING
     assert "hartmann-6" in CONFIRMING
 
@@ -39,10 +53,16 @@ def test_long_runs_serve_all_points_and_rivals_have_none() -> None:
     ]
 
 
-def test_the_rivals_begin_with_one_seed_of_all_on_all_problems() -> None:
-    first = rival_runs()[: len(RIVALS) * len(CONFIRMING)]
-    assert {run.seed for run in first} == {0}
-    assert {(run.problem, run.method) for run in first} == {(p, m) for p in CONFIRMING for m in RIVALS}
+def test_the_problems_of_all_rivals_are_a_third_of_the_confirming_ones_and_both_misleading_functions() -> None:
+    third = {name for problems in FAMILIES.values() for name in confirming(problems)[::3]}
+    assert set(RIVAL_PROBLEMS) - third == {"misleading_hartmann-3.5-4"}
+    assert third - set(RIVAL_PROBLEMS) == {"counting_ones-8-8"}
+    assert len(RIVAL_PROBLEMS) == 12
+    assert set(map(family, RIVAL_PROBLEMS)) == set(FAMILIES) - {"counting_ones"}
+
+
+def test_all_rivals_have_an_adapter_and_include_those_of_the_main_part() -> None:
+    assert set(RIVALS) < set(ALL_RIVALS) <= set(ADAPTERS)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +154,10 @@ def test_the_main_part_writes_its_files_and_then_again_from_what_was_kept(
     assert "8 of 12 runs; missing: {'hyperband': 4}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("part", ["parallel", "misspecified", "ablation"])
+@pytest.mark.parametrize("part", ["parallel", "misspecified", "ablation", "rivals"])
 def test_the_other_parts_write_their_files(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = run(part, tmp_path, monkeypatch)
-    rows = body[{"parallel": "versus", "misspecified": "cases", "ablation": "variants"}[part]]
+    rows = body[{"misspecified": "cases", "ablation": "variants"}.get(part, "versus")]
     assert isinstance(rows, list)
     assert all(row["ratio"] > 0 for row in rows)
 

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from benchmarks.better.analysis import View, against, by_family, criteria, ranks
 from benchmarks.better.protocol import FLOOR, scale
-from benchmarks.better.statistics import Estimate, average_ranks, balanced, floored, means, ratio, wins
+from benchmarks.better.standings import at_equal_time, by_method_and_family, leaders
+from benchmarks.better.statistics import (
+    Estimate,
+    average_ranks,
+    balanced,
+    floored,
+    geometric_mean,
+    means,
+    ratio,
+    wins,
+)
 from benchmarks.harness import Point
 from benchmarks.runs import Result, Run
 
@@ -128,3 +138,43 @@ def test_without_an_incumbent_a_run_is_as_good_as_a_random_configuration() -> No
     results = dict([result("hartmann-3", "best", 0, FLOOR / 10)])
     assert View().regrets(results, 0.1)["hartmann-3"]["best"].tolist() == [1.0]
     assert View().regrets(results, 6.0)["hartmann-3"]["best"].tolist() == [FLOOR]
+
+
+def test_a_mean_regret_is_the_geometric_mean_over_problems() -> None:
+    known = means(RNG(0), constant(ours=[0.01, 0.04]), ("ours",))
+    assert known is not None
+    found = geometric_mean(known, "ours")
+    assert (found.value, found.low, found.high) == pytest.approx((0.02, 0.01, 0.04))
+
+
+def improving(method: str, seconds: float) -> tuple[Run, Result]:
+    """Return a run whose regret is a tenth from 40 full evaluations on."""
+    unit = scale("hartmann-6")
+    points = [Point(0.5, 0.5, unit, 1.0, 81.0), Point(40.0, 40.0, unit / 10, 0.1, 81.0)]
+    return Run("hartmann-6", method, 0, 60.0, 1, "continue"), Result({"largest": points}, 2, 0, 60.0, 60.0, seconds)
+
+
+def test_at_equal_time_a_slow_optimiser_has_had_fewer_evaluations() -> None:
+    results = dict([improving("best", 6.0), improving("slow", 60.0)])
+    rows = {row["evaluation"]: row for row in at_equal_time(results, 60.0) if row["method"] == "slow"}
+    # A second per evaluation and another one for the optimiser: 30 evaluations, so the regret is still 1.
+    assert {key: row["ratio"] for key, row in rows.items() if "ratio" in row} == pytest.approx({1: 10, 10: 1, 60: 1})
+    assert rows["CPU s"]["seconds"] == pytest.approx(60)
+
+
+def test_standings_have_every_family_and_all_problems_together() -> None:
+    results = dict(
+        result(problem, method, seed, regret)
+        for problem in ("hartmann-3", "hartmann-6", "misleading_hartmann-2.5-2")
+        for method, regret in (("best", 0.01), ("bohb", 0.1))
+        for seed in range(3)
+    )
+    rows = by_method_and_family(results, ("best", "bohb", "absent"), (60.0,))
+    assert {row["family"] for row in rows} == {"all", "hartmann", "misleading_hartmann"}
+    assert {(row["method"], round(row["regret"], 9), row["rank"]) for row in rows} == {
+        ("best", 0.01, 1.0),
+        ("bohb", 0.1, 2.0),
+    }
+    assert leaders(ranks(results, View(), (60.0,), ("best", "bohb"))) == [
+        "first in average rank at 60: BEST preset (1.00 [1.00, 1.00], 2 methods)"
+    ]

@@ -23,13 +23,12 @@ from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, noted, run_one, still_works, until
-from tests.sizes import bound, size
+from tests.sizes import FULL, bound, size
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 METHODS = get_args(StartMethod)
 MIB = 2**20
-FULL = os.environ.get("BOHB_FAULTS_FULL") == "1"  # `make test-faults`: the sizes that are promised
 
 
 @pytest.fixture(params=METHODS)

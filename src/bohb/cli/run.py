@@ -14,9 +14,10 @@ import click
 
 from bohb.cli.inspect import result
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS, limit_options
-from bohb.cli.target import Target, history, study_names
+from bohb.cli.target import Target, history
 from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
+from bohb.journal.stored import stored_names
 from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _announce(arguments: dict[str, Any]) -> None:
     """Print whether the study is new or continued."""
     target = Target(str(arguments["journal"]), str(arguments["study"]))
     new = (
-        "://" in target.journal or not Path(target.journal).exists() or target.study not in study_names(target.journal)
+        "://" in target.journal or not Path(target.journal).exists() or target.study not in stored_names(target.journal)
     )
     if new:
         note(f"new {target.name}")

@@ -268,6 +268,21 @@ class BOHB:
         return self.history.incumbent
 
     @property
+    def best_config(self) -> dict[str, Any]:
+        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
+        return dict(self.history.require_incumbent().config)
+
+    @property
+    def best_loss(self) -> float:
+        """The loss of the incumbent. Raises NoResult if no trial has succeeded."""
+        return self.history.require_incumbent().loss
+
+    @property
+    def best_trial(self) -> Trial:
+        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
+        return self.history.require_incumbent().trial
+
+    @property
     def space(self) -> Space:
         """The compiled search space."""
         return self.history.space

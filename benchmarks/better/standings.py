@@ -1,0 +1,136 @@
+"""The standings of all rivals: regrets and ranks by family, and regrets at equal total time."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.better import report
+from benchmarks.better.analysis import SEED, Results, Rows, View, against, compare, of_family, ranks
+from benchmarks.better.protocol import EVALUATION_SECONDS, family
+from benchmarks.better.statistics import Regrets, average_ranks, geometric_mean, means
+from benchmarks.runs import Run
+
+EVERYTHING = "all"
+TIME = """\
+The columns are the seconds of a full evaluation. The time includes the CPU time of the optimiser, spread evenly over
+its run, so a slow optimiser has time for fewer evaluations. The last column is the CPU time of a run, with its start
+and with what the simulated evaluations take."""
+
+
+def tables(results: Results, methods: Sequence[str], points: Sequence[float]) -> dict[str, Rows]:
+    """Return the tables of the page, by name."""
+    return {
+        "versus": against(results, View(), points),
+        "ranked": ranks(results, View(), points, methods),
+        "versus, whole": against(results, View("whole"), points),
+        "ranked, whole": ranks(results, View("whole"), points, methods),
+        "families": by_method_and_family(results, methods, points),
+        "total time": at_equal_time(results, points[-1]),
+    }
+
+
+def by_method_and_family(results: Results, methods: Sequence[str], points: Sequence[float]) -> Rows:
+    """Return the mean regret and the average rank of every method in every family, and over all problems."""
+    rows: Rows = []
+    for point in points:
+        regrets = View().regrets(results, point)
+        names = [EVERYTHING, *dict.fromkeys(map(family, regrets))]
+        for name in names:
+            part = regrets if name == EVERYTHING else of_family(regrets, name)
+            rows += [{"family": name, "point": point, **row} for row in _standing(part, methods)]
+    return rows
+
+
+def _standing(regrets: Regrets, methods: Sequence[str]) -> Rows:
+    """Return the mean regret of every method, and its rank where all methods have runs."""
+    rng = np.random.default_rng(SEED)
+    present = [method for method in methods if any(method in known for known in regrets.values())]
+    common = means(rng, regrets, present)
+    ranked = {} if common is None else average_ranks(common)
+    rows: Rows = []
+    for method in present:
+        known = means(rng, regrets, (method,))
+        assert known is not None
+        regret = geometric_mean(known, method)
+        rank = ranked[method].value if ranked else None
+        rows.append({"method": method, "regret": regret.value, "low": regret.low, "high": regret.high, "rank": rank})
+    return rows
+
+
+def at_equal_time(results: Results, end: float) -> Rows:
+    """Compare the preset with the others when a fixed total time has passed, which includes their own CPU time.
+
+    The time is that of `end` full evaluations without any optimiser. The CPU time of a method is the median over seeds,
+    spread evenly over its run.
+    """
+    seconds = seconds_per_evaluation(results)
+    rows: Rows = []
+    for evaluation in EVALUATION_SECONDS:
+
+        def reached(run: Run, evaluation: float = evaluation) -> float:
+            return end / (1 + seconds[run.problem, run.method] / evaluation)
+
+        regrets = View().regrets(results, reached)
+        for other in dict.fromkeys(run.method for run in results if run.method != "best"):
+            found = compare(regrets, "best", other)
+            if found is not None:
+                rows.append({"method": other, "evaluation": evaluation, **found})
+    for method in dict.fromkeys(run.method for run in results):
+        own = [value * end for (_, name), value in seconds.items() if name == method]
+        rows.append({"method": method, "evaluation": "CPU s", "seconds": statistics.fmean(own)})
+    return rows
+
+
+def seconds_per_evaluation(results: Results) -> dict[tuple[str, str], float]:
+    """Return the CPU time per full evaluation of each method on each problem, the median over seeds."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run, result in results.items():
+        found.setdefault((run.problem, run.method), []).append(result.seconds / run.full_evaluations)
+    return {key: statistics.median(values) for key, values in found.items()}
+
+
+def leaders(ranked: Rows) -> list[str]:
+    """Return who is first in average rank at each point, and where the preset is."""
+    lines = []
+    for point in dict.fromkeys(row["point"] for row in ranked):
+        order = sorted((row for row in ranked if row["point"] == point), key=lambda row: row["rank"])
+        place = next((i for i, row in enumerate(order, 1) if row["method"] == "best"), None)
+        first = " and ".join(report.label(row["method"]) for row in order if row["rank"] == order[0]["rank"])
+        line = f"first in average rank at {point:g}: {first} ({report.rank_cell(order[0])}, {len(order)} methods)"
+        if place is not None and order[place - 1]["rank"] > order[0]["rank"]:
+            line += f"; BEST has place {place} ({report.rank_cell(order[place - 1])})"
+        lines.append(line)
+    return lines
+
+
+def sections(found: Mapping[str, Rows], points: Sequence[float]) -> list[list[str]]:
+    """Return the sections of the page."""
+    listed = []
+    for suffix, accounting in (("", "continue"), (", whole", "whole")):
+        ratios = report.pivot(found["versus" + suffix], "method", points, report.with_wins, "point")
+        ranked = report.pivot(found["ranked" + suffix], "method", points, report.rank_cell, "point")
+        title = "Regret of others divided by that of BEST, and share of problems that BEST wins"
+        listed.append([f"## {title} (accounting: {accounting})", "", *ratios])
+        listed.append([f"## Average rank (accounting: {accounting})", "", *ranked])
+    timed = report.pivot(found["total time"], "method", (*EVALUATION_SECONDS, "CPU s"), _timed, "evaluation")
+    title = f"## Regret of others divided by that of BEST after the time of {points[-1]:g} evaluations"
+    listed.append([title, "", *TIME.splitlines(), "", *timed])
+    for point in points:
+        rows = [row for row in found["families"] if row["point"] == point]
+        names = list(dict.fromkeys(row["family"] for row in rows))
+        title = f"## Mean regret at {point:g} with its interval, and average rank, by family"
+        listed.append([title, "", *report.pivot(rows, "method", names, _standing_cell, "family")])
+    return listed
+
+
+def _timed(row: Mapping[str, Any]) -> str:
+    return f"{row['seconds']:.1f}" if "seconds" in row else report.with_interval(row)
+
+
+def _standing_cell(row: Mapping[str, Any]) -> str:
+    rank = "" if row["rank"] is None else f", {row['rank']:.1f}"
+    return f"{row['regret']:.2g} [{row['low']:.2g}, {row['high']:.2g}]{rank}"
