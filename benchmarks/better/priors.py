@@ -116,10 +116,11 @@ def space_with_prior(problem: Problem, at: Config) -> CS.ConfigurationSpace:
             believed = CS.Beta(1 + peak, 1 + CONCENTRATION - peak)
             assert p.low is not None
             assert p.high is not None
-            whole = p.kind == "int"
-            bounds = (round(p.low), round(p.high)) if whole else (p.low, p.high)
-            make = CS.Integer if whole else CS.Float
-            space.add(make(p.name, bounds, log=p.log, distribution=believed))
+            if p.kind == "int":
+                bounds = round(p.low), round(p.high)
+                space.add(CS.Integer(p.name, bounds, log=p.log, distribution=believed))
+            else:
+                space.add(CS.Float(p.name, (p.low, p.high), log=p.log, distribution=believed))
     for p in problem.parameters:
         parts = [CS.InCondition(space[p.name], space[parent], list(values)) for parent, values in p.active_if]
         if parts:
