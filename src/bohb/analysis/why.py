@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
+from bohb.analysis.picks import records
 from bohb.analysis.rungs import RungTable, rung_of
 from bohb.core.density.sampler import points_needed
 from bohb.core.history import History
@@ -79,6 +80,7 @@ def why(history: History, number: int) -> Explanation:
     bracket = bracket_choice(history, trial.bracket)
     sentences = [
         *_chosen(history, first, trial),
+        *_proposers(history, first),
         *_promoted_from(trial, origin_trial, from_rung),
         *_became(history, trial),
         *_went_on(rung, entry.rank, fate, promoted_to),
@@ -154,6 +156,14 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
             yield f"{subject} was drawn at random{_random_why(history, first)}{how}."
 
 
+def _proposers(history: History, first: Trial) -> Iterator[str]:
+    """How those that propose configurations have done, if there are several."""
+    known = records(history)
+    if first.origin is Origin.MODEL and len(known) > 1:
+        done = ", ".join(f"{record.proposer} {record.rank:.2f} ({record.n})" for record in known)
+        yield f"Mean rank of new configurations among all on the same budget, 0 is best: {done}."
+
+
 def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
     """What the Gaussian process expected of a configuration that it proposed."""
     yield (
@@ -161,9 +171,9 @@ def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
     yield (
-        f"The process was fitted to {reason['model_points']} configurations. It expected a loss of "
+        f"The process was fitted to {reason['model_points']} results. It expected a loss of "
         f"{_loss(reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
-        f"{_loss(reason['best_expected_loss'])} for the best of these configurations."
+        f"{_loss(reason['best_expected_loss'])} for the best configuration among them."
     )
     if "log_prior" in reason:
         yield (
