@@ -152,7 +152,8 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
                     f"{reason['model_budget']:g}; the best {reason.get('good_points')} count as good."
                 )
         case _:
-            yield f"{subject} was drawn at random{_random_why(history, first)}."
+            how = ", uniformly instead of from the prior" if reason.get("uniform") else ""
+            yield f"{subject} was drawn at random{_random_why(history, first)}{how}."
 
 
 def _proposers(history: History, first: Trial) -> Iterator[str]:
@@ -174,6 +175,14 @@ def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
         f"{_loss(reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
         f"{_loss(reason['best_expected_loss'])} for the best configuration among them."
     )
+    if "log_prior" in reason:
+        yield (
+            f"The prior of the space changed the logarithm of its score by {reason['log_prior']:+.3g}. The prior had "
+            f"the weight {reason['prior_weight']:.3g}, which decreases with every result."
+        )
+    if "earlier_agreement" in reason:
+        known = ", ".join(f"{agreement:.2f}" for agreement in reason["earlier_agreement"])
+        yield f"The correlation of the results of earlier studies with those of this one was estimated as {known}."
 
 
 def _times(log_ratio: float) -> str:
