@@ -22,18 +22,28 @@ and with what the simulated evaluations take."""
 
 
 def tables(results: Results, methods: Sequence[str], points: Sequence[float]) -> dict[str, Rows]:
-    """Return the tables of the page, by name."""
+    """Return the tables of the page, by name. Only methods that have runs on all problems are ranked."""
+    ranked = [method for method, missing in missing_problems(results, methods).items() if not missing]
     return {
         "versus": against(results, View(), points),
-        "ranked": ranks(results, View(), points, methods),
+        "ranked": ranks(results, View(), points, ranked),
         "versus, whole": against(results, View("whole"), points),
-        "ranked, whole": ranks(results, View("whole"), points, methods),
-        "families": by_method_and_family(results, methods, points),
+        "ranked, whole": ranks(results, View("whole"), points, ranked),
+        "families": by_method_and_family(results, methods, ranked, points),
         "total time": at_equal_time(results, points[-1]),
     }
 
 
-def by_method_and_family(results: Results, methods: Sequence[str], points: Sequence[float]) -> Rows:
+def missing_problems(results: Results, methods: Sequence[str]) -> dict[str, set[str]]:
+    """Return the problems on which each method has no run; methods without any run are left out."""
+    problems = {run.problem for run in results}
+    there = {method: {run.problem for run in results if run.method == method} for method in methods}
+    return {method: problems - known for method, known in there.items() if known}
+
+
+def by_method_and_family(
+    results: Results, methods: Sequence[str], ranked: Sequence[str], points: Sequence[float]
+) -> Rows:
     """Return the mean regret and the average rank of every method in every family, and over all problems."""
     rows: Rows = []
     for point in points:
@@ -41,22 +51,22 @@ def by_method_and_family(results: Results, methods: Sequence[str], points: Seque
         names = [EVERYTHING, *dict.fromkeys(map(family, regrets))]
         for name in names:
             part = regrets if name == EVERYTHING else of_family(regrets, name)
-            rows += [{"family": name, "point": point, **row} for row in _standing(part, methods)]
+            rows += [{"family": name, "point": point, **row} for row in _standing(part, methods, ranked)]
     return rows
 
 
-def _standing(regrets: Regrets, methods: Sequence[str]) -> Rows:
-    """Return the mean regret of every method, and its rank where all methods have runs."""
+def _standing(regrets: Regrets, methods: Sequence[str], ranked: Sequence[str]) -> Rows:
+    """Return the mean regret of every method, and the rank of those that are ranked."""
     rng = np.random.default_rng(SEED)
-    present = [method for method in methods if any(method in known for known in regrets.values())]
-    common = means(rng, regrets, present)
-    ranked = {} if common is None else average_ranks(common)
+    common = means(rng, regrets, ranked) if ranked else None
+    places = {} if common is None else average_ranks(common)
     rows: Rows = []
-    for method in present:
+    for method in methods:
         known = means(rng, regrets, (method,))
-        assert known is not None
+        if known is None:
+            continue
         regret = geometric_mean(known, method)
-        rank = ranked[method].value if ranked else None
+        rank = places[method].value if method in places else None
         rows.append({"method": method, "regret": regret.value, "low": regret.low, "high": regret.high, "rank": rank})
     return rows
 
@@ -91,6 +101,18 @@ def seconds_per_evaluation(results: Results) -> dict[tuple[str, str], float]:
     for run, result in results.items():
         found.setdefault((run.problem, run.method), []).append(result.seconds / run.full_evaluations)
     return {key: statistics.median(values) for key, values in found.items()}
+
+
+def gaps(results: Results, methods: Sequence[str]) -> list[str]:
+    """Return a line for each method without runs, or without runs on some problems."""
+    problems = len({run.problem for run in results})
+    found = missing_problems(results, methods)
+    lines = [f"not run: {report.label(method)}" for method in methods if method not in found]
+    for method, missing in found.items():
+        if missing:
+            there = f"{problems - len(missing)} of {problems} problems"
+            lines.append(f"not ranked: {report.label(method)} has runs on {there}, and its ratios are for these")
+    return lines
 
 
 def leaders(ranked: Rows) -> list[str]:

@@ -259,7 +259,7 @@ def rivals_part(study: Study) -> list[str]:
     runs = main_runs(methods, study.problems, plan)
     results = study.results(runs)
     tables = standings.tables(results, methods, plan.points)
-    lines = standings.leaders(tables["ranked"])
+    lines = [*standings.leaders(tables["ranked"]), *standings.gaps(results, methods)]
     problems = analysis.problem_rows(results, plan.end, methods)
     body = study.body(results, runs) | {"criteria": lines, **tables, "problems": problems}
     sections = [*standings.sections(tables, plan.points), _problems(problems, methods, plan.end)]

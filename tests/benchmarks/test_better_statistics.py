@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.better.analysis import View, against, by_family, criteria, ranks
 from benchmarks.better.protocol import FLOOR, scale
-from benchmarks.better.standings import at_equal_time, by_method_and_family, leaders
+from benchmarks.better.standings import at_equal_time, by_method_and_family, gaps, leaders, tables
 from benchmarks.better.statistics import (
     Estimate,
     average_ranks,
@@ -169,7 +169,7 @@ def test_standings_have_every_family_and_all_problems_together() -> None:
         for method, regret in (("best", 0.01), ("bohb", 0.1))
         for seed in range(3)
     )
-    rows = by_method_and_family(results, ("best", "bohb", "absent"), (60.0,))
+    rows = by_method_and_family(results, ("best", "bohb", "absent"), ("best", "bohb"), (60.0,))
     assert {row["family"] for row in rows} == {"all", "hartmann", "misleading_hartmann"}
     assert {(row["method"], round(row["regret"], 9), row["rank"]) for row in rows} == {
         ("best", 0.01, 1.0),
@@ -177,4 +177,21 @@ def test_standings_have_every_family_and_all_problems_together() -> None:
     }
     assert leaders(ranks(results, View(), (60.0,), ("best", "bohb"))) == [
         "first in average rank at 60: BEST preset (1.00 [1.00, 1.00], 2 methods)"
+    ]
+
+
+def test_a_method_without_runs_on_some_problems_is_not_ranked() -> None:
+    methods = ("best", "bohb", "slow", "absent")
+    results = dict(
+        result(problem, method, 0, 0.1)
+        for problem in ("hartmann-3", "hartmann-6")
+        for method in methods[:3]
+        if (problem, method) != ("hartmann-3", "slow")
+    )
+    found = tables(results, methods, (60.0,))
+    assert {row["method"] for row in found["ranked"]} == {"best", "bohb"}
+    assert {(row["method"], row["problems"]) for row in found["versus"]} == {("bohb", 2), ("slow", 1)}
+    assert gaps(results, methods) == [
+        "not run: absent",
+        "not ranked: slow has runs on 1 of 2 problems, and its ratios are for these",
     ]
