@@ -265,13 +265,15 @@ def better_rivals() -> str:
         for row in body["total time"]
         if row["evaluation"] == "CPU s"
     ]
+    places = "".join(f"- {line}\n" for line in body["criteria"])
     return (
         "Regret as a ratio to BEST, with 95 % interval:\n\n"
         f"{pivot(body['versus'], 'method', 'point', ratio)}\n"
         f"Average rank:\n\n{pivot(ranked, 'method', 'point', ratio)}\n"
         "The same ratio after the time of 60 full evaluations, if one takes 1, 10 or 60 s and the optimiser's own time "
         "counts:\n\n"
-        f"{pivot([*timed, *own], 'method', 'evaluation', ratio)}\n{facts(body, 'results/better_rivals.md')}"
+        f"{pivot([*timed, *own], 'method', 'evaluation', ratio)}\n"
+        f"{places}\n{facts(body, 'results/better_rivals.md')}"
     )
 
 

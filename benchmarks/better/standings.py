@@ -107,7 +107,7 @@ def gaps(results: Results, methods: Sequence[str]) -> list[str]:
     """Return a line for each method without runs, or without runs on some problems."""
     problems = len({run.problem for run in results})
     found = missing_problems(results, methods)
-    lines = [f"not run: {report.label(method)}" for method in methods if method not in found]
+    lines = [f"no runs yet: {report.label(method)}" for method in methods if method not in found]
     for method, missing in found.items():
         if missing:
             there = f"{problems - len(missing)} of {problems} problems"

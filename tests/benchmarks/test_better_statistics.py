@@ -192,6 +192,6 @@ def test_a_method_without_runs_on_some_problems_is_not_ranked() -> None:
     assert {row["method"] for row in found["ranked"]} == {"best", "bohb"}
     assert {(row["method"], row["problems"]) for row in found["versus"]} == {("bohb", 2), ("slow", 1)}
     assert gaps(results, methods) == [
-        "not run: absent",
+        "no runs yet: absent",
         "not ranked: slow has runs on 1 of 2 problems, and its ratios are for these",
     ]
