@@ -53,7 +53,6 @@ def finish(stage: Stage) -> dict[str, Any]:
     for runner in stage.runners:
         if runner.alive:
             stage.accuse(f"runner {runner.name} still runs three minutes after Ctrl-C")
-    stage.wait(40)  # two looks for orphans
     with SqlJournal(stage.server.url_at(), read_only=True) as journal:
         started = sum(event.kind == "started" for event in journal.read())
     fresh = stage.runners[0]
@@ -61,6 +60,7 @@ def finish(stage: Stage) -> dict[str, Any]:
     fresh.ends = True
     while fresh.alive:
         stage.wait(0.5)
+    stage.wait(80)  # so that orphans are noticed
     last = json.loads((stage.place / "A.out").read_text().splitlines()[-1])
     return {"MiB of a fresh runner on the same study": round(last["kib"] / 1024, 1)}
 
