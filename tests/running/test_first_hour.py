@@ -146,7 +146,7 @@ def test_an_unknown_argument_is_answered_with_the_one_that_was_meant(name: str, 
 
 def test_ask_and_tell_need_no_callbacks() -> None:
     with pytest.raises(
-        InvalidArgument, match="argument of bohb.minimize; with ask and tell, call your functions after"
+        InvalidArgument, match=r"argument of bohb\.minimize; with ask and tell, call your functions after"
     ):
         BOHB(SPACE, min_budget=1, max_budget=9, callbacks=[print])
 
