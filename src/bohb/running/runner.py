@@ -176,10 +176,10 @@ class _Run:
                 self._pause(error)
 
     def _rest(self) -> None:
-        """Wait while nothing runs; if nothing else can show whether the held trials are to blame, give them up."""
+        """Wait while nothing runs; if nothing else can show whether the held trials are to blame, judge them now."""
         self.outages.check()
         if self.outages.held and not self.outages.paused and not self.in_doubt:
-            self.unsaved += self.outages.give_up_held()
+            self.unsaved += self.outages.judge_held()
         else:
             self._idle()
 
