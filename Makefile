@@ -8,7 +8,7 @@ WORKERS ?= auto
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-better bench-demo
+	bench-gp bench-better bench-priors bench-demo
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -101,6 +101,9 @@ bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 
 bench-better: .venv/.done rivals ## the study of the preset BEST: about six hours on 2 cores, can be interrupted
 	for part in main parallel misspecified ablation rivals; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done
+
+bench-priors: .venv/.done ## what priors and earlier studies do for BEST: about ten minutes on 2 cores, can be interrupted
+	$(BIN)/python -m benchmarks.better.priors --jobs 2
 
 bench-long-history: .venv/.done ## what the runner costs with 10 000 observations in the history
 	$(BIN)/python -m benchmarks.speed.long_history

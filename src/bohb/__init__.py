@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
+    from bohb.running.callbacks import RunningStudy
     from bohb.running.limits import Limits
+    from bohb.running.load import load, studies
     from bohb.running.minimize import minimize
     from bohb.running.replay import Replay, replay
     from bohb.running.runner import run
@@ -37,6 +39,7 @@ __all__ = [
     "Plan",
     "Replay",
     "Result",
+    "RunningStudy",
     "Sampler",
     "Settings",
     "Situation",
@@ -45,9 +48,11 @@ __all__ = [
     "Study",
     "Trial",
     "__version__",
+    "load",
     "minimize",
     "replay",
     "run",
+    "studies",
 ]
 
 _HOMES = {
@@ -60,6 +65,8 @@ _HOMES = {
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),
+    "running.callbacks": ("RunningStudy",),
+    "running.load": ("load", "studies"),
     "running.minimize": ("minimize",),
     "running.runner": ("run",),
     "running.limits": ("Limits",),

@@ -44,6 +44,10 @@ class NoTrialReady(BohbError):
     """No trial can start before the result of a running one is known."""
 
 
+class NoResult(BohbError, ValueError):
+    """No trial has succeeded yet, so that there is no best one."""
+
+
 class StudyDone(BohbError):
     """The study is complete; no trial is left to start."""
 

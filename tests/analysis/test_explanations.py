@@ -98,9 +98,9 @@ def test_a_trial_of_the_gaussian_process_shows_the_expected_loss() -> None:
     assert "was proposed by the Gaussian process" in told.sentences[0]
     assert f"log EI = {reason['log_improvement']:.3g}," in told.sentences[0]
     assert told.sentences[1] == (
-        f"The process was fitted to {reason['model_points']} configurations. It expected a loss of "
+        f"The process was fitted to {reason['model_points']} results. It expected a loss of "
         f"{reason['expected_loss']:.6g} ± {reason['deviation']:.3g} there, and {reason['best_expected_loss']:.6g} for "
-        "the best of these configurations."
+        "the best configuration among them."
     )
     by_density = next(n for n, trial in history.trials.items() if "log_ratio" in trial.reason)
     assert "was proposed by the density, as the best of 64 candidates" in why(history, by_density).sentences[0]

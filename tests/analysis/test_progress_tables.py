@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bohb import BOHB
-from bohb.analysis import Moment, losses, run_clock, summary, timeline, trajectory
+from bohb.analysis import Moment, Record, losses, records, run_clock, summary, timeline, trajectory
 from bohb.core.trial import Origin, Status
 from tests.analysis.studies import KINDS, XY, Watch, play, played, smooth, tiny
 
@@ -140,3 +142,10 @@ def test_trials_that_run_at_once_without_a_name_get_a_lane_each() -> None:
         "running 2",
     ]  # the third lost its worker
     assert all(span.status is None for span in spans if span.end is None)
+
+
+def test_a_record_is_the_mean_rank_on_equal_budgets() -> None:
+    """Losses 0.5, 0.2 and a failure on budget 1, then 0.3 and 0.05 on budget 3; the promoted one does not count."""
+    history = tiny().history
+    history.trials[1] = replace(history.trials[1], origin=Origin.MODEL, reason={"model": "gp"})
+    assert records(history) == [Record("process", 1, 0.0), Record("prior", 4, (0.5 + 1 + 1 + 0) / 4)]

@@ -277,3 +277,12 @@ def test_a_study_without_trials_is_an_empty_table(tmp_path: Path, form: str) -> 
     with SqlJournal(tmp_path / "a.db") as journal:
         BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, journal=journal)
     assert len(call("trials", tmp_path / "a.db", "--format", form).stdout.splitlines()) == 1
+
+
+def test_the_studies_of_a_journal_are_listed(finished: Path, tmp_path: Path) -> None:
+    assert answer("studies", finished) == {"bowl": 40}
+    assert call("studies", finished).stdout.splitlines() == ["study  finished", "bowl         40"]
+    file = written(tmp_path)
+    assert "has no journal yet" in complaint("studies", file)
+    call("run", file, "--max-trials", "2", "--quiet", "--workers", "0")
+    assert answer("studies", file) == {"bowl": 2}

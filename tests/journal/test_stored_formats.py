@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bohb import BOHB, Origin, Trial, replay
+from bohb import BOHB, Origin, Trial, replay, studies
 from bohb.core.events import (
     FORMAT,
     BracketPlanned,
@@ -47,6 +47,7 @@ def execute(path: Path, statement: str) -> None:
 
 def test_a_database_of_format_1_has_its_known_contents(stored: Path) -> None:
     assert study_names(stored) == ["second <b>", "study"]
+    assert studies(stored) == {"second <b>": 0, "study": sum(event.kind == "finished" for event in first_events())}
     with SqlJournal(stored, read_only=True) as journal:
         assert list(journal.read()) == first_events()
     with SqlJournal(stored, "second <b>", read_only=True) as journal:

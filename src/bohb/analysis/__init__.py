@@ -15,7 +15,7 @@ from bohb.analysis.densities import Densities, Marginal, densities
 from bohb.analysis.evaluations import Evaluation, losses
 from bohb.analysis.failures import Cause, failures
 from bohb.analysis.importance import Importance, Importances, importance
-from bohb.analysis.picks import Picks, picks
+from bohb.analysis.picks import Picks, Record, picks, records
 from bohb.analysis.rungs import Entry, RungTable, rung_of, survival
 from bohb.analysis.summary import BudgetCount, Summary, summary
 from bohb.analysis.timeline import Span, timeline
@@ -41,6 +41,7 @@ __all__ = [
     "Moment",
     "Path",
     "Picks",
+    "Record",
     "RunClock",
     "RungTable",
     "Span",
@@ -60,6 +61,7 @@ __all__ = [
     "losses",
     "paths",
     "picks",
+    "records",
     "run_clock",
     "rung_agreement",
     "rung_of",

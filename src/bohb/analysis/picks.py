@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bohb.core.history import History
-from bohb.core.trial import Origin
+from bohb.core.trial import Origin, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +42,45 @@ def picks(history: History) -> list[Picks]:
         levels = np.quantile(losses, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf").tolist()
         rows.append(Picks(budget, origin, len(losses), len(losses) - len(finite), finite, tuple(levels)))
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How the new configurations of one proposer have done.
+
+    proposer: "process", "density", "prior", "user", or the name of a sampler.
+    n: how many of them have finished.
+    rank: their mean rank among all new configurations on the same budget, from 0 (all better) to 1 (all worse).
+    """
+
+    proposer: str
+    n: int
+    rank: float
+
+
+def records(history: History) -> list[Record]:
+    """Return the record of each proposer, the best first."""
+    budgets: dict[float, list[tuple[float, str]]] = {}
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        if trial.origin is not Origin.PROMOTED:
+            budgets.setdefault(trial.budget, []).append((outcome.ranking_loss, proposer(trial)))
+    ranks: dict[str, list[float]] = {}
+    for new in budgets.values():
+        losses = np.array([loss for loss, _ in new])
+        for loss, name in new:
+            ties = (losses == loss).sum() - 1
+            ranks.setdefault(name, []).append(float(((losses < loss).sum() + ties / 2) / max(1, len(new) - 1)))
+    found = [Record(name, len(known), float(np.mean(known))) for name, known in ranks.items()]
+    return sorted(found, key=lambda record: (record.rank, record.proposer))
+
+
+def proposer(trial: Trial) -> str:
+    """Return who proposed the configuration of a trial that was not promoted."""
+    match trial.origin:
+        case Origin.GIVEN:
+            return "user"
+        case Origin.MODEL:
+            return str(trial.reason.get("sampler", "process" if trial.reason.get("model") == "gp" else "density"))
+        case _:
+            return "prior"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
+from bohb.analysis.picks import records
 from bohb.analysis.rungs import RungTable, rung_of
 from bohb.core.density.sampler import points_needed
 from bohb.core.history import History
@@ -79,6 +80,7 @@ def why(history: History, number: int) -> Explanation:
     bracket = bracket_choice(history, trial.bracket)
     sentences = [
         *_chosen(history, first, trial),
+        *_proposers(history, first),
         *_promoted_from(trial, origin_trial, from_rung),
         *_became(history, trial),
         *_went_on(rung, entry.rank, fate, promoted_to),
@@ -150,7 +152,16 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
                     f"{reason['model_budget']:g}; the best {reason.get('good_points')} count as good."
                 )
         case _:
-            yield f"{subject} was drawn at random{_random_why(history, first)}."
+            how = ", uniformly instead of from the prior" if reason.get("uniform") else ""
+            yield f"{subject} was drawn at random{_random_why(history, first)}{how}."
+
+
+def _proposers(history: History, first: Trial) -> Iterator[str]:
+    """How those that propose configurations have done, if there are several."""
+    known = records(history)
+    if first.origin is Origin.MODEL and len(known) > 1:
+        done = ", ".join(f"{record.proposer} {record.rank:.2f} ({record.n})" for record in known)
+        yield f"Mean rank of new configurations among all on the same budget, 0 is best: {done}."
 
 
 def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
@@ -160,10 +171,18 @@ def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
     yield (
-        f"The process was fitted to {reason['model_points']} configurations. It expected a loss of "
+        f"The process was fitted to {reason['model_points']} results. It expected a loss of "
         f"{_loss(reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
-        f"{_loss(reason['best_expected_loss'])} for the best of these configurations."
+        f"{_loss(reason['best_expected_loss'])} for the best configuration among them."
     )
+    if "log_prior" in reason:
+        yield (
+            f"The prior of the space changed the logarithm of its score by {reason['log_prior']:+.3g}. The prior had "
+            f"the weight {reason['prior_weight']:.3g}, which decreases with every result."
+        )
+    if "earlier_agreement" in reason:
+        known = ", ".join(f"{agreement:.2f}" for agreement in reason["earlier_agreement"])
+        yield f"The correlation of the results of earlier studies with those of this one was estimated as {known}."
 
 
 def _times(log_ratio: float) -> str:

@@ -1,4 +1,4 @@
-"""`bohb status`, `bohb best`, `bohb why`: the progress of a study, its best configuration, and its decisions."""
+"""`bohb status`, `bohb best`, `bohb why`, `bohb studies`: progress, the best configuration, decisions, and names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.target import Target, find, history, shown_journal, target_options
-from bohb.cli.text import as_data, emit, json_option, pairs, value_text
+from bohb.cli.target import Target, find, find_journal, history, target_options
+from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.errors import InvalidArgument
+from bohb.journal.stored import shown_journal
 from bohb.units import counted, duration, number, printable
 
 if TYPE_CHECKING:
@@ -231,4 +232,24 @@ def why(trial: int, target: str | None, study: str | None, as_json: bool) -> Non
     emit(as_json, jsonable(asdict(found)), printable(str(found)))
 
 
-COMMANDS = (status, best, why)
+@click.command()
+@click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
+@json_option
+def studies(target: str | None, as_json: bool) -> None:
+    """List the studies in a journal, with their finished trials.
+
+    \b
+    Examples:
+      bohb studies                  those in the journal of ./study.toml
+      bohb studies study.db
+      bohb studies postgresql+psycopg://user@host/name --json
+    """
+    from bohb.running.load import studies as counted_studies
+
+    journal, _ = find_journal(target)
+    found = counted_studies(journal)
+    rows = [(name, str(n)) for name, n in found.items()]
+    emit(as_json, found, table(["study", "finished"], rows, left=["study"]))
+
+
+COMMANDS = (status, best, why, studies)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from bohb.cli.target import find, history, shown_journal, target_options
+from bohb.cli.target import find, history, target_options
 from bohb.cli.text import emit, json_option, pairs
 from bohb.errors import InvalidArgument
+from bohb.journal.stored import shown_journal
 
 
 @click.command()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.errors import InvalidArgument, JournalError
+from bohb.journal.stored import shown_journal, stored_events, stored_names
 
 if TYPE_CHECKING:
     from bohb.core.history import History
@@ -44,24 +45,32 @@ def target_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def find(target: str | None, study: str | None) -> Target:
     """Return the study that the arguments of a command name; the default is that of study.toml."""
+    journal, named = find_journal(target)
+    study = study or named
+    return Target(journal, study or only_study(journal))
+
+
+def find_journal(target: str | None) -> tuple[str, str | None]:
+    """Return the journal that the argument of a command names, and the study if it is a study file."""
     if target is None and not Path(DEFAULT).exists():
         raise InvalidArgument(f"there is no {DEFAULT} here; name a journal such as study.db, or a study file")
     journal = given = target or DEFAULT
+    study = None
     if given.endswith(".toml"):
         from bohb.studyfile.load import load
 
         file = load(given)
-        journal, study = file.journal, study or file.study
+        journal, study = file.journal, file.study
     if "://" not in journal and not Path(journal).exists():
         if journal is not given:
             raise JournalError(f"the study of {given} has no journal yet; 'bohb run {given}' starts it in {journal}")
         raise JournalError(f"there is no journal {journal}; check the path, or start a study with 'bohb run'")
-    return Target(journal, study or only_study(journal))
+    return journal, study
 
 
 def only_study(journal: str) -> str:
     """Return the name of the only study in a journal."""
-    names = study_names(journal)
+    names = stored_names(journal)
     if len(names) == 1:
         return names[0]
     if not names:
@@ -70,40 +79,14 @@ def only_study(journal: str) -> str:
     raise InvalidArgument(f"{shown_journal(journal)} holds {len(names)} studies; choose one with --study: {which}")
 
 
-def shown_journal(journal: str) -> str:
-    """Return the name of a journal without a password."""
-    if "://" not in journal:
-        return journal
-    before, _, host = journal.rpartition("@")
-    return f"{before.partition('://')[0]}://…@{host}" if before else journal
-
-
-def study_names(journal: str) -> list[str]:
-    """Return the names of the studies in a journal."""
-    from bohb.journal.quick import quick_study_names
-
-    names = None if "://" in journal else quick_study_names(journal)
-    if names is not None:
-        return names
-    from bohb.journal import study_names as careful
-
-    return careful(journal)
-
-
 def history(target: Target) -> History:
     """Read and fold a study."""
     from bohb.core.history import History
-    from bohb.journal.quick import quick_read
     from bohb.journal.records import no_collector
 
-    events = None if "://" in target.journal else quick_read(target.journal, target.study)
-    if events is None:
-        from bohb.journal import SqlJournal
-
-        with SqlJournal(target.journal, target.study, read_only=True) as journal:
-            events = list(journal.read())
+    events = stored_events(target.journal, target.study)
     if not events:
-        names = ", ".join(study_names(target.journal)) or "none"
+        names = ", ".join(stored_names(target.journal)) or "none"
         raise JournalError(f"there is no {target.name}; its studies are: {names}")
     with no_collector():
         folded = History().extend(events)

@@ -138,15 +138,10 @@ def _json(history: History, rows: list[int]) -> str:
     return json.dumps(records)
 
 
-def _wide(history: History, rows: list[int]) -> dict[str, list[Any]]:
-    """Return the values of every column. The whole study determines the columns, not the selected rows."""
-    from bohb.core.columns import columns
-
-    return {name: [value(history, n) for n in rows] for name, value in columns(history).items()}
-
-
 def _csv(history: History, rows: list[int]) -> str:
-    wide = _wide(history, rows)
+    from bohb.core.columns import table as columns_of
+
+    wide = columns_of(history, rows)
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(_harmless(name) for name in wide)
@@ -162,6 +157,9 @@ def _harmless(value: Any) -> Any:
 
 
 def _write_parquet(history: History, rows: list[int], out: Path | None) -> None:
+    from bohb.core.columns import one_type
+    from bohb.core.columns import table as columns_of
+
     if out is None:
         raise InvalidArgument("--format parquet needs --out FILE, because it is not text")
     try:
@@ -169,18 +167,8 @@ def _write_parquet(history: History, rows: list[int], out: Path | None) -> None:
         parquet = importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise MissingExtra("--format parquet needs the package 'pyarrow': pip install pyarrow") from error
-    columns = {name: _one_type(values) for name, values in _wide(history, rows).items()}
+    columns = {name: one_type(values) for name, values in columns_of(history, rows).items()}
     parquet.write_table(pyarrow.table(columns), out)
-
-
-def _one_type(values: list[Any]) -> list[Any]:
-    """Return a column whose values have one type: unchanged, as floats, or as text where types are mixed."""
-    kinds = {type(value) for value in values if value is not None}
-    if len(kinds) <= 1 and not kinds & {list, dict}:
-        return values
-    if kinds <= {int, float}:
-        return [None if value is None else float(value) for value in values]
-    return [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
 
 
 COMMANDS = (trials,)

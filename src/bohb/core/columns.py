@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -74,6 +75,7 @@ COLUMNS: dict[str, Callable[[History, int], Any]] = {
     "worker": _of_outcome("worker"),
     "error": _of_outcome("error"),
 }
+FLOATS = ("loss", "budget", "previous_budget", "started", "finished", "seconds", "cost")  # even if a value is missing
 
 
 def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
@@ -81,6 +83,22 @@ def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
     names = dict.fromkeys(CONFIG + name for trial in history.trials.values() for name in trial.config)
     names |= dict.fromkeys(INFO + name for outcome in history.outcomes.values() for name in outcome.info)
     return COLUMNS | {name: column(name) for name in names}
+
+
+def table(history: History, rows: Iterable[int]) -> dict[str, list[Any]]:
+    """Return the values of every column for these trials. The whole study determines the columns, not the rows."""
+    wanted = list(rows)
+    return {name: [value(history, n) for n in wanted] for name, value in columns(history).items()}
+
+
+def one_type(values: list[Any]) -> list[Any]:
+    """Return a column whose values have one type: unchanged, as floats, or as text where types are mixed."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) <= 1 and not kinds & {list, tuple, dict}:
+        return values
+    if kinds <= {int, float}:
+        return [None if value is None else float(value) for value in values]
+    return [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
 
 
 def column(name: str) -> Callable[[History, int], Any]:

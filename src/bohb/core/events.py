@@ -67,7 +67,10 @@ class ConfigGiven(_Event):
 
 @dataclass(frozen=True, slots=True)
 class ObservationAdded(_Event):
-    """A result from an earlier study: the model uses it, but it belongs to no bracket."""
+    """A result from an earlier study: the model uses it, but it belongs to no bracket.
+
+    study: tells several earlier studies apart.
+    """
 
     kind = "observed"
     identity = ("index",)
@@ -77,6 +80,7 @@ class ObservationAdded(_Event):
     budget: float
     loss: float | None
     source: str = ""
+    study: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Schedule
 from bohb.core.settings import Settings
 from bohb.core.trial import Outcome, Trial
-from bohb.errors import JournalError
+from bohb.errors import JournalError, NoResult
 
 if TYPE_CHECKING:
     from bohb.core.density.observations import Observations
@@ -164,6 +164,14 @@ class History:
     def incumbent(self) -> Result | None:
         """The best result so far: the lowest loss on the largest budget that has results."""
         return self.trajectory[-1] if self.trajectory else None
+
+    def require_incumbent(self) -> Result:
+        """Return the incumbent. Raises NoResult if no trial has succeeded yet."""
+        if self.incumbent is None:
+            n = len(self.outcomes)
+            done = f"all {n} finished trials failed" if n else "none has finished"
+            raise NoResult(f"no trial has succeeded yet ({done}); `incumbent` is None until one does")
+        return self.incumbent
 
     @property
     def results(self) -> list[Result]:

@@ -13,11 +13,12 @@ import numpy as np
 
 from bohb.core.failures import Failures
 from bohb.core.history import History
-from bohb.core.settings import Settings
+from bohb.core.settings import TPE, Settings
 from bohb.core.space import Array, Space
 from bohb.core.trial import Origin
 
 TRIES = 16  # rounds of candidates before a sampler declines
+PRIOR_RESULTS = 10  # after which the user's prior counts half in a study with the Gaussian process
 _RANDOM_TRIES = 1024  # random configurations that may be known or likely to fail
 _ENUMERABLE = 20_000  # finite spaces up to this size are searched for what is left of them
 
@@ -69,6 +70,17 @@ class Situation:
         return self.history.budgets
 
     @property
+    def prior_weight(self) -> float:
+        """How much the user's prior counts, from 1 at first towards 0; always 1 without the Gaussian process.
+
+        With a process, it is the share of random configurations that are drawn from the prior instead of uniformly,
+        and the exponent of the prior in the process's score. A wrong prior then loses its influence.
+        """
+        if not self.space.has_prior or self.settings.model == "density" or self.settings.sampler != TPE:
+            return 1.0
+        return PRIOR_RESULTS / (PRIOR_RESULTS + len(self.history.outcomes))
+
+    @property
     def pending(self) -> Array:
         """The vectors of the trials that have not finished, (n, d)."""
         vectors = [self.space.encode(trial.config) for trial in self.history.pending.values()]
@@ -106,13 +118,14 @@ class Proposer(Protocol):
 def propose_random(rng: np.random.Generator, situation: Situation, why: str) -> Proposal | None:
     """Draw from the space's prior (Alg. 2, lines 1 and 3), again where evaluations are likely to fail.
 
-    Return None if a finite space has nothing new left.
+    The share 1 − `prior_weight` is drawn uniformly. Return None if a finite space has nothing new left.
     """
     space, failures = situation.space, situation.failures
     for _ in range(_RANDOM_TRIES):
-        config = space.sample(rng)
+        uniform = situation.prior_weight < 1 and rng.random() >= situation.prior_weight
+        config = space.sample(rng, uniform)
         if situation.is_new(config) and (failures is None or failures.accept(rng, space.encode(config))):
-            return Proposal(config, Origin.RANDOM, {"why": why})
+            return Proposal(config, Origin.RANDOM, {"why": why, "uniform": True} if uniform else {"why": why})
     left = [config for config in space.enumerate(_ENUMERABLE) if situation.is_new(config)]
     return Proposal(left[rng.integers(len(left))], Origin.RANDOM, {"why": "few left"}) if left else None
 

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
     bindparam,
     create_engine,
     event,
@@ -87,6 +88,11 @@ ROWS = (
     .where(EVENT.c.study == bindparam("of"), EVENT.c.position >= bindparam("first"))
     .where(EVENT.c.position < bindparam("last"))
     .order_by(EVENT.c.position)
+)
+FINISHED = (  # the index of the keys is enough to count these, so that no event is read
+    select(STUDY.c.study, func.count(EVENT.c.key))
+    .outerjoin(EVENT, and_(EVENT.c.study == STUDY.c.study, EVENT.c.key.like("finished/%")))
+    .group_by(STUDY.c.study)
 )
 NEW_ROWS = EVENT.insert()
 

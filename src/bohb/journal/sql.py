@@ -165,6 +165,12 @@ class SqlJournal:
             rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
         return dict(sorted((str(name), int(length)) for name, length in rows))
 
+    def finished(self) -> dict[str, int]:
+        """Return the number of finished trials of every study in the database, in the order of their names."""
+        with self.database.transaction() as connection:
+            rows = connection.execute(schema.FINISHED).all()
+        return dict(sorted((str(name), int(n)) for name, n in rows))
+
     def close(self) -> None:
         """Release the connection and the lock. Closing twice has no effect."""
         self.database.close()

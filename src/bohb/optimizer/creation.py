@@ -134,15 +134,17 @@ def _stored_history(journal: str | Path) -> History:
 def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
     """Return the results of earlier studies as events. Raises InvalidConfiguration."""
     events: list[Event] = []
-    for history in histories:
-        known = [(old.config, old.budget, old.loss, old.source) for old in history.observed]
+    studies: dict[tuple[int, int], int] = {}  # (history, one of its own earlier studies or -1 for itself) -> number
+    for h, history in enumerate(histories):
+        known = [(old.config, old.budget, old.loss, old.source, old.study) for old in history.observed]
         for number, outcome in history.outcomes.items():
             trial = history.trials[number]
             if trial.reuses is None and number not in history.forgotten:  # reused: the result of another trial
-                known.append((trial.config, trial.budget, outcome.loss, f"trial {number}"))
-        for config, budget, loss, source in known:
+                known.append((trial.config, trial.budget, outcome.loss, f"trial {number}", -1))
+        for config, budget, loss, source, of in known:
             space.encode(space.restore(config))
-            events.append(ObservationAdded(len(events), config, budget, loss, source))
+            study = studies.setdefault((h, of), len(studies))
+            events.append(ObservationAdded(len(events), config, budget, loss, source, study))
     return events
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from bohb.core.history import History, Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
+from bohb.running.frame import trials_frame
 from bohb.running.html import study_html
 from bohb.running.limits import common_cause
 from bohb.units import counted, printable
@@ -17,16 +19,31 @@ class Study:
     """A study and its results so far.
 
     history: everything that happened.
-    stopped: why it stopped.
+    stopped: why it stopped; empty if it was loaded, because a journal does not store the reason.
     """
 
     history: History
-    stopped: str
+    stopped: str = ""
 
     @property
     def incumbent(self) -> Result | None:
         """The best configuration: the largest budget counts first, then the lowest loss. None if nothing succeeded."""
         return self.history.incumbent
+
+    @property
+    def best_config(self) -> dict[str, Any]:
+        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
+        return dict(self.history.require_incumbent().config)
+
+    @property
+    def best_loss(self) -> float:
+        """The loss of the incumbent. Raises NoResult if no trial has succeeded."""
+        return self.history.require_incumbent().loss
+
+    @property
+    def best_trial(self) -> Trial:
+        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
+        return self.history.require_incumbent().trial
 
     @property
     def trajectory(self) -> list[Result]:
@@ -54,6 +71,14 @@ class Study:
         """The budget spent in full evaluations; a promoted configuration counts for what it added."""
         return self.history.budget_spent / self.history.budgets[-1]
 
+    def to_dataframe(self) -> Any:
+        """Return one row per trial as a pandas.DataFrame, or a polars.DataFrame if pandas is not installed.
+
+        The columns are those of `bohb trials --format csv`: number, status, loss, budget, bracket, rung, origin, …,
+        seconds, then `config.NAME` for each hyperparameter and `info.NAME` for each entry of `info`.
+        """
+        return trials_frame(self.history)
+
     def plan(self) -> Plan:
         """Return the table of the brackets that were opened."""
         return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.round)
@@ -62,7 +87,8 @@ class Study:
         """Return a summary for people."""
         done, failed = len(self.history.outcomes), self.history.n_failed
         count = f"{counted(done, 'trial')} ({failed} failed)"
-        lines = [f"{count}, cost of {self.cost:.1f} full evaluations; stopped: {self.stopped}"]
+        stopped = f"; stopped: {self.stopped}" if self.stopped else ""
+        lines = [f"{count}, cost of {self.cost:.1f} full evaluations{stopped}"]
         if self.cause is not None and self.cause not in self.stopped:
             lines.append(f"no trial succeeded: {self.cause}")
         best = self.incumbent

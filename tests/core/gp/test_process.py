@@ -59,56 +59,64 @@ def test_matern_is_the_textbook_formula() -> None:
     assert matern(A, B) == pytest.approx((1 + r + r**2 / 3) * np.exp(-r))
 
 
-def example(seed: int, n: int = 30) -> tuple[Kernel, Indices, Array, Indices, Array]:
+def example(seed: int, n: int = 30, studies: int = 1) -> tuple[Kernel, Indices, Array, Indices, Array]:
     rng = np.random.default_rng(seed)
-    centre = prior(3, 3)[0].vector()
-    kernel = Kernel.of(centre + 0.3 * rng.standard_normal(len(centre)), 3)
+    centre = prior(3, 3, studies)[0].vector()
+    kernel = Kernel.of(centre + 0.3 * rng.standard_normal(len(centre)), 3, studies)
     owner = np.array([0, 1, 1, 2])
-    return kernel, owner, rng.random((n, 4)), rng.integers(0, 3, n), rng.standard_normal(n)
+    return kernel, owner, rng.random((n, 4)), rng.integers(0, 3 * studies, n), rng.standard_normal(n)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_gradient_is_that_of_the_likelihood(seed: int) -> None:
-    kernel, owner, points, below, y = example(seed)
+@pytest.mark.parametrize(("seed", "studies"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+def test_the_gradient_is_that_of_the_likelihood(seed: int, studies: int) -> None:
+    kernel, owner, points, below, y = example(seed, studies=studies)
     theta = kernel.vector()
     _, gradient = negative_log_likelihood(kernel, owner, points, below, y)
     for i in range(len(theta)):
         step = np.zeros(len(theta))
         step[i] = 1e-5
         more, less = (
-            negative_log_likelihood(Kernel.of(theta + s, 3), owner, points, below, y)[0] for s in (step, -step)
+            negative_log_likelihood(Kernel.of(theta + s, 3, studies), owner, points, below, y)[0] for s in (step, -step)
         )
         assert gradient[i] == pytest.approx((more - less) / 2e-5, rel=1e-4, abs=1e-5)
 
 
-def covariance(kernel: Kernel, A: Array, rungs_a: Indices, B: Array, rungs_b: Indices) -> Array:
+def covariance(kernel: Kernel, A: Array, groups_a: Indices, B: Array, groups_b: Indices) -> Array:
     """The formula of the module, entry by entry."""
     found = matern(A, B)
+    rungs = len(kernel.noises)
     scales = [1.0, *np.exp(kernel.scales)]
-    for i, r in enumerate(rungs_a.tolist()):
-        for j, q in enumerate(rungs_b.tolist()):
+    study_scales = [1.0, *np.exp(kernel.study_scales)]
+    study_decays = [0.0, *np.exp(kernel.study_decays)]
+    for i, a in enumerate(groups_a.tolist()):
+        for j, b in enumerate(groups_b.tolist()):
+            (t, r), (u, q) = divmod(a, rungs), divmod(b, rungs)
             between = np.exp(kernel.decays)[min(r, q) : max(r, q)].sum()
+            between += 0 if t == u else study_decays[t] + study_decays[u]
             found[i, j] *= np.exp(kernel.variance) * scales[r] * scales[q] * np.exp(-between)
-            found[i, j] += r == q
+            found[i, j] *= study_scales[t] * study_scales[u]
+            found[i, j] += a == b
     return found
 
 
-def test_the_likelihood_is_that_of_a_normal_distribution() -> None:
-    kernel, owner, points, below, y = example(0, n=8)
+@pytest.mark.parametrize("studies", [1, 3])
+def test_the_likelihood_is_that_of_a_normal_distribution(studies: int) -> None:
+    kernel, owner, points, below, y = example(0, 8, studies)
     scaled = points * np.exp(-kernel.lengths)[owner]
     K = covariance(kernel, scaled, below, scaled, below)
-    K += np.diag(np.exp(kernel.noises)[below] + 1e-8)
+    K += np.diag(np.exp(kernel.noises)[below % 3] + 1e-8)
     expected = 0.5 * y @ np.linalg.solve(K, y) + 0.5 * np.linalg.slogdet(K)[1]
     assert negative_log_likelihood(kernel, owner, points, below, y)[0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_posterior_is_the_textbook_formula() -> None:
-    kernel, owner, points, below, y = example(1, n=12)
+@pytest.mark.parametrize("studies", [1, 3])
+def test_the_posterior_is_the_textbook_formula(studies: int) -> None:
+    kernel, owner, points, below, y = example(1, 12, studies)
     process = Process(kernel, owner, points, below, y)
     scale = np.exp(-kernel.lengths)[owner]
     at = np.random.default_rng(5).random((4, 4))
     top = np.zeros(4, dtype=np.intp)
-    K = covariance(kernel, points * scale, below, points * scale, below) + np.diag(np.exp(kernel.noises)[below])
+    K = covariance(kernel, points * scale, below, points * scale, below) + np.diag(np.exp(kernel.noises)[below % 3])
     cross = covariance(kernel, at * scale, top, points * scale, below)
     mean, deviation = process.predict(process.similarity(at))
     assert mean == pytest.approx(cross @ np.linalg.solve(K, y), rel=1e-5)

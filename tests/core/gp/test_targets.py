@@ -13,6 +13,7 @@ from bohb.core.events import BracketPlanned
 from bohb.core.gp.targets import (
     Results,
     best_first,
+    joined,
     prefixes,
     rungs,
     rungs_below,
@@ -158,10 +159,12 @@ def test_results_of_one_configuration_share_a_row_whichever_study_they_are_from(
     results.catch_up(study.history)
     results.catch_up(study.history)  # nothing added or repeated
     assert len(results) == 8
+    assert (results.n_earlier, results.studies) == (4, 2)
     rows, losses = results.table(8, [1.0, 3.0])
     by_row = dict(zip(rows.tolist(), losses.tolist(), strict=True))
+    assert (~np.isnan(losses)).sum() == 4
     on_27 = sum(event.budget == 27 for event in study.history.observed)
-    assert np.isfinite(losses[:, 0]).sum() + np.isinf(losses[:, 0]).sum() <= 8 - on_27
+    assert (~np.isnan(results.table(8, [1.0, 3.0], study=1)[1])).sum() == 4 - on_27
     for number, outcome in study.history.outcomes.items():
         trial = study.history.trials[number]
         row = next(r for r in by_row if results.vectors(np.array([r]))[0] == study.space.encode(trial.config))
@@ -173,3 +176,30 @@ def test_a_bad_configuration_looks_bad_on_whichever_rung_it_was_seen() -> None:
     top = np.array([1.0, 1.1, 1.2, NAN, NAN, NAN, 8.0])  # one of the worst was seen among the best
     found = targets(np.arange(7), np.column_stack([top, low]))
     assert found.y[found.rows == 6].tolist() == [found.y.max()] * 2
+
+
+def test_every_study_has_its_own_scale_and_earlier_ones_get_the_places_that_are_left() -> None:
+    def run(trials: int, factor: float, **more: object) -> bohb.BOHB:
+        study = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[1.0], seed=0, **more)  # type: ignore[arg-type]
+        for _ in range(trials):
+            trial = study.ask()
+            study.tell(trial, factor * (5 + trial.config["x"]))
+        return study
+
+    first, second = run(20, 1.0), run(20, 100.0)
+    study = run(6, 1.0, warm_start=[first, second])
+    assert [event.study for event in study.history.observed] == [0] * 20 + [1] * 20
+    results = Results(1)
+    results.catch_up(study.history)
+    found = joined(results, len(results), [1.0], 26)
+    assert np.bincount(found.study).tolist() == [6, 10, 10]
+    assert found.group(1).tolist() == found.study.tolist()
+    own = found.study == 0
+    for study_number, factor in ((0, 1.0), (1, 1.0), (2, 100.0)):
+        every = targets(*results.table(len(results), [1.0], study_number))
+        assert every.y.std() == pytest.approx(1)
+        assert 5 * factor < every.centre < 6 * factor
+    alone = targets(*results.table(len(results), [1.0]))
+    assert (found.centre, found.spread) == (alone.centre, alone.spread)
+    assert sorted(found.y[own]) == sorted(alone.y)
+    assert joined(results, len(results), [1.0], 4).study.tolist() == [0] * 4

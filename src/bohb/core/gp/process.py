@@ -10,6 +10,10 @@ to the maximum of the posterior; m_r ~ N(0, 1).
 A configuration that was promoted has a result on each of its rungs. These pairs show how well rungs agree: a rung that
 misleads gets a large λ and is ignored. Since the process knows the losses by which configurations were promoted, the
 selection does not bias it.
+
+Results of an earlier study t (`warm_start`) have levels of their own, the scale c_t, and the factor exp(−μ_t) in their
+covariance with all other studies. μ_t, their disagreement, is fitted like λ: the results of an earlier study that says
+nothing about this one are ignored.
 """
 
 from __future__ import annotations
@@ -75,6 +79,8 @@ class Kernel:
     decays: λ between each rung and the one below it.
     scales: c_r of each rung but the first.
     noises: σ_r² of each rung.
+    study_decays: μ_t of each earlier study.
+    study_scales: c_t of each earlier study.
     """
 
     lengths: Array
@@ -82,17 +88,38 @@ class Kernel:
     decays: Array
     scales: Array
     noises: Array
+    study_decays: Array
+    study_scales: Array
+
+    @property
+    def studies(self) -> int:
+        """The number of studies, this one included."""
+        return 1 + len(self.study_decays)
 
     def vector(self) -> Array:
         """Return all of them in one vector."""
-        return np.concatenate([self.lengths, [self.variance], self.decays, self.scales, self.noises])
+        below = (self.decays, self.scales, self.noises)
+        return np.concatenate([self.lengths, [self.variance], *below, self.study_decays, self.study_scales])
 
     @classmethod
-    def of(cls, theta: Array, rungs: int) -> Kernel:
+    def of(cls, theta: Array, rungs: int, studies: int = 1) -> Kernel:
         """Return the kernel of such a vector."""
-        d = len(theta) - 3 * rungs + 1
-        lengths, variance, decays, scales, noises = np.split(theta, np.cumsum([d, 1, rungs - 1, rungs - 1]))
-        return cls(lengths, float(variance[0]), decays, scales, noises)
+        earlier = studies - 1
+        d = len(theta) - 3 * rungs + 1 - 2 * earlier
+        parts = np.split(theta, np.cumsum([d, 1, rungs - 1, rungs - 1, rungs, earlier]))
+        return cls(parts[0], float(parts[1][0]), *parts[2:])
+
+    def groups(self) -> Array:
+        """Return the covariance of f for every pair of groups at one x; group t · rungs + r is rung r of study t."""
+        scale = np.exp(np.concatenate([[0.0], self.study_scales]))
+        towards = np.exp(-np.concatenate([[0.0], np.exp(self.study_decays)]))
+        studies = np.outer(towards, towards)
+        np.fill_diagonal(studies, 1.0)
+        return np.asarray(np.kron(studies * np.outer(scale, scale), self.rungs()))
+
+    def group_noises(self) -> Array:
+        """Return σ_r² of every group."""
+        return np.tile(np.exp(self.noises), self.studies)
 
     def rungs(self) -> Array:
         """Return s² · c_r · c_r′ · exp(−Σ λ) for every pair of rungs."""
@@ -101,16 +128,18 @@ class Kernel:
         return np.asarray(np.exp(self.variance - np.abs(place[:, None] - place)) * np.outer(scale, scale))
 
 
-def prior(d: int, rungs: int) -> tuple[Kernel, Array]:
+def prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
     """Return the centre of the log-normal priors and their widths.
 
     Lengths grow with the dimension, since distances do. Noise doubles with every rung below the top.
     """
+    earlier = studies - 1
     lengths = np.full(d, math.log(0.5 * math.sqrt(max(1.0, d / 4))))
     noises = math.log(0.02) + math.log(2) * np.arange(rungs, dtype=np.float64)
-    centre = Kernel(lengths, 0.0, np.full(rungs - 1, math.log(0.15)), np.zeros(rungs - 1), noises)
-    sizes = [d, 1, rungs - 1, rungs - 1, 1, rungs - 1]
-    return centre, np.repeat([0.8, 0.7, 1.0, 0.5, 1.2, 1.5], sizes)  # the last two: noise at the top, and below
+    decays, study_decays = np.full(rungs - 1, math.log(0.15)), np.full(earlier, math.log(0.15))
+    centre = Kernel(lengths, 0.0, decays, np.zeros(rungs - 1), noises, study_decays, np.zeros(earlier))
+    sizes = [d, 1, rungs - 1, rungs - 1, 1, rungs - 1, earlier, earlier]
+    return centre, np.repeat([0.8, 0.7, 1.0, 0.5, 1.2, 1.5, 1.5, 1.0], sizes)  # noise at the top and below differ
 
 
 def matern(A: Array, B: Array) -> Array:
@@ -145,28 +174,28 @@ class Process:
 
     kernel: its hyperparameters.
     points: φ(x) of the results, (n, columns), and `owner` of their columns.
-    below: their rungs, counted down from the largest budget.
+    group: their rungs and studies, see `Kernel.groups`; in this study the rung, counted down from the largest budget.
     y: their standardised losses.
     """
 
     def __init__(
-        self, kernel: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array
+        self, kernel: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np.intp], y: Array
     ) -> None:
         self.kernel = kernel
         self._scale = np.exp(-kernel.lengths)[owner]
-        self._points, self._below = points * self._scale, below
-        self._rungs = kernel.rungs()
+        self._points, self._group = points * self._scale, group
+        self._groups = kernel.groups()
         self.observed_similarity = matern(self._points, self._points)
-        covariance = self._covariance(self.observed_similarity, below)
-        covariance[np.diag_indices_from(covariance)] += np.exp(kernel.noises)[below]
+        covariance = self._covariance(self.observed_similarity, group)
+        covariance[np.diag_indices_from(covariance)] += kernel.group_noises()[group]
         self._factor = cholesky(covariance)
         self._weights = cho_solve((self._factor, True), y, check_finite=False)
 
-    def _covariance(self, similarity: Array, below: NDArray[np.intp] | int) -> Array:
-        """Return the covariance of points on rungs and the observed ones, from their similarity, (n, observations)."""
-        below = np.atleast_1d(below)
-        covariance = similarity * self._rungs[below].take(self._below, axis=1)
-        covariance += LEVEL * (below[:, None] == self._below)
+    def _covariance(self, similarity: Array, group: NDArray[np.intp] | int) -> Array:
+        """Return the covariance of points in groups and the observed ones, from their similarity, (n, observations)."""
+        group = np.atleast_1d(group)
+        covariance = similarity * self._groups[group].take(self._group, axis=1)
+        covariance += LEVEL * (group[:, None] == self._group)
         return np.asarray(covariance)
 
     def observed_on_top(self) -> Array:
@@ -185,7 +214,7 @@ class Process:
         """Return mean and deviation of the noiseless loss on the largest budget, from the points' similarities."""
         covariance = self._covariance(similarity, 0)
         explained = solve_triangular(self._factor, covariance.T, lower=True, check_finite=False)
-        variance = self._rungs[0, 0] + LEVEL - np.einsum("ij,ij->j", explained, explained)
+        variance = self._groups[0, 0] + LEVEL - np.einsum("ij,ij->j", explained, explained)
         return covariance @ self._weights, np.sqrt(np.maximum(variance, 1e-10))
 
 
@@ -200,16 +229,16 @@ def cholesky(K: Array) -> Array:
     raise LinAlgError("the covariance matrix is not positive definite")
 
 
-def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array, steps: int) -> Kernel:
+def fit(start: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np.intp], y: Array, steps: int) -> Kernel:
     """Return the hyperparameters of highest posterior probability that `steps` of L-BFGS find from `start`."""
     from scipy.optimize import minimize  # slow to import, and not every study needs it
 
-    rungs = len(start.noises)
-    centre, widths = prior(len(start.lengths), rungs)
+    rungs, studies = len(start.noises), start.studies
+    centre, widths = prior(len(start.lengths), rungs, studies)
     middle = centre.vector()
 
     def negative(theta: Array) -> tuple[float, Array]:
-        value, gradient = negative_log_likelihood(Kernel.of(theta, rungs), owner, points, below, y)
+        value, gradient = negative_log_likelihood(Kernel.of(theta, rungs, studies), owner, points, group, y)
         z = (theta - middle) / widths
         return value + 0.5 * float(z @ z), gradient + z / widths
 
@@ -222,37 +251,43 @@ def fit(start: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np
         bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
         options={"maxiter": steps, "maxcor": 10},
     )
-    return Kernel.of(np.round(found.x, _THETA_DECIMALS), rungs)
+    return Kernel.of(np.round(found.x, _THETA_DECIMALS), rungs, studies)
 
 
 def negative_log_likelihood(
-    kernel: Kernel, owner: NDArray[np.intp], points: Array, below: NDArray[np.intp], y: Array
+    kernel: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np.intp], y: Array
 ) -> tuple[float, Array]:
-    """Return −log p(y | x, r) without its constant, and its gradient with respect to `kernel.vector()`."""
+    """Return −log p(y | x, r, t) without its constant, and its gradient with respect to `kernel.vector()`."""
     scaled = points * np.exp(-kernel.lengths)[owner]
-    noises = np.exp(kernel.noises)
-    rungs = kernel.rungs()[below].take(below, axis=1)
-    signal = matern(scaled, scaled) * rungs
-    factor = cholesky(signal + LEVEL * (below[:, None] == below) + np.diag(noises[below]))
+    noises, n_rungs = kernel.group_noises(), len(kernel.noises)
+    groups = kernel.groups()[group].take(group, axis=1)
+    signal = matern(scaled, scaled) * groups
+    factor = cholesky(signal + LEVEL * (group[:, None] == group) + np.diag(noises[group]))
     weights = cho_solve((factor, True), y, check_finite=False)
     value = 0.5 * float(y @ weights) + float(np.log(np.diag(factor)).sum())
 
     inverse, _ = dpotri(factor, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     W = inverse - np.outer(weights, weights)  # 2 d(value)/dK
-    by_length = W * rungs * matern_slope(scaled)
+    by_length = W * groups * matern_slope(scaled)
     # Σ_ab by_length_ab (φ_ac − φ_bc)² for every column c, without a matrix per column
     columns = 2 * (by_length.sum(1) @ scaled**2 - np.einsum("ij,ij->j", by_length @ scaled, scaled))
-    member = (below[:, None] == np.arange(len(noises))).astype(float)
-    by_rungs = member.T @ (W * signal) @ member  # summed over all results of two rungs
-    across = [by_rungs[: r + 1, r + 1 :].sum() for r in range(len(noises) - 1)]  # pairs with this step between them
+    member = (group[:, None] == np.arange(len(noises))).astype(float)
+    by_groups = member.T @ (W * signal) @ member  # summed over all results of two groups
+    paired = by_groups.reshape(kernel.studies, n_rungs, kernel.studies, n_rungs)
+    by_rungs, by_studies = paired.sum((0, 2)), paired.sum((1, 3))
+    across = [by_rungs[: r + 1, r + 1 :].sum() for r in range(n_rungs - 1)]  # pairs with this step between them
+    others = by_studies.sum(1) - np.diag(by_studies)  # pairs of results of which one is another study's
+    by_noise = noises * np.bincount(group, np.diag(W), len(noises))
     gradient = np.concatenate(
         [
             0.5 * np.bincount(owner, columns, len(kernel.lengths)),
             [0.5 * by_rungs.sum()],
             -np.exp(kernel.decays) * across,
             by_rungs.sum(1)[1:],
-            0.5 * noises * np.bincount(below, np.diag(W), len(noises)),
+            0.5 * by_noise.reshape(kernel.studies, n_rungs).sum(0),
+            -np.exp(kernel.study_decays) * others[1:],
+            by_studies.sum(1)[1:],
         ]
     )
     return value, gradient

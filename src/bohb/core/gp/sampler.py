@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 from scipy.special import erfcx, ndtr
 
-from bohb.core.failures import Failures
 from bohb.core.gp import targets
 from bohb.core.gp.process import MOST_BELOW, Embedding, Kernel, Process, fit, prior
 from bohb.core.gp.targets import Results, Targets
@@ -39,8 +38,11 @@ _LOSS_DIGITS = 6  # of the losses in a reason
 class Surrogate:
     """A fitted process, and what a proposal needs from its data.
 
-    best: the lowest expected loss on the largest budget among observed configurations and running trials.
+    best: the lowest expected loss on the largest budget among observed configurations and running trials; those of
+        earlier studies count only while this one has none.
     parents: the vectors of the best observed configurations, best first.
+    earlier: the best configurations of earlier studies.
+    own: which of the process's points are of this study.
     """
 
     process: Process
@@ -48,6 +50,8 @@ class Surrogate:
     targets: Targets
     best: float
     parents: Array
+    earlier: Array
+    own: NDArray[np.bool_]
 
     def loss(self, y: float) -> float:
         """Return a standardised loss on the user's scale."""
@@ -57,20 +61,22 @@ class Surrogate:
         """Return log EI of every row of X on the largest budget."""
         similarity = self.process.similarity(self.embedding(X))
         mean, deviation = self.process.predict(similarity)
-        deviation = np.minimum(deviation, self._deviation_given_neighbour(similarity.max(axis=1)))
+        own = similarity if self.own.all() else similarity[:, self.own]
+        deviation = np.minimum(deviation, self._deviation_given_neighbour(own.max(axis=1, initial=0.0)))
         score = log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
         return np.where(self._on_plateau(similarity), score + ON_PLATEAU, score)
 
     def _on_plateau(self, similarity: Array) -> NDArray[np.bool_]:
-        """Return where the two nearest results of a rung have exactly equal losses and are not far away.
+        """Return where the two nearest results of a rung of this study have exactly equal losses and are not far away.
 
         There the loss does not depend on the hyperparameters: another value would give the same loss again. Far away
         is more than twice their distance from each other, where the kernel is about its fourth power.
         """
         found = np.zeros(len(similarity), dtype=np.bool_)
-        y, below = self.targets.y, self.targets.below
-        for rung in set(below.tolist()):
-            here = np.flatnonzero((below == rung) & (y < y.max()))  # the highest losses may have been cut
+        y, below, own = self.targets.y, self.targets.below, self.targets.study == 0
+        highest = y.max(where=own, initial=-math.inf)
+        for rung in set(below[own].tolist()):
+            here = np.flatnonzero(own & (below == rung) & (y < highest))  # the highest losses may have been cut
             if len(np.unique(y[here])) == len(here):
                 continue
             nearest = here[np.argpartition(-similarity[:, here], 1, axis=1)[:, :2]]
@@ -112,17 +118,16 @@ class GaussianSampler:
             vector = self._space.encode(config)
             return vector not in self._results and vector.tobytes() not in running and situation.is_new(config)
 
-        return self._search(rng, surrogate, is_new, situation.failures)
+        return self._search(rng, surrogate, is_new, situation)
 
     def surrogate(self, history: History) -> Surrogate | None:
         """Return the process given all results; None while there are too few, or if all losses are equal."""
         self._results.catch_up(history)
         rungs, n = targets.rungs(history), len(self._results)
-        found = targets.targets(*self._results.table(n, rungs))
+        found = targets.joined(self._results, n, rungs, POINTS)
         if found.finite < self._space.d + 3 or not found.y.any():
             return None
-        kernel = self._kernel(n, rungs)
-        return self._given(kernel, targets.best_first(found, POINTS), history.pending.values(), rungs)
+        return self._given(self._kernel(n, rungs), found, history.pending.values(), rungs)
 
     def _given(self, kernel: Kernel, found: Targets, pending: Iterable[Trial], rungs: Sequence[float]) -> Surrogate:
         """Return the process given the targets and the running trials.
@@ -132,27 +137,34 @@ class GaussianSampler:
         """
         X = self._results.vectors(found.rows)
         owner, points = self._embedding.owner, self._embedding(X)
-        process = Process(kernel, owner, points, found.below, found.y)
-        mean, once = process.observed_on_top(), np.flatnonzero(found.highest)
-        best = float(mean.min())
-        parents = X[once[descending(-mean[once], SCORE_DECIMALS)[:PARENTS]]]
+        group, own = found.group(len(kernel.noises)), found.study == 0
+        process = Process(kernel, owner, points, group, found.y)
+        mean = process.observed_on_top()
+        best = float(mean[own].min() if own.any() else mean.min())
+        parents, earlier = (
+            X[once[descending(-mean[once], SCORE_DECIMALS)[:PARENTS]]]
+            for once in (np.flatnonzero(found.highest), np.flatnonzero(found.highest & ~own))
+        )
         running = list(pending)
         if running:
             added = self._embedding(np.array([self._space.encode(trial.config) for trial in running]))
             below = targets.rungs_below(np.array([trial.budget for trial in running]), rungs)
             y = np.concatenate([found.y, process.mean(added, below)])
-            process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([found.below, below]), y)
+            process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([group, below]), y)
+            own = np.concatenate([own, np.full(len(running), True)])
             best = min(best, float(process.mean(added, 0).min()))
-        return Surrogate(process, self._embedding, found, best, parents)
+        return Surrogate(process, self._embedding, found, best, parents, earlier, own)
 
     def _kernel(self, n: int, rungs: tuple[float, ...]) -> Kernel:
         """Return the hyperparameters after n results.
 
-        They are fitted anew whenever there are 15 % more results, starting from the last fit. After an interruption the
-        fits that the current one depends on are made again, so that the study goes on as if there had been none.
+        They are fitted anew whenever this study has 15 % more results, starting from the last fit. After an
+        interruption the fits that the current one depends on are made again, so that the study goes on as if there had
+        been none.
         """
-        sizes = targets.prefixes(n)
-        centre = prior(self._space.d, min(len(rungs), MOST_BELOW + 1))[0]
+        n_earlier = self._results.n_earlier
+        sizes = [n_earlier + size for size in ([0] if n_earlier else []) + targets.prefixes(n - n_earlier)]
+        centre = prior(self._space.d, min(len(rungs), MOST_BELOW + 1), self._results.studies)[0]
         kernel = centre
         last = len(sizes) - 1
         for k in range(last - last % AFRESH, last + 1) if sizes else ():
@@ -164,27 +176,33 @@ class GaussianSampler:
 
     def _fitted(self, start: Kernel, n: int, rungs: tuple[float, ...]) -> Kernel:
         """Return the fit to the first n results, or the start if these say nothing."""
-        found = targets.best_first(targets.targets(*self._results.table(n, rungs)), FIT_POINTS)
+        found = targets.joined(self._results, n, rungs, FIT_POINTS)
         if found.finite < 2 or not found.y.any():
             return start
         points = self._embedding(self._results.vectors(found.rows))
-        return fit(start, self._embedding.owner, points, found.below, found.y, STEPS)
+        return fit(start, self._embedding.owner, points, found.group(len(start.noises)), found.y, STEPS)
 
     def _search(
         self,
         rng: np.random.Generator,
         surrogate: Surrogate,
         is_new: Callable[[Mapping[str, Any]], bool],
-        failures: Failures | None,
+        situation: Situation,
     ) -> Proposal | Declined:
         """Score random candidates, mutations of the best configurations and two rounds of local steps."""
 
         def scores(X: Array) -> Array:
             score = surrogate.log_improvement(X)
-            return np.round(score if failures is None else score + failures.log_chance(X), SCORE_DECIMALS)
+            if space.has_prior:
+                score = score + log_prior(space, X, situation.prior_weight)
+            return np.round(score + situation.log_chance(X), SCORE_DECIMALS)
 
         space = self._space
-        X = np.vstack([space.draw(rng, UNIFORM), mutations(rng, space, surrogate.parents, MUTATIONS)])
+        drawn = space.draw(rng, UNIFORM)
+        if space.has_prior:
+            n_uniform = round((1 - situation.prior_weight) * UNIFORM)
+            drawn[:n_uniform] = space.draw(rng, n_uniform, uniform=True)
+        X = np.vstack([drawn, mutations(rng, space, surrogate.parents, MUTATIONS), surrogate.earlier])
         score = scores(X)
         for width in WIDTHS:
             steps = mutations(rng, space, X[descending(score, SCORE_DECIMALS)[:5]], LOCAL, width)
@@ -196,11 +214,20 @@ class GaussianSampler:
             except ForbiddenConfiguration:
                 continue
             if is_new(config):
-                return Proposal(config, Origin.MODEL, self._reason(surrogate, X[i : i + 1], float(score[i])))
+                weight = situation.prior_weight if space.has_prior else None
+                return Proposal(config, Origin.MODEL, self._reason(surrogate, X[i : i + 1], float(score[i]), weight))
         return Declined("no candidate allowed")
 
-    def _reason(self, surrogate: Surrogate, x: Array, score: float) -> dict[str, object]:
+    def _reason(self, surrogate: Surrogate, x: Array, score: float, weight: float | None) -> dict[str, object]:
         mean, deviation = surrogate.process.predict(surrogate.process.similarity(self._embedding(x)))
+        more: dict[str, object] = {}
+        if weight is not None:
+            by_prior = float(log_prior(self._space, x, weight)[0])
+            score -= by_prior
+            more |= {"log_prior": significant(by_prior), "prior_weight": significant(weight)}
+        if len(surrogate.process.kernel.study_decays):
+            agreement = np.exp(-np.exp(surrogate.process.kernel.study_decays))
+            more["earlier_agreement"] = [significant(c, 3) for c in agreement.tolist()]
         return {
             "model": "gp",
             "log_improvement": significant(score),
@@ -208,7 +235,18 @@ class GaussianSampler:
             "deviation": significant(targets.bounded(float(deviation[0]) * surrogate.targets.spread)),
             "best_expected_loss": surrogate.loss(surrogate.best),
             "model_points": len(surrogate.targets.y),
+            **more,
         }
+
+
+def log_prior(space: Space, X: Array, weight: float) -> Array:
+    """Return what the prior adds to log EI: weight · log(weight · π(x) + 1 − weight), with π relative to uniform.
+
+    This is the density of random configurations with a decaying exponent (Hvarfner et al. 2022). The uniform part
+    bounds what a prior can subtract, so that it does not exclude the optimum.
+    """
+    with np.errstate(divide="ignore"):
+        return np.asarray(weight * np.logaddexp(np.log(weight) + space.log_prior(X), np.log1p(-weight)))
 
 
 def log_expected_improvement(z: Array) -> Array:

@@ -19,24 +19,30 @@ _LARGEST = 1e308
 
 
 class Results:
-    """The vectors of all configurations, and every result in the order of arrival.
+    """The vectors of all configurations, and every result in the order of arrival, those of earlier studies first.
 
     Two evaluations of one configuration share a row, whichever study they come from.
+
+    n_earlier: the number of results of earlier studies.
+    studies: the number of studies, this one included.
     """
 
     def __init__(self, d: int) -> None:
         self._row_of: dict[bytes, int] = {}
         self._vectors = np.empty((16, d))
-        self._entries = np.empty((16, 3))  # row, budget, loss
+        self._entries = np.empty((16, 4))  # row, budget, loss, study; 0 is this one
+        self._own: set[bytes] = set()
         self._n = 0
-        self._n_observed = 0
         self._n_outcomes = 0
+        self.n_earlier = 0
+        self.studies = 1
 
     def __len__(self) -> int:
         return self._n
 
     def __contains__(self, vector: Array) -> bool:
-        return vector.tobytes() in self._row_of
+        """Whether this study has a result of the configuration."""
+        return vector.tobytes() in self._own
 
     def vectors(self, rows: NDArray[np.intp]) -> Array:
         """Return the vectors of configurations."""
@@ -45,34 +51,38 @@ class Results:
     def catch_up(self, history: History) -> None:
         """Add the results that are new in the history."""
         encode, restore = history.space.encode, history.space.restore
-        for event in history.observed[self._n_observed :]:
-            self._add(encode(restore(event.config)), event.budget, math.inf if event.loss is None else event.loss)
-        self._n_observed = len(history.observed)
+        for event in history.observed[self.n_earlier :]:
+            loss = math.inf if event.loss is None else event.loss
+            self._add(encode(restore(event.config)), event.budget, loss, 1 + event.study)
+        self.n_earlier = len(history.observed)
         for number, outcome in itertools.islice(history.outcomes.items(), self._n_outcomes, None):
             trial = history.trials[number]
             if trial.reuses is None and number not in history.forgotten:  # reused: another trial's result
-                self._add(encode(trial.config), trial.budget, outcome.ranking_loss)
+                vector = encode(trial.config)
+                self._add(vector, trial.budget, outcome.ranking_loss, 0)
+                self._own.add(vector.tobytes())
         self._n_outcomes = len(history.outcomes)
 
-    def _add(self, vector: Array, budget: float, loss: float) -> None:
+    def _add(self, vector: Array, budget: float, loss: float, study: int) -> None:
         row = self._row_of.setdefault(vector.tobytes(), len(self._row_of))
         if row == len(self._vectors):
             self._vectors = np.concatenate([self._vectors, np.empty_like(self._vectors)])
         if self._n == len(self._entries):
             self._entries = np.concatenate([self._entries, np.empty_like(self._entries)])
         self._vectors[row] = vector
-        self._entries[self._n] = row, budget, loss
+        self._entries[self._n] = row, budget, loss, study
         self._n += 1
+        self.studies = max(self.studies, study + 1)
 
-    def table(self, n: int, budgets: Sequence[float]) -> tuple[NDArray[np.intp], Array]:
-        """Return the configurations among the first n results, and their losses by rung, (m, rungs).
+    def table(self, n: int, budgets: Sequence[float], study: int = 0) -> tuple[NDArray[np.intp], Array]:
+        """Return a study's configurations among the first n results, and their losses by rung, (m, rungs).
 
         The first column is the largest of `budgets`, the next one the second largest, and so on; NaN where nothing is
         known, +inf where an evaluation failed. Of several results on one rung the latest counts. Results of an earlier
         study on larger budgets are left out.
         """
         entries = self._entries[:n]
-        entries = entries[entries[:, 1] <= budgets[-1] * (1 + 1e-9)]
+        entries = entries[(entries[:, 1] <= budgets[-1] * (1 + 1e-9)) & (entries[:, 3] == study)]
         rows = entries[:, 0].astype(np.intp)
         below = rungs_below(entries[:, 1], budgets)
         losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
@@ -119,6 +129,7 @@ class Targets:
     y: the loss there, shifted to the largest budget and standardised: less `centre`, divided by `spread`.
     highest: whether the configuration has no result on a larger budget.
     finite: how many configurations have a loss.
+    study: whose result it is; 0 is this study.
     """
 
     rows: NDArray[np.intp]
@@ -128,6 +139,11 @@ class Targets:
     centre: float
     spread: float
     finite: int
+    study: NDArray[np.intp]
+
+    def group(self, rungs: int) -> NDArray[np.intp]:
+        """Return the groups of the results, as `Kernel.groups` numbers them."""
+        return self.study * rungs + self.below
 
 
 def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
@@ -150,7 +166,37 @@ def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
     y, centre, spread = standardised(winsorised(y))
     highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
     n = int(np.isfinite(shifted).any(axis=1).sum())
-    return Targets(rows[configuration], below, y, highest, bounded(centre * unit), bounded(spread * unit), n)
+    own = np.zeros_like(below)
+    return Targets(rows[configuration], below, y, highest, bounded(centre * unit), bounded(spread * unit), n, own)
+
+
+def joined(results: Results, n: int, budgets: Sequence[float], most: int) -> Targets:
+    """Return at most `most` targets from the first n results.
+
+    Losses of every study are standardised on their own, since those of another data set have another scale. Earlier
+    studies share the places that this study's results leave, and so fade out as it grows.
+    """
+    own = targets(*results.table(n, budgets))
+    kept = best_first(own, most)
+    room = (most - len(kept.y)) // max(1, results.studies - 1)
+    for study in range(1, results.studies):
+        every = targets(*results.table(n, budgets, study))
+        kept = _with_earlier(kept, best_first(every, room), study)
+    return kept
+
+
+def _with_earlier(own: Targets, earlier: Targets, study: int) -> Targets:
+    """Return the targets of two studies; the user's scale is the first one's, if it is known."""
+    return Targets(
+        np.concatenate([own.rows, earlier.rows]),
+        np.concatenate([own.below, earlier.below]),
+        np.concatenate([own.y, earlier.y]),
+        np.concatenate([own.highest, earlier.highest]),
+        own.centre if own.finite else earlier.centre,
+        own.spread if own.y.any() else earlier.spread,
+        own.finite + earlier.finite,
+        np.concatenate([own.study, np.full(len(earlier.y), study)]),
+    )
 
 
 def shift(x: Array, y: Array) -> float:
@@ -186,10 +232,11 @@ def best_first(found: Targets, most: int) -> Targets:
     highest, lower = order[:n_highest], order[n_highest:]
     room = max(most - len(lower), math.floor((1 - LOWER_SHARE) * most))
     kept = np.concatenate([highest[:room], lower])[:most]
-    return replace(found, rows=found.rows[kept], below=found.below[kept], y=found.y[kept], highest=found.highest[kept])
+    parts = {name: getattr(found, name)[kept] for name in ("rows", "below", "y", "highest", "study")}
+    return replace(found, **parts)
 
 
-def prefixes(n: int, growth: float = 1.15, first: int = 8) -> Sequence[int]:
+def prefixes(n: int, growth: float = 1.15, first: int = 8) -> list[int]:
     """Return the numbers of results up to n at which hyperparameters are fitted, each `growth` times the last."""
     sizes: list[int] = []
     size = float(first)

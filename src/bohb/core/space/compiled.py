@@ -7,6 +7,7 @@ no coordinate.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 Array = NDArray[np.float64]
+_MOST_LOG_DENSITY = math.log(1e6)  # a bound of what the prior says about one coordinate
 _DRAWS = 10_000  # random draws after which the forbidden clauses seem to leave nothing
 
 
@@ -33,6 +35,7 @@ class Space:
     choices: per dimension the number of choices, 0 if it is not categorical.
     finite: whether no dimension is a float, so that configurations can repeat.
     coordinates: the kinds of the dimensions, for models over vectors.
+    has_prior: whether some values are more likely than others.
     """
 
     def __init__(self, space: ConfigurationSpace | Mapping[str, Any]) -> None:
@@ -71,6 +74,9 @@ class Space:
         self._linear_grid = [j for j in grid if not (isinstance(s := dims[j], Numeric) and s.log)]
         self._bins = np.array([bins(dims[j]) for j in self._linear_grid], dtype=float)
         self._log_grid = [j for j in grid if j not in self._linear_grid]
+        densities = ((j, scale.log_density()) for j, scale in enumerate(dims))
+        self._log_densities = [(j, density) for j, density in densities if density is not None]
+        self.has_prior = bool(self._log_densities)
 
     @property
     def d(self) -> int:
@@ -163,10 +169,16 @@ class Space:
                 snapped[~active[scale.name], j] = np.nan
         return snapped
 
-    def sample(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Draw a configuration from the prior, again while it is forbidden."""
+    def sample(self, rng: np.random.Generator, uniform: bool = False) -> dict[str, Any]:
+        """Draw a configuration from the prior, again while it is forbidden.
+
+        uniform: whether all values are equally likely, whatever the prior.
+        """
         for _ in range(_DRAWS):
-            vector = np.array([s.draw(u) for s, u in zip(self.dimensions, rng.random(self.d), strict=True)])
+            if uniform:
+                vector = self.draw(rng, 1, uniform=True)[0]
+            else:
+                vector = np.array([s.draw(u) for s, u in zip(self.dimensions, rng.random(self.d), strict=True)])
             try:
                 return self.decode(vector)
             except ForbiddenConfiguration:
@@ -175,18 +187,36 @@ class Space:
             f"{_DRAWS} random configurations were all forbidden; loosen the forbidden clauses: {list(self._forbidden)}"
         )
 
-    def draw(self, rng: np.random.Generator, n: int, snapped: bool = True) -> Array:
+    def draw(self, rng: np.random.Generator, n: int, snapped: bool = True, uniform: bool = False) -> Array:
         """Draw n vectors from the prior, (n, d), including forbidden ones.
 
         snapped: whether integers move to the centre of their bin, and inactive coordinates to NaN.
+        uniform: whether all values are equally likely, whatever the prior, except choices of weight 0.
         """
         U = rng.random((n, self.d))
         for j, scale in enumerate(self.dimensions):
-            if isinstance(scale, Categorical):
+            if uniform and isinstance(scale, Categorical):
+                possible = np.flatnonzero(np.diff(scale.cumulative, prepend=0.0) > 0)
+                U[:, j] = possible[(U[:, j] * len(possible)).astype(np.intp)]
+            elif uniform:
+                continue
+            elif isinstance(scale, Categorical):
                 U[:, j] = np.minimum(np.searchsorted(scale.cumulative, U[:, j], side="right"), len(scale.values) - 1)
-            elif isinstance(scale, Numeric) and scale.quantile is not None:
-                U[:, j] = [scale.draw(u) for u in U[:, j].tolist()]
+            elif isinstance(scale, Numeric) and scale.prior is not None:
+                U[:, j] = scale.prior.draw(U[:, j])
         return self.snap(U) if snapped else U
+
+    def log_prior(self, X: Array) -> Array:
+        """Return the logarithm of the prior density of legal vectors relative to the uniform density, (n,).
+
+        Inactive coordinates do not count. Each of the others is bounded, since a prior may be zero or infinite at the
+        end of a range.
+        """
+        total = np.zeros(len(X))
+        for j, log_density in self._log_densities:
+            active = ~np.isnan(X[:, j])
+            total[active] += np.clip(log_density(X[active, j]), -_MOST_LOG_DENSITY, _MOST_LOG_DENSITY)
+        return total
 
     def enumerate(self, most: int) -> Iterator[dict[str, Any]]:
         """Yield all configurations of a finite space; none if there are more than `most` combinations."""

@@ -34,10 +34,10 @@ from ConfigSpace.hyperparameters import (
     UniformFloatHyperparameter,
     UniformIntegerHyperparameter,
 )
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import betaincinv, betaln, ndtr, ndtri, xlog1py, xlogy
 
 from bohb.core.space import conditions
-from bohb.core.space.scales import Categorical, Numeric, Ordinal, Quantile, Scale
+from bohb.core.space.scales import Categorical, Numeric, Ordinal, Prior, Scale
 from bohb.core.space.shorthand import hyperparameter
 from bohb.errors import InvalidSpace
 
@@ -128,22 +128,29 @@ def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
     kind: type = int if integer else float
     lower, upper = kind(hyperparameter.lower), kind(hyperparameter.upper)
     plain = Numeric(name, lower, upper, hyperparameter.log, integer)
-    return Numeric(name, lower, upper, hyperparameter.log, integer, _quantile(hyperparameter, plain))
+    return Numeric(name, lower, upper, hyperparameter.log, integer, _prior(hyperparameter, plain))
 
 
-def _quantile(hyperparameter: Any, scale: Numeric) -> Quantile | None:
-    """Return the inverse distribution function of a prior on the unit scale; None if it is uniform."""
+def _prior(hyperparameter: Any, scale: Numeric) -> Prior | None:
+    """Return the prior on the unit scale; None if it is uniform."""
     match hyperparameter:
         case BetaFloatHyperparameter() | BetaIntegerHyperparameter():
             alpha, beta = float(hyperparameter.alpha), float(hyperparameter.beta)
-            return lambda u: float(betaincinv(alpha, beta, u))
+            return Prior(
+                lambda u: np.asarray(betaincinv(alpha, beta, u)),
+                lambda x: np.asarray(xlogy(alpha - 1, x) + xlog1py(beta - 1, -x) - betaln(alpha, beta)),
+            )
         case NormalFloatHyperparameter() | NormalIntegerHyperparameter():
             mean, sigma = float(hyperparameter.mu), float(hyperparameter.sigma)
             if hyperparameter.log:  # ConfigSpace's own reading of sigma on a log scale
                 mean, sigma = math.log(mean), abs(math.log(scale.lower + sigma)) or 1.0
             mean, sigma = (mean - scale.start) / scale.width, sigma / scale.width
             below, above = float(ndtr(-mean / sigma)), float(ndtr((1 - mean) / sigma))
-            return lambda u: mean + sigma * float(ndtri(below + u * (above - below)))
+            mass = max(above - below, 1e-300)  # 0 if the mean lies far outside the range
+            return Prior(
+                lambda u: np.asarray(mean + sigma * ndtri(below + u * (above - below))),
+                lambda x: -(((x - mean) / sigma) ** 2) / 2 - math.log(math.sqrt(2 * math.pi) * sigma * mass),
+            )
         case _:
             return None
 

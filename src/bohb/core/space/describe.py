@@ -46,7 +46,7 @@ def _values(scale: Scale) -> tuple[str, str]:
     match scale:
         case Numeric():
             text = f"{scale.lower:.12g} to {scale.upper:.12g}{', log scale' if scale.log else ''}"
-            prior = "" if scale.quantile is None else ", with a prior"
+            prior = "" if scale.prior is None else ", with a prior"
             return "integer" if scale.integer else "float", text + prior
         case Categorical():
             n = len(scale.values)

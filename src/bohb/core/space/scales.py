@@ -14,11 +14,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bohb.errors import InvalidConfiguration, InvalidSpace
 
 _DIGITS = 12
-Quantile = Callable[[float], float]  # uniform number -> coordinate: a non-uniform prior
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A prior on [0, 1] that is not uniform.
+
+    quantile: maps uniform numbers to coordinates.
+    log_density: the logarithm of its density at coordinates.
+    """
+
+    quantile: Callable[[Array], Array]
+    log_density: Callable[[Array], Array]
+
+    def draw(self, uniform: Array) -> Array:
+        """Return the coordinates at quantiles."""
+        return np.clip(self.quantile(uniform), 0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +47,7 @@ class Numeric:
     upper: float
     log: bool = False
     integer: bool = False
-    quantile: Quantile | None = None
+    prior: Prior | None = None
     start: float = field(init=False)  # the transformed lower edge
     width: float = field(init=False)  # the transformed upper edge minus the lower
     decimals: int = field(init=False)
@@ -81,7 +98,11 @@ class Numeric:
 
     def draw(self, uniform: float) -> float:
         """Return the coordinate at this quantile of the prior."""
-        return uniform if self.quantile is None else min(max(self.quantile(uniform), 0.0), 1.0)
+        return uniform if self.prior is None else float(self.prior.draw(np.array([uniform]))[0])
+
+    def log_density(self) -> Callable[[Array], Array] | None:
+        """Return the logarithm of the prior as a function of coordinates; None if it is uniform."""
+        return None if self.prior is None else self.prior.log_density
 
     def _transform(self, x: float) -> float:
         return math.log(x) if self.log else float(x)
@@ -109,6 +130,9 @@ class Ordinal:
     def draw(self, uniform: float) -> float:
         """Return the quantile itself: all values are equally likely."""
         return uniform
+
+    def log_density(self) -> None:
+        """Return None: the prior is uniform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +170,15 @@ class Categorical:
             if uniform < edge:
                 return float(index)
         return float(len(self.cumulative) - 1)
+
+    def log_density(self) -> Callable[[Array], Array] | None:
+        """Return the logarithm of a choice's weight relative to equal weights; None if they are equal."""
+        relative = np.diff(self.cumulative, prepend=0.0) * len(self.values)
+        if np.allclose(relative, 1.0, rtol=0, atol=1e-9):
+            return None
+        with np.errstate(divide="ignore"):
+            logs = np.log(relative)
+        return lambda codes: np.asarray(logs[codes.astype(np.intp)])
 
 
 Scale = Numeric | Ordinal | Categorical
