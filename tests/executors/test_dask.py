@@ -143,7 +143,7 @@ def test_a_scheduler_without_workers_is_reported(tmp_path: Path, caplog: pytest.
     try:
         executor = cluster.executor(acting())
         executor.submit(make_trial(0, act="fine"))
-        said = "Dask's scheduler has no workers; 1 trials wait"
+        said = "Dask's scheduler has no workers; trials that wait for a worker: 1"
         until(lambda: executor.wait(0.1) or said in caplog.text, "it says so")
         cluster.add()
         assert getattr(collect(executor, 1)[0], "loss", None) == 0

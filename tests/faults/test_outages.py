@@ -8,15 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from bohb import Status, minimize, replay
 from bohb.core.trial import Trial
+from bohb.testing.acts import until
 from tests.faults import process_limit
-from tests.objectives import SPACE, quadratic
+from tests.objectives import SPACE, quadratic, until_file
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 ROOT = Path(__file__).parent.parent.parent
@@ -42,6 +46,34 @@ def test_a_reached_process_limit_pauses_the_study_and_fails_no_trial(tmp_path: P
     assert told["losses"] == 0, "no loss counts as an attempt"
     assert "cannot be started: [Errno 11]" in told["said"]
     assert replay(tmp_path / "study.db").ok
+
+
+def begun(started: Path, n: int) -> bool:
+    """Whether at least n trials have begun."""
+    return started.exists() and len(started.read_text().split()) >= n
+
+
+def test_a_burst_that_kills_every_worker_for_a_while_fails_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, go = tmp_path / "started", tmp_path / "go"
+    monkeypatch.setenv("BOHB_STARTED", str(started))
+    monkeypatch.setenv("BOHB_GO", str(go))
+
+    def burst() -> None:
+        for n_begun in range(1, 8):  # in all slots, more often than a trial is attempted
+            until(partial(begun, started, n_begun), "a trial begins")
+            for worker in psutil.Process().children(recursive=True):
+                if worker.ppid() != os.getpid():  # not the guard
+                    worker.kill()
+        go.touch()
+
+    killer = threading.Thread(target=burst)
+    killer.start()
+    study = minimize(until_file, SPACE, min_budget=1, max_budget=9, seed=0, workers=3, max_trials=20, progress=False)
+    killer.join()
+    assert [outcome.status for outcome in study.history.outcomes.values()] == [Status.OK] * 20
+    assert max(trial.attempt for trial in study.history.trials.values()) >= 4, "more often lost than max_attempts"
 
 
 def kills_its_guard(trial: Trial) -> float:

@@ -288,7 +288,8 @@ def test_a_killed_worker_costs_an_attempt_and_a_crash_of_its_own_making_the_tria
     assert status == {3: Status.LOST, 8: Status.CRASHED}
     assert "killed by SIGKILL" in str(study.history.outcomes[3].error)
     assert "SIGSEGV" in str(study.history.outcomes[8].error)
-    assert {n: study.history.trials[n].attempt for n in (3, 6, 8)} == {3: 3, 6: 2, 8: 1}
+    assert {n: study.history.trials[n].attempt for n in (6, 8)} == {6: 2, 8: 1}
+    assert study.history.trials[3].attempt in (3, 4), "one more if trial 6 was lost together with it"
     again = [e.trial for e in stored(tmp_path / "a.db") if isinstance(e, TrialStarted) and e.trial.number in (3, 6)]
     assert len({(trial.number, json.dumps(trial.config), trial.seed) for trial in again}) == 2, "as it was"
     assert len(study.history.outcomes) == 20

@@ -59,6 +59,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BOHB_SERVER_TIMEOUT", "2")  # here and in child processes
 
 
+@pytest.fixture
+def patient(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOHB_SERVER_TIMEOUT", "60")
+
+
 def in_thread(objective: Objective, url: str, **keywords: Any) -> Future[bohb.Study]:
     """Run a study in a thread, so that the test can watch it and repair the server."""
     study: Future[bohb.Study] = Future()
@@ -303,16 +308,17 @@ def cut_all(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting",
+    ("setting", "busy", "idle"),
     [
-        "statement_timeout = '300ms'",
-        "lock_timeout = '1ms'",
-        "idle_in_transaction_session_timeout = '300ms'",
-        "default_transaction_isolation = 'repeatable read'",
-        "default_transaction_isolation = 'serializable'",
+        ("statement_timeout = '2s'", 2.5, 0),
+        ("lock_timeout = '1ms'", 0, 0),
+        ("idle_in_transaction_session_timeout = '2s'", 0, 2.5),
+        ("default_transaction_isolation = 'repeatable read'", 0, 0),
+        ("default_transaction_isolation = 'serializable'", 0, 0),
     ],
 )
-def test_defaults_of_the_server_do_not_matter(server: StoppableServer, setting: str) -> None:
+@pytest.mark.usefixtures("patient")
+def test_defaults_of_the_server_do_not_matter(server: StoppableServer, setting: str, busy: float, idle: float) -> None:
     url = server.url_at()
     SqlJournal(url).close()
     execute(url, f"ALTER DATABASE postgres SET {setting}")
@@ -324,8 +330,8 @@ def test_defaults_of_the_server_do_not_matter(server: StoppableServer, setting: 
             until(lambda: _blocked(url), "the second runner, which waits for its turn")
             first.append(numbered_events(1, first=1), after=1)
             with first.database.transaction() as connection:
-                connection.execute(text("SELECT pg_sleep(0.5)"))  # longer than the statement timeout
-            time.sleep(0.5)  # longer than a transaction may be idle
+                connection.execute(text(f"SELECT pg_sleep({busy})"))
+            time.sleep(idle)
         waiting.join(timeout=60)
         assert list(first.read()) == numbered_events(3)
 
@@ -336,6 +342,7 @@ def _blocked(url: str) -> bool:
         return bool(connection.execute(text(waiting)).scalar())
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("act", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_statement_or_session_that_is_ended_from_outside_is_repeated(server: StoppableServer, act: str) -> None:
     url, caught = server.url_at(), list[JournalUnavailable]()
@@ -360,6 +367,7 @@ def test_a_statement_or_session_that_is_ended_from_outside_is_repeated(server: S
         assert list(first.read()) == numbered_events(2)
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_runner_that_is_cut_off_while_it_starts_waits_as_well(
     server: StoppableServer, caplog: pytest.LogCaptureFixture
 ) -> None:

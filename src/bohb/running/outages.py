@@ -36,8 +36,9 @@ class Outages:
     """Judges lost trials by what happens to other trials.
 
     A trial that was lost max_attempts times is held back until another trial ends. That other trial shows that workers
-    do work, so that the trial itself is to blame: it fails as `lost`. If instead more different trials are lost in a
-    row than can run at once, the infrastructure is to blame, and none of these losses counts.
+    do work, so that the trial itself is to blame: it fails as `lost`, after another chance if it was lost together with
+    others. If instead more different trials are lost in a row than can run at once, the infrastructure is to blame, and
+    none of these losses counts.
 
     held: trials that were lost max_attempts times, with the last reason.
     """
@@ -45,6 +46,7 @@ class Outages:
     max_attempts: int
     held: list[tuple[Trial, str]] = field(default_factory=list)
     _lost: set[int] = field(default_factory=set)  # trials that were lost since a trial last ended
+    _pardoned: set[int] = field(default_factory=set)  # trials that were given another chance
     _since: float = math.inf  # when the first of them was lost
     _until: float = -math.inf  # the end of the pause
     _pauses: int = 0
@@ -52,17 +54,24 @@ class Outages:
 
     def ended(self, trial: Trial, outcome: Outcome) -> list[Ended]:
         """Return what to store when a trial has ended by itself: its outcome, and failures of the held trials."""
+        judged = self.judge_held()
         self._lost.clear()
         self._since, self._until, self._pauses = math.inf, -math.inf, 0
-        return [Ended(trial, outcome), *self.give_up_held()]
+        return [Ended(trial, outcome), *judged]
 
-    def give_up_held(self) -> list[Ended]:
-        """Return the failures of the held trials, which are held no longer."""
-        held, self.held = self.held, []
-        return [
-            Ended(trial, Outcome(Status.LOST, error=f"lost its worker {self.max_attempts} times, at last: {reason}"))
-            for trial, reason in held
-        ]
+    def judge_held(self) -> list[Ended]:
+        """Return the failures of the held trials; one that was lost together with others has another chance, once."""
+        burst = len(self._lost) > 1
+        judged: list[Ended] = []
+        for trial, reason in self.held:
+            if burst and trial.number not in self._pardoned:
+                self._pardoned.add(trial.number)
+                judged.append(Ended(trial, None, reason, counts=False))
+            else:
+                error = f"lost its worker {self.max_attempts} times, at last: {reason}"
+                judged.append(Ended(trial, Outcome(Status.LOST, error=error)))
+        self.held.clear()
+        return judged
 
     def lost(self, trial: Trial, loss: Lost, losses: int, slots: int) -> list[Ended]:
         """Return what to store when a trial was lost; nothing while it is held.

@@ -202,7 +202,7 @@ class EngineExecutor:
             self._worked = now
             return
         self._said = now
-        log.warning("%s; %d trials wait for a worker", shortage, len(self._running))
+        log.warning("%s; trials that wait for a worker: %d", shortage, len(self._running))
 
     def _collect(self, seconds: float) -> None:
         """Wait for a task to end, then handle all that have ended."""
