@@ -260,7 +260,7 @@ def draw_process(path: Path) -> None:
         here = found.below == below
         y = found.y[here] * found.spread + found.centre
         colour = BUDGET_COLOURS[2 - below]
-        top.scatter(vectors[found.rows[here]], y, s=22, color=colour, zorder=3, label=f"seen on {budget:g}, mapped")
+        top.scatter(vectors[found.rows[here]], y, s=22, color=colour, zorder=3, label=f"seen on {budget:g}, shifted")
     top.set(ylabel="loss", title="the process given what was seen on all budgets", ylim=(-0.12, 0.42))
     bottom.plot(grid, before.log_improvement(grid), color=GREY, label="before a trial was started")
     bottom.plot(grid, after.log_improvement(grid), color=GREEN, label="while it runs")

@@ -110,8 +110,9 @@ def preset() -> Line:
         if row["method"] in names
     ]
     seeds = sorted({row["seeds"][1] for row in rows if row["method"] in names})
-    what = f"{rows[0]['problems']} problems that were not used to choose BEST, 60 full evaluations, "
-    what += f"{seeds[0]} to {seeds[-1]} seeds: final regret as a ratio to BEST, with 95 % interval"
+    many = f"{seeds[0]}" if seeds[0] == seeds[-1] else f"{seeds[0]} to {seeds[-1]}"
+    what = f"{rows[0]['problems']} confirming problems, 60 full evaluations, "
+    what += f"{many} seeds: final regret as a ratio to BEST, with 95 % interval"
     return what, "; ".join(others), "better/study.py"
 
 

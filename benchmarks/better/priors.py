@@ -199,7 +199,7 @@ def ratios(found: dict[Group, list[list[float]]], problems: Sequence[str]) -> di
     every: dict[tuple[str, str], list[list[float]]] = {}
     for group, regrets in found.items():
         every.setdefault((group.problem, group.case), []).extend(regrets)
-    cases = list(dict.fromkeys(case for _, case in every))
+    cases = [case for case in CASES if any((problem, case) in every for problem in problems)]
     estimates: dict[str, list[Estimate]] = {case: [] for case in cases if case != "none"}
     for i in range(len(SHARES)):
         at: Regrets = {
@@ -224,10 +224,15 @@ def criteria(overall: dict[str, list[Estimate]]) -> list[str]:
         ("opposite", "ends within a factor of 1.2", 2, 1.2),
     ]
     return [
-        verdict(overall[case][i].value < limit, f"{CASES[case]} {claim}", str(overall[case][i]))
+        verdict(_below(overall[case][i], limit), f"{CASES[case]} {claim}", str(overall[case][i]))
         for case, claim, i, limit in goals
         if case in overall
     ]
+
+
+def _below(estimate: Estimate, limit: float) -> bool | None:
+    """Whether an estimate lies below a limit; None if its interval includes the limit."""
+    return None if estimate.low < limit < estimate.high else estimate.value < limit
 
 
 def page(found: dict[Group, list[list[float]]], problems: Sequence[str], source: dict[str, Any]) -> list[str]:
@@ -246,7 +251,7 @@ def page(found: dict[Group, list[list[float]]], problems: Sequence[str], source:
         "",
         "Goals:",
         "",
-        *(f"- {line}" for line in criteria(overall)),
+        *(f"- {' '.join(line.split())}" for line in criteria(overall)),
         "",
         "## By problem",
         "",
@@ -256,9 +261,15 @@ def page(found: dict[Group, list[list[float]]], problems: Sequence[str], source:
         for case, row in ratios(found, [problem]).items():
             rows.append([problem, CASES[case], *map(str, row)])
     lines += _markdown(["problem", *header], rows)
-    seeds = sorted({seed for group in found for seed in group.seeds})
-    lines += ["", f"- command: `{source['command']}`", f"- {len(seeds)} seeds, {source['cpu']}, {source['date']}"]
-    return lines
+    counts = {p: sum(len(g.seeds) for g in found if (g.problem, g.case) == (p, "none")) for p in problems}
+    seeds = ", ".join(f"{problem} {n}" for problem, n in counts.items())
+    return [
+        *lines,
+        "",
+        f"- seeds: {seeds}",
+        f"- command: `{source['command']}`",
+        f"- {source['cpu']}, {source['date']}",
+    ]
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -270,7 +281,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="number of seeds (default: 10)")
     parser.add_argument("--jobs", type=int, default=1, help="number of groups of runs at the same time")
     parser.add_argument("--problems", type=words, default=tuple(PROBLEMS))
-    parser.add_argument("--cases", type=words, default=tuple(CASES))
     parser.add_argument("--evaluations", type=float, default=LENGTH, help=f"per run (default: {LENGTH:g})")
     parser.add_argument(
         "--cache", type=Path, default=CACHE.parent / "priors.jsonl", help="where finished runs are kept"
@@ -281,7 +291,7 @@ def main() -> None:
         Group(problem, case, tuple(range(start, args.runs, GROUPS)), args.evaluations)
         for start in range(min(GROUPS, args.runs))
         for problem in args.problems
-        for case in dict.fromkeys(("none", *args.cases))
+        for case in CASES
     ]
 
     def act() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
+    from bohb.running.callbacks import RunningStudy
     from bohb.running.limits import Limits
     from bohb.running.load import load, studies
     from bohb.running.minimize import minimize
@@ -38,6 +39,7 @@ __all__ = [
     "Plan",
     "Replay",
     "Result",
+    "RunningStudy",
     "Sampler",
     "Settings",
     "Situation",
@@ -63,6 +65,7 @@ _HOMES = {
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),
+    "running.callbacks": ("RunningStudy",),
     "running.load": ("load", "studies"),
     "running.minimize": ("minimize",),
     "running.runner": ("run",),

@@ -6,8 +6,8 @@ import pytest
 
 from bohb import BEST, BOHB
 from bohb.analysis import failures, why
-from bohb.analysis.failures import normalised
 from bohb.analysis.why import _times
+from bohb.core.causes import FailureKind, failure_kinds, normalised
 from bohb.core.trial import Origin, Status
 from bohb.errors import UnknownTrial
 from tests.analysis.studies import KINDS, XY, play, played, smooth, tiny
@@ -35,6 +35,18 @@ def test_causes_are_counted_with_one_traceback_each() -> None:
     assert [cause.n for cause in causes] == sorted((cause.n for cause in causes), reverse=True)
     assert sum(cause.n for cause in causes) == sum(not outcome.ok for outcome in played("mixed").outcomes.values())
     assert {cause.status for cause in causes} == {Status.CRASHED, Status.DIVERGED, Status.TIMEOUT}
+
+
+def test_failures_are_counted_by_kind_with_their_most_common_message() -> None:
+    optimizer = BOHB(XY, budgets=[1, 3], seed=0)
+    errors = [ValueError("late"), ValueError("bad x = 1"), ValueError("bad x = 2"), float("nan")]
+    for error in errors:
+        optimizer.tell(optimizer.ask(), error)
+    assert failure_kinds(optimizer.history) == [
+        FailureKind(Status.CRASHED, 3, "ValueError: bad x = 1", 2),
+        FailureKind(Status.DIVERGED, 1, "the loss is nan, not a finite number", 1),
+    ]
+    assert sum(kind.n for kind in failure_kinds(played("mixed"))) == played("mixed").n_failed
 
 
 def test_a_random_trial_that_was_promoted() -> None:

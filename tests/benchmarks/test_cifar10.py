@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from benchmarks.paper import cifar10  # noqa: E402
 
-from bohb import History  # noqa: E402
+from bohb import History, Trial  # noqa: E402
 from bohb.journal import SqlJournal  # noqa: E402
 
 
@@ -91,3 +91,20 @@ def test_all_studies_get_the_same_turns_and_go_on_in_the_next_call(module: Modul
             history = History().extend(journal.read(0))
         assert history.cost_reported == 5
     assert cifar10.best_config(tmp_path).keys() == module.SPACE.keys()
+
+
+def test_turns_end_when_every_study_has_spent_its_gpu_seconds(module: ModuleType, tmp_path: Path) -> None:
+    def objective(trial: Trial) -> dict[str, float]:
+        return {"loss": trial.config["momentum"], "cost": 1.0}
+
+    turns = list(cifar10.tune(objective, module.SPACE, tmp_path, [0, 1], [1, 3], 2.0, until=3.0))
+    assert len(turns) == 2 * 2 * len(cifar10.METHODS)  # a turn up to 2 s and one up to 3 s
+    assert {cifar10._spent(path) for path in tmp_path.glob("*.db")} == {3.0}
+    assert list(cifar10.tune(objective, module.SPACE, tmp_path, [0, 1], [1, 3], 2.0, until=3.0)) == []
+
+
+def test_the_page_and_its_numbers_are_those_of_the_stored_journals(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    cifar10.report(cifar10.JOURNALS, tmp_path)
+    for name in ("cifar10.md", "cifar10.json"):
+        assert (tmp_path / name).read_text() == (cifar10.RESULTS / name).read_text()

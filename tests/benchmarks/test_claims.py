@@ -113,6 +113,18 @@ def test_a_verdict_follows_from_the_file(tmp_path: Path) -> None:
     assert f"**{FAILS}** | `python x`" in row
 
 
+def test_cifar_10_at_a_smaller_scale_is_reported_but_decides_nothing(tmp_path: Path) -> None:
+    winners = [{"epochs": n, "seconds": 60 * n, "test_error": 1 / n} for n in (20, 10)]
+    studies = [{"seconds": 600}]
+    body = {"source": {"command": "python x"}, "studies": studies, "winners": winners}
+    (tmp_path / "cifar10.json").write_text(json.dumps(body))
+    rows = [line for line in page(Evidence(tmp_path)).splitlines() if "| §5.5 |" in line]
+    assert len(rows) == 4
+    for row in rows:
+        assert "[40 GPU minutes](cifar10.md) instead of 33 GPU days; 5.00 % after 20 of 600 epochs, one run" in row
+        assert f"**{NOT_MEASURED}** | `python x`" in row
+
+
 def test_holm_corrects_the_smallest_most_and_keeps_the_order() -> None:
     assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]

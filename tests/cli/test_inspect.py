@@ -102,6 +102,9 @@ def test_status_says_how_far_a_study_is(finished: Path) -> None:
     assert data["finished_brackets"] + len(data["open_brackets"]) > 3
     text = call("status", finished).stdout
     assert f"40 finished ({failed} failed), 0 running" in text
+    message = "ValueError: too \x1b[31mred"
+    assert data["failures"] == [{"status": "crashed", "n": failed, "message": message, "n_message": failed}]
+    assert f"failed    {failed} crashed: ValueError: too �[31mred\n" in text
     assert "best" in text
 
 

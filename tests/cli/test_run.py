@@ -252,3 +252,26 @@ def test_ctrl_c_twice_stops_at_once_and_the_next_run_goes_on(tmp_path: Path) -> 
     told = history(tmp_path / "study.db")
     assert len(told.outcomes) == 3
     assert [trial.attempt for trial in told.trials.values()] == [2, 2, 1]
+
+
+def test_a_configuration_is_added_to_a_study_that_has_begun(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    assert "has no journal yet" in complaint("enqueue", '{"x": 0.5}', file)
+    call("run", file, "--max-trials", "2", "--quiet", "--workers", "0")
+    assert answer("enqueue", '{"x": 0.5}', file) == {"added": True, "waiting": 1}
+    assert call("enqueue", '{"x": 0.5}', file).stdout.startswith("not added, because the study was given")
+    call("run", file, "--max-trials", "3", "--quiet", "--workers", "0")
+    assert answer("trials", file)[-1]["origin"] == "given"
+    assert answer("trials", file)[-1]["config"] == {"x": 0.5}
+
+
+def test_a_configuration_that_cannot_be_added_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
+    assert "is not JSON" in complaint("enqueue", "x=0.5", file, code=2)
+    assert "must be a JSON object" in complaint("enqueue", "[0.5]", file, code=2)
+    assert "7" in complaint("enqueue", '{"x": 7}', file)
+    assert "there is no study 'other'" in complaint("enqueue", '{"x": 0.5}', file, "--study", "other")
+    journal = tmp_path / "study.db"
+    with SqlJournal(journal, "bowl"):
+        assert "is in use by process" in complaint("enqueue", '{"x": 0.5}', file)

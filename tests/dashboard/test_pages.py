@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote_plus
@@ -13,6 +14,8 @@ import pytest
 from starlette.testclient import TestClient
 
 import bohb
+from bohb import load
+from bohb.core.causes import failure_kinds
 from bohb.dashboard import create_app
 from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.journal import SqlJournal
@@ -129,6 +132,14 @@ def test_the_overview_labels_its_numbers(client: TestClient) -> None:
         assert label in text, label
     assert text.count("data-since") == 4, "running trials show how long they have been running"
     assert "&quot;learning_rate&quot;" in text, "the best configuration can be copied"
+
+
+def test_the_overview_counts_failures_by_kind_and_shows_their_messages(client: TestClient, journal: Path) -> None:
+    kinds = failure_kinds(load(journal, "digits").history)
+    assert kinds
+    text = client.get("/study?study=digits").text
+    assert f"</a>: {', '.join(f'{kind.n} {kind.status.value}' for kind in kinds)}<" in text
+    assert all(escape(kind.message) in text for kind in kinds)
 
 
 def test_a_trial_tells_what_why_and_what_became_of_it(client: TestClient) -> None:

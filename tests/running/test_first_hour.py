@@ -133,7 +133,7 @@ def test_folding_forgotten_failures_in_two_parts_equals_folding_once(tmp_path: P
         ("n_jobs", "did you mean 'workers'?"),
         ("timeout", "use max_seconds for the whole study or trial_seconds"),
         ("direction", "return the negative score"),
-        ("callbacks", "ask and tell"),
+        ("pruner", "the brackets already stop poor configurations"),
         ("qqqq", "help(bohb.minimize)"),
     ],
 )
@@ -142,6 +142,13 @@ def test_an_unknown_argument_is_answered_with_the_one_that_was_meant(name: str, 
         run(**{name: 3})
     assert f"there is no argument {name!r}; " in str(caught.value)
     assert hint in str(caught.value)
+
+
+def test_ask_and_tell_need_no_callbacks() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"argument of bohb\.minimize; with ask and tell, call your functions after"
+    ):
+        BOHB(SPACE, min_budget=1, max_budget=9, callbacks=[print])
 
 
 def test_the_optimizer_refuses_unknown_arguments_too() -> None:

@@ -8,18 +8,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from bohb import BOHB, replay
+from bohb import BOHB, load, minimize, replay, studies
 from bohb.cli.app import app
 from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import InvalidArgument, JournalError
 from bohb.journal import SqlJournal
 from bohb.optimizer.leases import Heartbeat
 from tests.postgres import emptied, execute, postgres_server
-from tests.running.roles import LEASE, SPACE, start
+from tests.running.roles import LEASE, SPACE, quadratic, start
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +188,19 @@ def test_a_lease_ends_with_its_runner(url: str) -> None:
             assert not journal.lease_is_over("me")
         assert journal.live_leases() == set()
         assert journal.lease_is_over("me")
+
+
+def test_a_callback_stops_only_its_own_runner_and_others_take_what_is_enqueued(url: str, tmp_path: Path) -> None:
+    other = start("first_waits", url, tmp_path, max_trials=3)
+    until(lambda: (tmp_path / "running").exists(), "the first runner")
+    arguments: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0, "max_trials": 9, "progress": False}
+    study = minimize(quadratic, SPACE, journal=url, callbacks=[lambda study: study.stop("enough")], **arguments)
+    assert study.stopped == "enough"
+    assert 0 in study.history.running  # the other runner works on it, and is not waited for
+    added = CliRunner().invoke(app, ["enqueue", '{"x": 0.5, "y": 0.5}', url])  # while the other one runs
+    assert added.exit_code == 0, added.output
+    (tmp_path / "go").touch()
+    finish(other)
+    assert finished(stored(url)) == [1, 0, 2]
+    assert load(url).trials[2][0].config == {"x": 0.5, "y": 0.5}
+    assert studies(url) == {"study": 3}

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from bohb.core.causes import error_line, normalised
 from bohb.core.history import History
-from bohb.core.trial import Outcome, Status
-
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
-_PATH = re.compile(r"(?<![\w.])(?:/[\w.+-]+){2,}")
-_NUMBER = re.compile(r"(?<![A-Za-z_\d])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!x…)")
-_CODE = re.compile(r"(?:exit code|signal) -?\d+")  # these numbers are the cause itself
+from bohb.core.trial import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +41,6 @@ def failures(history: History) -> list[Cause]:
             groups.setdefault((outcome.status, normalised(error_line(outcome))), []).append(number)
     causes = [_cause(history, status, cause, numbers) for (status, cause), numbers in groups.items()]
     return sorted(causes, key=lambda cause: -cause.n)
-
-
-def error_line(outcome: Outcome) -> str:
-    """Return the error in one line."""
-    lines = (outcome.error or "").strip().splitlines()
-    return lines[0] if lines else f"no message ({outcome.status.value})"
-
-
-def normalised(line: str) -> str:
-    """Return an error line without what differs from trial to trial."""
-    codes = _CODE.findall(line)
-    for pattern, stand_in in ((_ADDRESS, "0x…"), (_PATH, "/…"), (_QUOTED, "'…'"), (_CODE, "\0"), (_NUMBER, "#")):
-        line = pattern.sub(stand_in, line)
-    for code in codes:
-        line = line.replace("\0", code, 1)
-    return line
 
 
 def _cause(history: History, status: Status, cause: str, numbers: list[int]) -> Cause:

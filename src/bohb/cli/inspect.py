@@ -8,6 +8,7 @@ import platform
 import re
 import shlex
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ import click
 
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
+from bohb.core.causes import failure_kinds
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
-from bohb.units import counted, duration, number, printable
+from bohb.units import counted, duration, number, printable, short
 
 if TYPE_CHECKING:
     from bohb.core.history import History, Result
@@ -57,6 +59,7 @@ def _status(place: Target, seen: History) -> dict[str, Any]:
             "waiting": len(seen.lost),
             "late": len(seen.late),
         },
+        "failures": [asdict(kind) for kind in failure_kinds(seen)],
         "observations": len(seen.observed),
         "full_evaluations": _full_evaluations(seen),
         "reported_cost": seen.cost_reported,
@@ -138,6 +141,7 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
         ("study", name),
         ("runner", (data["runner"] or "none") + since),
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
+        *_failed_rows(data["failures"]),
         ("spent", f"{data['full_evaluations']:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
         ("brackets", f"{data['finished_brackets']} finished, {len(data['open_brackets'])} open"),
     ]
@@ -149,6 +153,16 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
         return pairs([*rows, ("best", "nothing has succeeded yet")])
     rows.append(("best", _headline(best)))
     return pairs([*rows, *(("", f"{name} = {value_text(value)}") for name, value in best.config.items())])
+
+
+def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return one row per kind of failure, with its most common message."""
+    rows: list[tuple[str, str]] = []
+    for kind in kinds:
+        some = f" ({kind['n_message']} of them)" if kind["n_message"] < kind["n"] else ""
+        what = f"{kind['n']} {kind['status'].replace('_', ' ')}: {short(kind['message'], 200)}{some}"
+        rows.append(("" if rows else "failed", what))
+    return rows
 
 
 @click.command()
@@ -223,8 +237,6 @@ def why(trial: int, target: str | None, study: str | None, as_json: bool) -> Non
       bohb why 17                   trial 17 of the study of ./study.toml
       bohb why 17 study.db
     """
-    from dataclasses import asdict
-
     from bohb.analysis.why import why as explain
     from bohb.core.trial import jsonable
 

@@ -1,7 +1,8 @@
-"""`bohb run` and `bohb check`: run a study file, and check its objective."""
+"""`bohb run`, `bohb check`, `bohb enqueue`: run a study file, check its objective, and add a configuration."""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import click
 
 from bohb.cli.inspect import result
 from bohb.cli.options import MEMORY, RESOURCE, SECONDS, limit_options
-from bohb.cli.target import Target, history
+from bohb.cli.target import Target, find, history, target_options
 from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
 from bohb.journal.stored import stored_names
@@ -190,4 +191,39 @@ def _report(findings: list[Finding]) -> str:
     return "\n".join(lines) + ("\n\nwhat to do:\n" + pairs(advice) if advice else "")
 
 
-COMMANDS = (run, check)
+@click.command()
+@click.argument("config")
+@target_options
+@json_option
+def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -> None:
+    """Add a configuration to a study, to be evaluated next.
+
+    CONFIG is a JSON object with a value for every active hyperparameter. It takes the next place of a bracket that is
+    free for a new configuration, on the budget of that place. The study may be
+    running if it is on a server, not if it is in a file.
+
+    \b
+    Examples:
+      bohb enqueue '{"lr": 0.01, "units": 64}' study.db
+      bohb enqueue "$(bohb best old.db --format json)" study.db
+    """
+    from bohb.journal import SqlJournal
+    from bohb.optimizer.ask_tell import BOHB
+
+    try:
+        values = json.loads(config)
+    except ValueError as error:
+        raise click.BadParameter(f"{config!r:.200} is not JSON ({error})", param_hint="CONFIG") from error
+    if not isinstance(values, dict):
+        raise click.BadParameter(f'{config!r:.200} must be a JSON object such as {{"lr": 0.01}}', param_hint="CONFIG")
+    place = find(target, study)
+    history(place)  # explains a study that does not exist, before anything is opened for writing
+    with SqlJournal(place.journal, place.study) as journal:
+        optimizer = BOHB.from_journal(journal)
+        added = optimizer.enqueue(values)
+    waiting = len(optimizer.history.given)
+    what = "added" if added else "not added, because the study was given this configuration before"
+    emit(as_json, {"added": added, "waiting": waiting}, f"{what}; {counted(waiting, 'configuration')} to be started")
+
+
+COMMANDS = (run, check, enqueue)

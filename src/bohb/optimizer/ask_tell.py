@@ -210,6 +210,19 @@ class BOHB:
             lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
         )
 
+    def enqueue(self, config: Mapping[str, Any]) -> bool:
+        """Evaluate this configuration before the sampler proposes any; return False if the study was given it before.
+
+        It takes the next place of a bracket that is free for a new configuration, on the budget of that place. If no
+        limit leaves such a place, it waits until the study is continued.
+        """
+        return self._ledger.in_turn(lambda: self._enqueue(config))
+
+    def _enqueue(self, config: Mapping[str, Any]) -> bool:
+        new = given_events(self.space, [config], self.history)
+        self._ledger.append(new)
+        return bool(new)
+
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
         """Report that the worker of a trial disappeared; `ask` will return the trial again.
 

@@ -46,7 +46,7 @@ _ADVICE = {
     "mode": _MINIMISES,
     "maximize": _MINIMISES,
     "metric": "the objective returns the loss, or {'loss': …, 'info': {…}}",
-    "callbacks": "drive the study yourself with bohb.BOHB (ask and tell), or read study.trials afterwards",
+    "callbacks": "it is an argument of bohb.minimize; with ask and tell, call your functions after tell",
     "pruner": "leave it out: the brackets already stop poor configurations early",
     "catch": "leave it out: a failing trial never ends the study",
     "load_if_exists": "leave it out: the same journal and study name continue the study",

@@ -24,6 +24,7 @@ from bohb.journal.base import shared_journal
 from bohb.journal.files import files_directory
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.unknown import check_changes
+from bohb.running.callbacks import Callback, checked_callbacks
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits
 from bohb.running.patience import patiently
@@ -74,6 +75,7 @@ def minimize(
     recycle_after: int | None = None,
     initial_configs: Iterable[Mapping[str, Any]] = (),
     warm_start: object = (),
+    callbacks: Iterable[Callback] = (),
     progress: bool | None = None,
     **changes: Any,
 ) -> Study:
@@ -104,6 +106,9 @@ def minimize(
     checkpoints: False for objectives that keep no state, on machines that share no file system.
     checkpoint_quota: bytes that checkpoints may take together.
     start_method, recycle_after: see `LocalExecutor`.
+    callbacks: functions that are called, one after the other, with a `RunningStudy` after each trial that this runner
+        has finished. `study.stop()` ends the session, `study.enqueue(config)` adds a configuration. If one raises, the
+        error is logged and the study goes on.
     progress: False shows nothing. By default a terminal or notebook shows a live panel, and anything else, such as a
         log file, one line per finished bracket or minute on stderr.
 
@@ -113,6 +118,7 @@ def minimize(
     check_changes(minimize, changes)
     if isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or max_attempts < 1:
         raise InvalidArgument(f"max_attempts={max_attempts!r} must be a whole number of at least 1")
+    functions = checked_callbacks(callbacks)
     limits = Limits(
         max_brackets, max_trials, max_seconds, max_cost, max_reported_cost, target_loss, patience, max_initial_failures
     )
@@ -157,6 +163,7 @@ def minimize(
             max_attempts=max_attempts,
             lease_seconds=lease_seconds,
             forget_failures=forget_failures,
+            callbacks=functions,
             progress=shown,
         )
 

@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +15,7 @@ from bohb.errors import JournalUnavailable
 from bohb.executors.base import Executor, Lost
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.leases import RENEWALS, runner_name
+from bohb.running.callbacks import Callback, Callbacks
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
@@ -39,6 +40,7 @@ def run(
     max_attempts: int = 3,
     lease_seconds: float = LEASE_SECONDS,
     forget_failures: bool = False,
+    callbacks: Iterable[Callback] = (),
     progress: Progress | None = None,
 ) -> Study:
     """Drive a study with an executor until a limit is reached, the study is done or Ctrl-C is pressed.
@@ -50,12 +52,14 @@ def run(
     lease_seconds: where several runners share the study, the time without a sign of life after which the others take
         over a runner's trials; a living runner renews its lease four times in that span.
     forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler.
+    callbacks: functions that are called with a `RunningStudy` after each trial that this runner has finished.
     """
+    called = Callbacks(callbacks)
     name = runner_name(optimizer.shared)
     with ExitStack() as stack:
         patiently(optimizer.shared, lambda: stack.enter_context(optimizer.lease(name, lease_seconds)))
         patiently(optimizer.shared, lambda: optimizer.begin_session(name, forget_failures))
-        return _Run(optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, progress).run()
+        return _Run(optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, called, progress).run()
 
 
 @dataclass(slots=True)
@@ -68,6 +72,7 @@ class _Run:
     checkpoints: Checkpoints | None
     max_attempts: int
     lease_seconds: float
+    callbacks: Callbacks
     progress: Progress | None
     outages: Outages = field(init=False)
     looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
@@ -75,6 +80,7 @@ class _Run:
     waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
     running: dict[tuple[int, int], Trial] = field(default_factory=dict)  # by number and attempt
     unsaved: list[Ended] = field(default_factory=list)  # results that are not stored yet
+    finished: list[int] = field(default_factory=list)  # trials whose results are stored; callbacks are to be called
     in_doubt: bool = False  # whether the journal may have given this runner trials that it does not know of
 
     def __post_init__(self) -> None:
@@ -104,12 +110,13 @@ class _Run:
 
     def _loop(self, interrupted: Callable[[], bool]) -> str:
         while True:
-            if not interrupted() and not self.unsaved and not self.outages.paused:
+            ending = "interrupted" if interrupted() else self.callbacks.stopped
+            if not ending and not self.unsaved and not self.outages.paused:
                 self._look_after_others()
                 self._submit()
                 self._fill()
-            if not self.running and not self.unsaved and (interrupted() or not self.waiting or self.outages.paused):
-                stopped = "interrupted" if interrupted() else self._why_over()
+            if not self.running and not self.unsaved and (ending or not self.waiting or self.outages.paused):
+                stopped = ending or self._why_over()
                 if stopped is not None:
                     return stopped
                 self._rest()
@@ -118,6 +125,8 @@ class _Run:
             if self.running:
                 self._collect(_TICK)
             self._save()
+            while self.finished:
+                self.callbacks.call(self.optimizer, self.finished.pop(0))
 
     def _stop(self) -> str | None:
         return reason_to_stop(self.limits, self.optimizer.history, self.optimizer.seconds)
@@ -264,9 +273,11 @@ class _Run:
                 self.unsaved[index] = Ended(trial, failed)
 
     def _settle(self, settled: Sequence[Ended]) -> None:
-        """Clean up checkpoints after these results are stored."""
+        """Clean up checkpoints after these results are stored, and note which trials have finished."""
         for ended in settled:
             ok = ended.outcome is not None and ended.outcome.ok
+            if ended.outcome is not None and not self._is_late(ended.trial):
+                self.finished.append(ended.trial.number)
             if ended.outcome is not None and not ok:
                 log.info("trial %d failed: %s", ended.trial.number, ended.outcome.error)
             if self.checkpoints is not None and ended.outcome is not None and not self._is_late(ended.trial):

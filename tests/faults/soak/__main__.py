@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bohb import __version__
+from bohb import History, __version__
 from bohb.journal import SqlJournal, export_jsonl
 from tests.faults.soak.checks import Records, check, memory, read_log, what_is_not_removed
 from tests.faults.soak.kinds import KINDS, fill_the_disk
@@ -53,14 +53,14 @@ def finish(stage: Stage) -> dict[str, Any]:
     for runner in stage.runners:
         if runner.alive:
             stage.accuse(f"runner {runner.name} still runs three minutes after Ctrl-C")
-    stage.wait(40)  # two looks for orphans
     with SqlJournal(stage.server.url_at(), read_only=True) as journal:
-        started = sum(event.kind == "started" for event in journal.read())
+        n_trials = len(History().extend(journal.read()).trials)
     fresh = stage.runners[0]
-    stage.start(fresh, max_trials=started + 8)
+    stage.start(fresh, max_trials=n_trials + 8)
     fresh.ends = True
     while fresh.alive:
         stage.wait(0.5)
+    stage.wait(80)  # so that orphans are noticed
     last = json.loads((stage.place / "A.out").read_text().splitlines()[-1])
     return {"MiB of a fresh runner on the same study": round(last["kib"] / 1024, 1)}
 

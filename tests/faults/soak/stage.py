@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -106,7 +107,7 @@ class Stage:
     counts: dict[str, Any] = field(default_factory=lambda: {"refused starts": 0, "longest second Ctrl-C": 0.0})
     open: bool = True  # whether runners that ended are started again
     _due: dict[str, float] = field(default_factory=dict)
-    _suspects: set[int] = field(default_factory=set)
+    _orphans: dict[int, float] = field(default_factory=dict)  # since when
 
     @property
     def now(self) -> float:
@@ -217,14 +218,18 @@ class Stage:
             return  # the server is down, or nothing was stored yet
 
     def _look_for_orphans(self) -> None:
-        """Find processes of the soak that belong to no living runner, on two looks in a row."""
+        """Find processes of the soak that have belonged to no living runner for a minute.
+
+        What survives a runner and its guard that die together is ended by the next runner that starts.
+        """
         family = {runner.pid for runner in self.runners if runner.alive}
-        marked = set(_marked(self.place))
-        belonging = {pid for root in family for pid in (root, *_descendants(root))}
-        orphans = marked - belonging
-        for pid in orphans & self._suspects:
-            self.accuse(f"process {pid} ({_command(pid).decode()[:100]}) outlived its runner")
-        self._suspects = orphans
+        orphans = set(_marked(self.place)) - {pid for root in family for pid in (root, *_descendants(root))}
+        self._orphans = {pid: self._orphans.get(pid, self.now) for pid in orphans}
+        for pid, since in self._orphans.items():
+            if self.now - since >= 60:
+                command = _command(pid).replace(b"\0", b" ").decode(errors="replace")
+                self.accuse(f"process {pid} ({command:.100}) outlived its runner")
+                self._orphans[pid] = math.inf  # once
 
 
 def _marked(place: Path) -> Iterator[int]:

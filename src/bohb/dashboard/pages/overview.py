@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from bohb.analysis.failures import Cause, failures
+from bohb.core.causes import failure_kinds
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
 from bohb.dashboard.pages.parts import config_line, config_table, loss_on_budget, origin_word, trial_link
 from bohb.dashboard.pages.studies import study_state
@@ -38,7 +39,8 @@ def _numbers(view: View, now: float) -> Markup:
     numbers, created = view.summary, view.history.created
     failed: object = grouped(numbers.failed)
     if numbers.failed:
-        failed = element("a", failed, href=link_to("/trials", study=view.name, status="failed"))
+        link = element("a", failed, href=link_to("/trials", study=view.name, status="failed"))
+        failed = joined(link, f": {_failure_counts(view)}")
     rows: list[tuple[str, object]] = [
         ("State", study_state(numbers.trials, numbers.running)),
         ("Best loss", loss_on_budget(numbers.incumbent)),
@@ -54,6 +56,12 @@ def _numbers(view: View, now: float) -> Markup:
     if numbers.waiting:
         rows.insert(2, ("Waiting for a worker", counted(numbers.waiting, "trial")))
     return facts(rows, aria_label="Summary")
+
+
+def _failure_counts(view: View) -> str:
+    """Return the number of failures of each kind; the section on causes has their messages."""
+    kinds = failure_kinds(view.history)
+    return ", ".join(f"{grouped(kind.n)} {kind.status.value.replace('_', ' ')}" for kind in kinds)
 
 
 def _incumbent(view: View) -> Markup:

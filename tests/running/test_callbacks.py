@@ -1,0 +1,122 @@
+"""Callbacks: called after each finished trial; they may fail, stop the study and add configurations."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bohb
+from bohb import BOHB, Origin, Outcome, RunningStudy, Trial, minimize, replay
+from bohb.errors import InvalidArgument
+from bohb.journal import SqlJournal
+from tests import objectives
+from tests.objectives import SPACE
+
+
+def run(objective: Any = objectives.quadratic, space: Any = SPACE, **keywords: Any) -> bohb.Study:
+    return minimize(objective, space, **{"min_budget": 1, "max_budget": 9, "seed": 0, "progress": False, **keywords})
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_a_callback_is_called_once_after_every_finished_trial(workers: int | None) -> None:
+    seen: list[tuple[Trial, Outcome]] = []
+
+    def note(study: RunningStudy) -> None:
+        assert study.latest in study.trials
+        assert study.stopped == ""
+        seen.append(study.latest)
+
+    study = run(objectives.half_nan, callbacks=[note], max_trials=20, workers=workers)
+    assert sorted(seen, key=lambda pair: pair[0].number) == study.trials
+    assert study.failures
+
+
+def test_a_result_is_stored_before_a_callback_sees_it(tmp_path: Path) -> None:
+    stored: list[bool] = []
+
+    def look(study: RunningStudy) -> None:
+        stored.append(study.latest in bohb.load(tmp_path / "a.db").trials)
+
+    run(journal=tmp_path / "a.db", callbacks=[look], max_trials=4)
+    assert stored == [True] * 4
+
+
+def test_a_failing_callback_is_reported_once_and_the_study_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def broken(study: RunningStudy) -> None:
+        calls.append(study.latest[0].number)
+        raise RuntimeError("the disk of the callback is full")
+
+    after: list[RunningStudy] = []
+    with caplog.at_level(logging.WARNING, "bohb"):
+        study = run(callbacks=[broken, after.append], max_trials=5)
+    assert study.stopped == "max_trials=5 reached"
+    assert len(calls) == len(after) == len(study.trials) == 5
+    [record] = caplog.records
+    assert "broken failed after trial 0; the study goes on" in record.getMessage()
+    assert record.exc_info is not None
+    assert "the disk of the callback is full" in str(record.exc_info[1])
+
+
+def test_the_decisions_of_a_study_do_not_depend_on_its_callbacks() -> None:
+    assert run(max_trials=30).history.trials == run(max_trials=30, callbacks=[lambda _: 1 / 0]).history.trials
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_a_callback_stops_the_study_which_can_be_resumed(workers: int | None, tmp_path: Path) -> None:
+    def stop(study: RunningStudy) -> None:
+        if len(study.history.outcomes) >= 5:
+            study.stop("five are enough")
+
+    arguments: dict[str, Any] = {"journal": tmp_path / "a.db", "workers": workers, "max_trials": 20}
+    first = run(callbacks=[stop], **arguments)
+    assert first.stopped == "five are enough"
+    assert 5 <= len(first.trials) <= 6
+    assert not first.history.pending  # running trials were finished
+    assert len(run(**arguments).trials) == 20
+    assert replay(tmp_path / "a.db").ok
+
+
+def test_a_stopped_study_says_that_a_callback_stopped_it() -> None:
+    assert run(callbacks=[lambda study: study.stop()]).stopped == "a callback stopped the study"
+
+
+def test_a_callback_adds_configurations_that_run_next(tmp_path: Path) -> None:
+    config = {"x": 0.25, "y": 0.75}
+    answers: list[bool] = []
+    study = run(
+        callbacks=[lambda study: answers.append(study.enqueue(config))], journal=tmp_path / "a.db", max_trials=12
+    )
+    given = [trial for trial, _ in study.trials if trial.origin is Origin.GIVEN]
+    assert [trial.number for trial in given] == [1]
+    assert given[0].config == config
+    assert answers == [True] + [False] * 11
+    assert replay(tmp_path / "a.db").exact
+
+
+def test_an_enqueued_configuration_must_belong_to_the_space() -> None:
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
+    with pytest.raises(InvalidArgument, match="7"):
+        optimizer.enqueue({"x": 7, "y": 0.5})
+    assert not optimizer.history.given
+
+
+def test_a_stored_study_is_continued_with_what_was_enqueued(tmp_path: Path) -> None:
+    run(journal=tmp_path / "a.db", max_trials=3)
+    with SqlJournal(tmp_path / "a.db") as journal:
+        optimizer = BOHB.from_journal(journal)
+        assert optimizer.enqueue({"x": 0.5, "y": 0.5})
+        assert not optimizer.enqueue({"x": 0.5, "y": 0.5})
+    trial, _ = run(journal=tmp_path / "a.db", max_trials=4).trials[3]
+    assert (trial.origin, trial.config) == (Origin.GIVEN, {"x": 0.5, "y": 0.5})
+
+
+@pytest.mark.parametrize("callbacks", [print, 3, [None]])
+def test_callbacks_must_be_a_list_of_functions(callbacks: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="callbacks"):
+        run(journal=tmp_path / "a.db", callbacks=callbacks)
+    assert not (tmp_path / "a.db").exists()
