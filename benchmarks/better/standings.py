@@ -18,7 +18,7 @@ EVERYTHING = "all"
 TIME = """\
 The columns are the seconds of a full evaluation. The time includes the CPU time of the optimiser, spread evenly over
 its run, so a slow optimiser has time for fewer evaluations. The last column is the CPU time of a run, with its start
-and with what the simulated evaluations take."""
+and with what the simulated evaluations take. A method without small budgets misses at least its last evaluation."""
 
 
 def tables(results: Results, methods: Sequence[str], points: Sequence[float]) -> dict[str, Rows]:

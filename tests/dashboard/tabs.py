@@ -34,7 +34,7 @@ class Tab:
         figures = self.page.locator(f"{which} [data-figure]")
         for index in range(figures.count()):
             figures.nth(index).scroll_into_view_if_needed()
-            figures.nth(index).locator("svg.main-svg").first.wait_for(timeout=30_000)
+            figures.nth(index).locator("svg.main-svg").first.wait_for(timeout=120_000)
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:

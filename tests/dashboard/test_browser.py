@@ -113,7 +113,7 @@ def test_pages_follow_a_study_that_runs(tab: Opener, tmp_path: Path) -> None:
             [sys.executable, "-m", "tests.dashboard.slow_study", str(journal)], cwd=ROOT, env=os.environ
         )
         try:
-            page.locator("tbody th a", has_text="live").click(timeout=30_000)  # the page has noticed by itself
+            page.locator("tbody th a", has_text="live").click(timeout=120_000)  # the page has noticed by itself
             _follow_overview(page)
             _follow_table(page)
             page.locator("tbody th a").last.click()
@@ -128,7 +128,7 @@ def test_pages_follow_a_study_that_runs(tab: Opener, tmp_path: Path) -> None:
 def _follow_overview(page: Page) -> None:
     done = page.locator("dt", has_text="Trials finished").locator("xpath=following-sibling::dd")
     first = int(done.inner_text(timeout=20_000).split()[0])
-    page.locator("[data-drawn]").first.wait_for(state="attached", timeout=30_000)
+    page.locator("[data-drawn]").first.wait_for(state="attached", timeout=120_000)
     page.locator("#brackets summary, .brackets a").first.focus()
     page.evaluate("document.body.dataset.mark = 'same page'; scrollTo(0, 120)")
     assert eventually(lambda: int(done.inner_text().split()[0]) > first + 2)
@@ -204,7 +204,7 @@ def test_a_phone_shows_the_overview_in_light_and_dark(tab: Opener) -> None:
     shown = tab(color_scheme="dark", **phone)
     page = shown.open(ADDRESSES["overview"])
     page.locator("[data-figure]").first.scroll_into_view_if_needed()
-    page.locator("[data-drawn]").first.wait_for(state="attached", timeout=30_000)
+    page.locator("[data-drawn]").first.wait_for(state="attached", timeout=120_000)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     heights = page.evaluate("[...document.querySelectorAll('nav a, button')].map(e => e.offsetHeight)")
     assert min(height for height in heights if height) >= 24, "a finger can hit them"

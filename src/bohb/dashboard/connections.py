@@ -48,29 +48,33 @@ class LimitedServer(uvicorn.Server):
 
 
 class LimitedConnection(H11Protocol):
-    """A connection that is closed if no request arrives in time, or if it is the oldest of too many."""
+    """A connection that is closed if no request arrives in time, or if it is the oldest of too many.
+
+    since: when it was made, or when its last answer was sent.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
-    _since = 0.0
+    since = 0.0
 
     @property
-    def _is_answering(self) -> bool:
+    def is_answering(self) -> bool:
+        """Whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Close the connection that has waited longest if there are too many; one that is answered goes last."""
         super().connection_made(transport)
-        self._since = time.monotonic()
+        self.since = time.monotonic()
         self._expect_request()
         others = [c for c in self.connections if isinstance(c, LimitedConnection) and c is not self]
         if len(others) >= most_connections():
-            oldest = min(others, key=lambda other: (other._is_answering, other._since))
+            oldest = min(others, key=lambda other: (other.is_answering, other.since))
             self.connections.discard(oldest)
             oldest.transport.abort()
 
     def on_response_complete(self) -> None:
         """Wait for the next request of the same connection."""
-        self._since = time.monotonic()
+        self.since = time.monotonic()
         self._expect_request()
         super().on_response_complete()
 
@@ -86,7 +90,7 @@ class LimitedConnection(H11Protocol):
         self._deadline = self.loop.call_later(REQUEST_SECONDS, self._close_if_waiting)
 
     def _close_if_waiting(self) -> None:
-        if not self._is_answering:
+        if not self.is_answering:
             self.transport.abort()
 
 
