@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,6 +13,7 @@ from bohb.errors import JournalUnavailable
 T = TypeVar("T")
 log = logging.getLogger("bohb")
 _SECONDS = 1.0  # between two attempts
+COMPLAIN_SECONDS = 60.0  # after which the same trouble is reported again
 
 
 def patiently(shared: bool, act: Callable[[], T]) -> T:
@@ -19,11 +21,14 @@ def patiently(shared: bool, act: Callable[[], T]) -> T:
 
     shared: whether the journal is on a server; otherwise the error is raised at once.
     """
+    complained = -math.inf
     while True:
         try:
             return act()
         except JournalUnavailable as error:
             if not shared:
                 raise
-            log.error("%s; the study starts when this is resolved", error)
+            if time.monotonic() - complained > COMPLAIN_SECONDS:
+                complained = time.monotonic()
+                log.error("%s; the study starts when this is resolved", error)
             time.sleep(_SECONDS)

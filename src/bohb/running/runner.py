@@ -19,7 +19,7 @@ from bohb.running.callbacks import Callback, Callbacks
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
-from bohb.running.patience import patiently
+from bohb.running.patience import COMPLAIN_SECONDS, patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
 from bohb.running.trees import UnusableTree
@@ -27,7 +27,6 @@ from bohb.units import printable
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
-_COMPLAIN_SECONDS = 60.0  # after which the same trouble is reported again
 _TICK = 1.0  # seconds between two checks of the limits while all slots are busy
 
 
@@ -286,7 +285,7 @@ class _Run:
     def _pause(self, trouble: object) -> None:
         now = time.monotonic()
         text, said = self.complaint
-        if str(trouble) != text or now - said > _COMPLAIN_SECONDS:
+        if str(trouble) != text or now - said > COMPLAIN_SECONDS:
             self.complaint = str(trouble), now
             log.error("%s; no trial is started until this is resolved", trouble)
         self.looked = now  # after an outage other runners need a moment to renew their leases
