@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -61,12 +62,15 @@ def test_a_burst_that_kills_every_worker_for_a_while_fails_no_trial(
     monkeypatch.setenv("BOHB_GO", str(go))
 
     def burst() -> None:
-        for n_begun in range(1, 8):  # in all slots, more often than a trial is attempted
-            until(partial(begun, started, n_begun), "a trial begins")
-            for worker in psutil.Process().children(recursive=True):
-                if worker.ppid() != os.getpid():  # not the guard
-                    worker.kill()
-        go.touch()
+        try:
+            for n_begun in range(1, 8):  # in all slots, more often than a trial is attempted
+                until(partial(begun, started, n_begun), "a trial begins")
+                for process in psutil.Process().children(recursive=True):
+                    with suppress(psutil.NoSuchProcess):  # it has ended since it was listed
+                        if process.ppid() != os.getpid():  # not the guard
+                            process.kill()
+        finally:
+            go.touch()  # so that the study ends, whatever happens here
 
     killer = threading.Thread(target=burst)
     killer.start()
