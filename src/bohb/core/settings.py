@@ -157,7 +157,9 @@ HPBANDSTER = Settings(
     avoid_failures=False,
 )
 # Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1, schedule="compare")
+BEST = Settings(
+    model="mixture", random_fraction=0.3, random_fraction_at_top=0.1, learning_curves=True, schedule="compare"
+)
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}
