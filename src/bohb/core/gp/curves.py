@@ -64,9 +64,10 @@ def comparable(trial: Trial, outcome: Outcome) -> Array:
     from_zero = first == 0 and last + 1 == round(trial.budget)
     if not from_zero and not _is_at(last, trial.budget):
         return none
-    points = np.array(outcome.curve[:-1])
+    points: Array = np.array(outcome.curve[:-1])
     points[:, 0] += from_zero
-    return points[(points[:, 0] > 0) & (points[:, 0] < last + from_zero) & np.isfinite(points[:, 1])]
+    before_the_end = (points[:, 0] > 0) & (points[:, 0] < last + from_zero)
+    return np.asarray(points[before_the_end & np.isfinite(points[:, 1])])
 
 
 def _losses_below(points: Array, budget: float, budgets: tuple[float, ...]) -> Iterator[tuple[int, float]]:
