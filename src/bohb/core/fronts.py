@@ -22,8 +22,7 @@ def dominated_by(losses: Array, by: Array) -> NDArray[np.bool_]:
     """Return which rows of `losses` some row of `by` dominates."""
     at_most = (by[None, :, :] <= losses[:, None, :]).all(axis=2)
     less = (by[None, :, :] < losses[:, None, :]).any(axis=2)
-    both: NDArray[np.bool_] = at_most & less
-    return both.any(axis=1)
+    return np.asarray(np.any(np.logical_and(at_most, less), axis=1))
 
 
 def first_front(losses: Array) -> Order:
