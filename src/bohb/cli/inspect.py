@@ -17,6 +17,7 @@ import click
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
+from bohb.core.notes import notes_of, tags_of
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
 from bohb.units import counted, duration, number, printable, short
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from bohb.core.history import History
     from bohb.core.results import Result
 
+_NOTE = 60  # characters of a note in a table
+_NOTES = 3  # notes that are shown, the latest
 _RECENT = 1000  # trials among which the last event is looked for
 
 
@@ -61,6 +64,8 @@ def _status(place: Target, seen: History) -> dict[str, Any]:
             "waiting": len(seen.lost),
             "late": len(seen.late),
         },
+        "tags": tags_of(seen),
+        "notes": [{"text": note.text, "tags": list(note.tags), "time": note.time} for note in notes_of(seen)],
         "failures": [asdict(kind) for kind in failure_kinds(seen)],
         "observations": len(seen.observed),
         "full_evaluations": _full_evaluations(seen),
@@ -156,6 +161,7 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     observed = f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else ""
     rows = [
         ("study", name),
+        *_note_rows(data["tags"], data["notes"]),
         ("runner", (data["runner"] or "none") + since),
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
         *_failed_rows(data["failures"]),
@@ -170,6 +176,14 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
         return pairs([*rows, ("best", "nothing has succeeded yet")])
     rows.append(("best", _headline(seen.goals, best)))
     return pairs([*rows, *(("", f"{name} = {value_text(value)}") for name, value in best.config.items())])
+
+
+def _note_rows(tags: list[str], notes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the tags of the study and its latest notes."""
+    rows = [("tags", ", ".join(tags))] if tags else []
+    texts = [note["text"] for note in notes if note["text"].strip()]
+    shown = [short(" ".join(text.split()), 200) for text in texts[-_NOTES:]]
+    return [*rows, *(("notes" if index == 0 else "", text) for index, text in enumerate(shown))]
 
 
 def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -266,7 +280,7 @@ def why(trial: int, target: str | None, study: str | None, as_json: bool) -> Non
 @click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
 @json_option
 def studies(target: str | None, as_json: bool) -> None:
-    """List the studies in a journal, with their finished trials.
+    """List the studies in a journal, with their finished trials, tags and latest note.
 
     \b
     Examples:
@@ -274,12 +288,20 @@ def studies(target: str | None, as_json: bool) -> None:
       bohb studies study.db
       bohb studies postgresql+psycopg://user@host/name --json
     """
-    from bohb.running.load import studies as counted_studies
+    from bohb.journal import SqlJournal
 
     journal, _ = find_journal(target)
-    found = counted_studies(journal)
-    rows = [(name, str(n)) for name, n in found.items()]
-    emit(as_json, found, table(["study", "finished"], rows, left=["study"]))
+    with SqlJournal(journal, read_only=True) as opened:
+        found, noted = opened.finished(), opened.notes()
+    rows = []
+    for name, n in found.items():
+        notes = [note for note in noted.get(name, ()) if note.number is None]
+        tags = ", ".join(dict.fromkeys(tag for note in notes for tag in note.tags))
+        text = next((note.text for note in reversed(notes) if note.text.strip()), "")
+        rows.append((name, str(n), tags, short(" ".join(text.split()), _NOTE)))
+    width = 4 if any(row[2] or row[3] for row in rows) else 2
+    head = ["study", "finished", "tags", "note"][:width]
+    emit(as_json, found, table(head, [row[:width] for row in rows], left=["study", "tags", "note"]))
 
 
 COMMANDS = (status, best, why, studies)

@@ -196,6 +196,20 @@ class FailuresForgotten(_Event):
     since: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NoteAdded(_Event):
+    """A note of the user on the study or on one of its trials; no decision uses it."""
+
+    kind = "note"
+    identity = ("index",)
+
+    index: int
+    text: str
+    tags: tuple[str, ...] = ()
+    number: int | None = None  # of the trial; None: the whole study
+    time: float | None = None
+
+
 Event = (
     StudyCreated
     | ConfigGiven
@@ -209,6 +223,7 @@ Event = (
     | RungCut
     | SessionStarted
     | FailuresForgotten
+    | NoteAdded
 )
 _ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
@@ -319,6 +334,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "config": _config,
     "rungs": _tuples,
     "budgets": tuple,
+    "tags": tuple,
 }
 _TO_DECODE = {
     kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]
@@ -340,7 +356,8 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
             )
         values = dict(body)
         for name, decode in _TO_DECODE[kind]:
-            values[name] = decode(body[name])
+            if name in body:
+                values[name] = decode(body[name])
         return cls(**values)
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
         what = f"{type(error).__name__}: {error!s:.200}"

@@ -20,6 +20,7 @@ from bohb.core.events import (
     ConfigGiven,
     Event,
     FailuresForgotten,
+    NoteAdded,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -62,6 +63,7 @@ class History:
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
+    notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
     goals: the objectives and constraints.
     """
@@ -82,6 +84,7 @@ class History:
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
         self.observed: list[ObservationAdded] = []
+        self.notes: list[NoteAdded] = []
         self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
         self.n_before_session = 0  # trials that had finished when the last session began
@@ -286,6 +289,8 @@ class History:
                 self.n_before_session = len(self.outcomes)
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
+            case NoteAdded():
+                self.notes.append(event)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -163,7 +164,7 @@ def minimize(
         )
         chosen = choose_executor(objective, executor, workers, options)
         shown = None if progress is False else stack.enter_context(Progress(limits))
-        return run(
+        found = run(
             optimizer,
             chosen,
             limits,
@@ -174,6 +175,7 @@ def minimize(
             callbacks=functions,
             progress=shown,
         )
+    return replace(found, _source=opened.source) if isinstance(opened, SqlJournal) else found
 
 
 def _repeatable(given: Any) -> Any:
