@@ -280,7 +280,7 @@ def why(trial: int, target: str | None, study: str | None, as_json: bool) -> Non
 @click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
 @json_option
 def studies(target: str | None, as_json: bool) -> None:
-    """List the studies in a journal, with their finished trials, tags and latest note.
+    """List the studies in a journal, with their notes.
 
     \b
     Examples:
