@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bohb.core.custom_sampler import Sampler
+from bohb.core.goals import Direction, Objectives
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
@@ -50,6 +51,9 @@ def minimize(
     seed: int | None = None,
     settings: Settings | Preset = PAPER,
     sampler: Sampler | None = None,
+    objectives: Objectives = None,
+    constraints: Mapping[str, str] | None = None,
+    direction: Direction = "minimize",
     workers: int | None = None,
     executor: Any = None,
     resources: Mapping[str, Any] | None = None,
@@ -82,8 +86,9 @@ def minimize(
     """Find the configuration with the lowest loss.
 
     objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
-    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, initial_configs,
-        warm_start, and further settings by name: as for `BOHB`.
+        With named objectives or constraints it returns their values: {"losses": {"error": …, "latency": …}, "info": …}.
+    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, objectives, constraints,
+        direction, initial_configs, warm_start, and further settings by name: as for `BOHB`.
     workers: number of trials that run at once, each in its own process, which may crash, hang or be killed without
         affecting the others. None runs them one after the other in this process, without that protection; with
         `executor`, None uses as many as the engine reports.
@@ -91,7 +96,7 @@ def minimize(
         such as "dask://host:8786" or "ray://auto", or an executor of ours (docs/cluster.md).
     resources: what each trial needs, such as {"gpu": 1, "cpu": 2, "memory": "8GB"}.
     journal: a file such as "study.db" (or a database URL) that stores the study; the same call with the same journal
-        continues it. On PostgreSQL several processes and machines can work on it together.
+        continues it. Several processes of this machine can share it; on PostgreSQL, those of several machines.
     study: the name of the study in the journal.
     directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
         journal is not a file.
@@ -101,8 +106,8 @@ def minimize(
         at least three, or if no trial of the study had ever succeeded.
     trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers or executor.
     max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
-    lease_seconds: where several runners share a study on a server, the time without a sign of life after which the
-        others take over a runner's trials.
+    lease_seconds: where several runners share a study, the time without a sign of life after which the others take
+        over a runner's trials.
     checkpoints: False for objectives that keep no state, on machines that share no file system.
     checkpoint_quota: bytes that checkpoints may take together.
     start_method, recycle_after: see `LocalExecutor`.
@@ -137,6 +142,9 @@ def minimize(
             seed=seed,
             settings=settings,
             sampler=sampler,
+            objectives=objectives,
+            constraints=constraints,
+            direction=direction,
             max_brackets=max_brackets,
             initial_configs=_repeatable(initial_configs),
             warm_start=_repeatable(warm_start),
