@@ -12,8 +12,9 @@ from bohb._version import __version__
 
 if TYPE_CHECKING:
     from bohb.core.custom_sampler import Sampler
-    from bohb.core.history import History, Result
+    from bohb.core.history import History
     from bohb.core.proposal import Situation
+    from bohb.core.results import Result
     from bohb.core.schedule.plan import Plan
     from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
     from bohb.core.space import Space
@@ -56,7 +57,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "core.history": ("History", "Result"),
+    "core.history": ("History",),
+    "core.results": ("Result",),
     "core.schedule.plan": ("Plan",),
     "core.settings": ("BEST", "HPBANDSTER", "PAPER", "Settings"),
     "core.custom_sampler": ("Sampler",),

@@ -22,7 +22,9 @@ from bohb.journal.stored import shown_journal
 from bohb.units import counted, duration, number, printable, short
 
 if TYPE_CHECKING:
-    from bohb.core.history import History, Result
+    from bohb.core.goals import Goals
+    from bohb.core.history import History
+    from bohb.core.results import Result
 
 _RECENT = 1000  # trials among which the last event is looked for
 
@@ -67,7 +69,7 @@ def _status(place: Target, seen: History) -> dict[str, Any]:
         "last_event": _last(seen),
         "open_brackets": _open_brackets(seen),
         "finished_brackets": sum(bracket.done for bracket in seen.brackets),
-        "incumbent": None if seen.incumbent is None else result(seen.incumbent),
+        "incumbent": None if seen.incumbent is None else result(seen.goals, seen.incumbent),
     }
 
 
@@ -86,12 +88,14 @@ def _full_evaluations(seen: History) -> float:
     return seen.budget_spent / seen.budgets[-1]
 
 
-def result(found: Result) -> dict[str, Any]:
+def result(goals: Goals, found: Result) -> dict[str, Any]:
     """Return a finished trial as JSON."""
     trial = found.trial
+    named = {} if goals.plain else {"values": found.values, "feasible": found.feasible}
     return {
         "trial": trial.number,
-        "loss": found.loss,
+        "loss": goals.shown(found.loss),
+        **named,
         "budget": trial.budget,
         "config": trial.config,
         "origin": trial.origin.value,
@@ -151,7 +155,7 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     best = seen.incumbent
     if best is None:
         return pairs([*rows, ("best", "nothing has succeeded yet")])
-    rows.append(("best", _headline(best)))
+    rows.append(("best", _headline(seen.goals, best)))
     return pairs([*rows, *(("", f"{name} = {value_text(value)}") for name, value in best.config.items())])
 
 
@@ -179,7 +183,8 @@ def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
 def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
     """Show the best configuration so far.
 
-    This is the lowest loss on the largest budget that has a result.
+    This is the lowest loss on the largest budget that has a result. With constraints, results that keep them come
+    first; with several objectives, the first one counts.
 
     \b
     Examples:
@@ -194,15 +199,16 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
     if row is None:
         on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
         raise InvalidArgument(f"{place.name} has no successful trial{on} yet")
-    emit(as_json, result(row), _best_text(row, form))
+    emit(as_json, result(seen.goals, row), _best_text(seen.goals, row, form))
 
 
-def _headline(found: Result) -> str:
-    trial = found.trial
-    return f"loss {number(found.loss)} on budget {number(trial.budget)} (trial {trial.number}, {trial.origin.value})"
+def _headline(goals: Goals, found: Result) -> str:
+    trial, what = found.trial, goals.described(found.loss, found.values)
+    where = f"on budget {number(trial.budget)} (trial {trial.number}, {trial.origin.value})"
+    return printable(f"{what} {where}{found.caveat}")
 
 
-def _best_text(row: Result, form: str) -> str:
+def _best_text(goals: Goals, row: Result, form: str) -> str:
     match form:
         case "json":
             return json.dumps(row.config)
@@ -214,9 +220,8 @@ def _best_text(row: Result, form: str) -> str:
         case "toml":
             return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
         case _:
-            return "\n".join(
-                [_headline(row), *(f"  {printable(name)} = {value_text(value)}" for name, value in row.config.items())]
-            )
+            config = (f"  {printable(name)} = {value_text(value)}" for name, value in row.config.items())
+            return "\n".join([_headline(goals, row), *config])
 
 
 def _key(name: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bohb.core.history import History, Result
+from bohb.core.history import History
+from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.running.frame import trials_frame
@@ -37,13 +38,21 @@ class Study:
 
     @property
     def best_loss(self) -> float:
-        """The loss of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().loss
+        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
+        return self.history.goals.shown(self.history.require_incumbent().loss)
 
     @property
     def best_trial(self) -> Trial:
         """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
         return self.history.require_incumbent().trial
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates and that keep the constraints, by their first loss.
+
+        They are those on the largest budget that has any. `Result.values` has what the objective returned.
+        """
+        return self.history.front
 
     @property
     def trajectory(self) -> list[Result]:
@@ -93,7 +102,8 @@ class Study:
             lines.append(f"no trial succeeded: {self.cause}")
         best = self.incumbent
         if best is not None:
-            lines.append(f"best loss {best.loss:.6g} on budget {best.budget:g} (trial {best.trial.number}):")
+            what = self.history.goals.described(best.loss, best.values)
+            lines.append(f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat}):")
             lines += [f"  {name} = {value!r}" for name, value in best.config.items()]
         return printable("\n".join(lines))
 
