@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import runpy
 from pathlib import Path
 from typing import Any, Literal
 
@@ -334,3 +335,16 @@ def test_studies_that_the_sampler_cannot_serve_are_refused() -> None:
         optuna.create_study(directions=["minimize", "minimize"], sampler=BOHBSampler(1, 9)).ask()
     with pytest.raises(InvalidArgument, match="HyperbandPruner hides trials"):
         optuna.create_study(sampler=BOHBSampler(1, 9), pruner=optuna.pruners.HyperbandPruner()).ask()
+
+
+def test_the_package_for_optunahub_has_what_the_registry_asks_for() -> None:
+    folder = Path(__file__).parents[2] / "package" / "samplers" / "bohb"
+    assert {"LICENSE", "README.md", "__init__.py", "example.py"} <= {path.name for path in folder.iterdir()}
+    _, front, page = (folder / "README.md").read_text().split("---\n", 2)
+    fields = dict(line.split(": ", 1) for line in front.splitlines())
+    assert set(fields) == {"author", "title", "description", "tags", "optuna_versions", "license"}
+    assert "sampler" in fields["tags"]
+    assert optuna.__version__ in fields["optuna_versions"]
+    titles = [line for line in page.splitlines() if line.startswith("## ")]
+    assert titles == ["## Abstract", "## Class or Function Names", "## Installation", "## Example", "## Others"]
+    assert runpy.run_path(str(folder / "__init__.py"))["BOHBSampler"] is BOHBSampler

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
@@ -21,6 +21,7 @@ from bohb.core.space import Space
 from bohb.errors import InvalidConfiguration
 
 Mask = NDArray[np.bool_]
+Distribution = CategoricalDistribution | FloatDistribution | IntDistribution  # all that Optuna has
 _GRID_TOLERANCE = 1e-8  # of a value's distance from a grid, in steps
 _MOST_PARENT_VALUES = 100  # of a whole number that other parameters depend on
 
@@ -33,7 +34,7 @@ class Parameter:
     """
 
     name: str
-    distribution: BaseDistribution
+    distribution: Distribution
 
     @property
     def hyperparameter(self) -> Any:
@@ -47,7 +48,7 @@ class Parameter:
         return kind(self.name, (d.low, d.high), log=d.log)
 
     @property
-    def range(self) -> range:
+    def parent_values(self) -> range:
         """The values in the space, if they are few enough for others to depend on them; otherwise an empty range."""
         d = self.distribution
         if isinstance(d, CategoricalDistribution):
@@ -76,18 +77,16 @@ class Parameter:
         return value if self._step is None else min(d.low + value * self._step, d.high)
 
 
-def hull(one: BaseDistribution, other: BaseDistribution) -> BaseDistribution:
+def hull(one: Distribution, other: Distribution) -> Distribution:
     """Return the distribution that covers two of the same parameter; Optuna allows ranges to change between trials."""
-    if one == other or isinstance(one, CategoricalDistribution):
+    if one == other or isinstance(one, CategoricalDistribution) or isinstance(other, CategoricalDistribution):
         return one
-    assert isinstance(one, FloatDistribution | IntDistribution)
-    assert isinstance(other, FloatDistribution | IntDistribution)
     low, high = min(one.low, other.low), max(one.high, other.high)
     step = one.step if one.step == other.step else None
-    if step is not None and abs((one.low - other.low) / step % 1 - 0.5) < 0.5 - _GRID_TOLERANCE:
+    if step is not None and _GRID_TOLERANCE < (one.low - other.low) / step % 1 < 1 - _GRID_TOLERANCE:
         step = None  # two grids that do not meet
     if isinstance(one, IntDistribution):
-        return IntDistribution(low, high, log=one.log, step=1 if step is None else step)
+        return IntDistribution(int(low), int(high), log=one.log, step=int(step or 1))
     return FloatDistribution(low, high, log=one.log, step=step)
 
 
@@ -99,9 +98,9 @@ class InferredSpace:
     """
 
     def __init__(self, trials: Sequence[FrozenTrial]) -> None:
-        self._hulls: dict[str, BaseDistribution] = {}
+        self._hulls: dict[str, Distribution] = {}
         for trial in trials:
-            for name, distribution in trial.distributions.items():
+            for name, distribution in _distributions(trial):
                 self._hulls[name] = hull(self._hulls.get(name, distribution), distribution)
         parameters = {name: Parameter(name, d) for name, d in self._hulls.items() if not d.single()}
         configspace = CS.ConfigurationSpace()
@@ -114,12 +113,14 @@ class InferredSpace:
             if made:
                 configspace.add(made[0] if len(made) == 1 else CS.AndConjunction(*made))
         self.space = Space(configspace) if self._parameters else None
-        self.distributions = {name: parameter.distribution for name, parameter in self._parameters.items()}
+        self.distributions: dict[str, BaseDistribution] = {
+            name: parameter.distribution for name, parameter in self._parameters.items()
+        }
 
     def covers(self, trial: FrozenTrial) -> bool:
         """Whether the trial agrees with the space; otherwise the space has to be inferred again."""
         known = self._hulls
-        if any(name not in known or hull(known[name], d) != known[name] for name, d in trial.distributions.items()):
+        if any(name not in known or hull(known[name], d) != known[name] for name, d in _distributions(trial)):
             return False
         return self.config(trial.params) is not None
 
@@ -139,6 +140,10 @@ class InferredSpace:
         return {name: self._parameters[name].from_space(value) for name, value in config.items()}
 
 
+def _distributions(trial: FrozenTrial) -> list[tuple[str, Distribution]]:
+    return [(name, cast("Distribution", distribution)) for name, distribution in trial.distributions.items()]
+
+
 def _conditions(
     parameters: Mapping[str, Parameter], trials: Sequence[FrozenTrial]
 ) -> dict[str, dict[str, frozenset[int]]]:
@@ -150,7 +155,7 @@ def _conditions(
     columns = {
         name: np.array([p.to_space(t.params[name]) if name in t.params else -1 for t in trials])
         for name, p in parameters.items()
-        if p.range
+        if p.parent_values
     }
     explained: dict[str, dict[str, frozenset[int]]] = {}
     for name in sorted(parameters, key=lambda name: -int(present[name].sum())):
@@ -194,5 +199,5 @@ def _active_values(parent: Parameter, values: NDArray[np.int64], active: Mask) -
     if isinstance(parent.distribution, CategoricalDistribution):
         return seen
     known = np.unique(values)
-    nearest = {value: int(known[np.abs(known - value).argmin()]) for value in parent.range}
+    nearest = {value: int(known[np.abs(known - value).argmin()]) for value in parent.parent_values}
     return frozenset(value for value, near in nearest.items() if near in seen)
