@@ -44,8 +44,9 @@ class Parameter:
             return CS.CategoricalHyperparameter(self.name, list(range(len(d.choices))))
         if self._step is not None:
             return CS.Integer(self.name, (0, round((d.high - d.low) / self._step)))
-        kind = CS.Integer if isinstance(d, IntDistribution) else CS.Float
-        return kind(self.name, (d.low, d.high), log=d.log)
+        if isinstance(d, IntDistribution):
+            return CS.Integer(self.name, (d.low, d.high), log=d.log)
+        return CS.Float(self.name, (d.low, d.high), log=d.log)
 
     @property
     def parent_values(self) -> range:
