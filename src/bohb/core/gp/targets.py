@@ -64,7 +64,7 @@ class Results:
                 row = self._add(vector, trial.budget, outcome.ranking_loss, 0)
                 self._own.add(vector.tobytes())
                 if history.settings.learning_curves:
-                    self._curves.add(len(self) - 1, row, trial, outcome)
+                    self._curves.add(len(self) - 1, row, trial, outcome, history.goals)
         self._n_outcomes = len(history.outcomes)
 
     def _add(self, vector: Array, budget: float, loss: float, study: int) -> int:
