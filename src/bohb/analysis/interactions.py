@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bohb.analysis.axes import Array, Axis, axes, places
 from bohb.analysis.importance import Mask, best_of, importance, sample
@@ -51,7 +52,7 @@ def interactions(history: History) -> tuple[Array, float]:
     best = best_of(standings, _SHARE)
     columns = places(history.space, [history.trials[n].config for n in numbers]).T
     cells = [_cells(axis, column) for axis, column in zip(axes(history.space), columns, strict=True)]
-    starts = np.cumsum([0, *(c.shape[1] for c in cells)])[:-1]
+    starts = np.cumsum([0, *(c.shape[1] for c in cells)])[:-1].astype(np.intp)
     grid = np.hstack(cells)  # (n, all cells of all hyperparameters)
     rng = np.random.default_rng(0)
     found, single = _excess(grid, starts, best)
@@ -59,7 +60,7 @@ def interactions(history: History) -> tuple[Array, float]:
     return found - float(np.quantile(by_chance, 0.95)), float(single.sum())
 
 
-def _excess(grid: Array, starts: Array, best: Mask) -> tuple[Array, Array]:
+def _excess(grid: Array, starts: NDArray[np.intp], best: Mask) -> tuple[Array, Array]:
     """Return χ²(i, j) − χ²(i) − χ²(j), zero on the diagonal, and χ²(i)."""
     everything = grid.T @ grid / len(grid)
     chosen = (grid[best].T @ grid[best] + _PRIOR * everything) / (best.sum() + _PRIOR)
