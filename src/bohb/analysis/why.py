@@ -171,6 +171,9 @@ def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterat
         f"{subject} was proposed by the Gaussian process, as the candidate with the largest expected improvement on "
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
+    if "expected" in reason:
+        yield from _by_processes(goals, reason)
+        return
     yield (
         f"The process was fitted to {reason['model_points']} results. It expected a {goals.label} of "
         f"{_loss(goals, reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
@@ -184,6 +187,22 @@ def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterat
     if "earlier_agreement" in reason:
         known = ", ".join(f"{agreement:.2f}" for agreement in reason["earlier_agreement"])
         yield f"The correlation of the results of earlier studies with those of this one was estimated as {known}."
+
+
+def _by_processes(goals: Goals, reason: Mapping[str, Any]) -> Iterator[str]:
+    """What several processes expected: one for each objective and each constraint."""
+    deviations = reason["deviations"]
+    known = ", ".join(f"{name} {value:.6g} ± {deviations[name]:.3g}" for name, value in reason["expected"].items())
+    yield (
+        f"There is one process for each objective and constraint. From {reason['model_points']} results they expected "
+        f"{known}."
+    )
+    if goals.constraints and "chance" in reason:
+        yield f"The constraints were expected to be kept with a probability of {reason['chance']:.3g}."
+    if not reason["front"]:
+        yield "No configuration was likely to keep the constraints yet, so this probability alone was maximised."
+    elif goals.several:
+        yield f"Improvement means hypervolume beyond the {reason['front']} best configurations known."
 
 
 def _times(log_ratio: float) -> str:

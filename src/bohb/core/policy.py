@@ -150,7 +150,7 @@ class Starter:
         elif settings.sampler == TPE:
             from bohb.core.gp.mixture import MixtureSampler  # slow to import, and most studies do without
 
-            self._proposer = MixtureSampler(self._history.space, settings, self._density)
+            self._proposer = MixtureSampler(self._history.space, settings, self._density, self._history.goals)
         elif self._function is not None:
             self._proposer = CustomSampler(self._function)
         else:
