@@ -18,7 +18,7 @@ from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random, significant
 from bohb.core.schedule.halving import Done, Wait
-from bohb.core.settings import TPE
+from bohb.core.settings import TPE, Settings
 from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
@@ -109,7 +109,11 @@ class Starter:
         number = len(self._history.trials)
         assert self._history.created is not None
         seed = self._history.created.seed
-        proposal = self._propose(streams.proposal_stream(seed, number), start)
+        rng = streams.proposal_stream(seed, number)
+        if self._history.given:
+            proposal: Proposal | None = Proposal(self._history.space.restore(self._history.given[0]), Origin.GIVEN)
+        else:
+            proposal = self.propose(rng, start.budget, random_share(self._history, start.bracket))
         if proposal is None:
             return self._cut(start)
         trial = Trial(
@@ -125,19 +129,21 @@ class Starter:
         )
         return [TrialStarted(trial, *now)]
 
-    def _propose(self, rng: np.random.Generator, start: StartSample) -> Proposal | None:
-        """Propose the user's next configuration, or follow Algorithm 2; None if nothing new is left on this budget."""
+    def propose(self, rng: np.random.Generator, budget: float, share: float) -> Proposal | None:
+        """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
+
+        budget: the one that the configuration will be evaluated on first.
+        share: ρ, the share of random configurations.
+        """
         history = self._history
-        if history.given:
-            return Proposal(history.space.restore(history.given[0]), Origin.GIVEN)
         proposer = self._proposer or self._make_proposer()
         may_repeat = not history.space.finite or history.settings.duplicates
 
         def is_new(config: Mapping[str, Any]) -> bool:
-            return may_repeat or (history.key(config), start.budget) not in history.evaluated
+            return may_repeat or (history.key(config), budget) not in history.evaluated
 
-        situation = Situation(history, start.budget, is_new, self.failures())
-        if rng.random() < random_share(history, start.bracket):
+        situation = Situation(history, budget, is_new, self.failures())
+        if rng.random() < share:
             return propose_random(rng, situation, "random fraction")
         proposal = proposer.propose(rng, situation)
         return propose_random(rng, situation, proposal.why) if isinstance(proposal, Declined) else proposal
@@ -212,14 +218,18 @@ def random_share(history: History, bracket: int) -> float:
     With the Gaussian process it grows from `random_fraction_at_top`, in brackets that start on the largest budget, to
     `random_fraction`, in those that start on the smallest.
     """
-    settings, steps = history.settings, len(history.budgets) - 1
+    opened = bracket < len(history.brackets)  # perhaps before the budgets were raised
+    plan = history.brackets[bracket].bracket if opened else history.bracket_plan(bracket)
+    return random_share_of(history.settings, len(plan.rungs), len(history.budgets))
+
+
+def random_share_of(settings: Settings, rungs: int, budgets: int) -> float:
+    """Return ρ in a bracket of so many rungs, in a study of so many budgets."""
     at_top = settings.random_fraction_at_top
     if at_top is None or settings.model == "density" or settings.sampler != TPE:
         return settings.random_fraction
-    opened = bracket < len(history.brackets)  # perhaps before the budgets were raised
-    plan = history.brackets[bracket].bracket if opened else history.bracket_plan(bracket)
-    below = min(len(plan.rungs) - 1, steps)
-    return at_top + (settings.random_fraction - at_top) * below / max(1, steps)
+    steps = budgets - 1
+    return at_top + (settings.random_fraction - at_top) * min(rungs - 1, steps) / max(1, steps)
 
 
 def restart_lost(history: History, now: Now) -> list[Event]:

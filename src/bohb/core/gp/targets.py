@@ -10,13 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.goals import Goals
 from bohb.core.gp.curves import Curves
 from bohb.core.gp.process import MOST_BELOW
 from bohb.core.gp.quantities import LOSS, Quantity
 from bohb.core.history import History
 from bohb.core.space import Array
-from bohb.core.trial import Outcome
 
 LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
 _LARGEST = 1e308
@@ -69,7 +67,7 @@ class Results:
                 row = self._add(vector, trial.budget, self.quantity.value(outcome), 0)
                 self._own.add(vector.tobytes())
                 if history.settings.learning_curves and self.quantity.first:
-                    self._curves.add(len(self) - 1, row, trial, _minimised(history.goals, outcome))
+                    self._curves.add(len(self) - 1, row, trial, outcome, history.goals)
         self._n_outcomes = len(history.outcomes)
 
     def _add(self, vector: Array, budget: float, loss: float, study: int) -> int:
@@ -105,13 +103,6 @@ class Results:
         losses[rows, below] = entries[:, 2]
         known = np.flatnonzero(~np.isnan(losses).all(axis=1))
         return known, losses[known]
-
-
-def _minimised(goals: Goals, outcome: Outcome) -> Outcome:
-    """Return an outcome whose curve has losses to be minimised, as its loss is; the user reported what they know."""
-    if not goals.objectives[0].maximised:
-        return outcome
-    return replace(outcome, curve=tuple((step, goals.minimised(value)) for step, value in outcome.curve))
 
 
 def rungs(history: History) -> tuple[float, ...]:
