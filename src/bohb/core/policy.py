@@ -16,9 +16,10 @@ from bohb.core.density.sampler import DensitySampler, Model, min_points
 from bohb.core.events import BracketPlanned, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random
+from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random, significant
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.settings import TPE, Settings
+from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
 
@@ -155,7 +156,7 @@ class Starter:
         elif settings.sampler == TPE:
             from bohb.core.gp.mixture import MixtureSampler  # slow to import, and most studies do without
 
-            self._proposer = MixtureSampler(self._history.space, settings, self._density)
+            self._proposer = MixtureSampler(self._history.space, settings, self._density, self._history.goals)
         elif self._function is not None:
             self._proposer = CustomSampler(self._function)
         else:
@@ -177,7 +178,7 @@ class Starter:
         """Start a survivor on the next rung; if another bracket has its result there, take that one over."""
         history = self._history
         before = history.trials[start.number]
-        reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss}
+        reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss, **self._place(start)}
         if start.number in history.schedule.at_random:
             reason["picked"] = "at random"  # to see whether rungs agree
         known = twin(history, start.number, start.budget)
@@ -196,6 +197,19 @@ class Starter:
         )
         started = TrialStarted(trial, *now)
         return [started] if known is None else [started, TrialFinished(trial.number, history.outcomes[known])]
+
+    def _place(self, start: StartPromotion) -> dict[str, Any]:
+        """Return the place of a promoted trial in its rung, if the loss alone does not tell it."""
+        history, before = self._history, self._history.trials[start.number]
+        if history.goals.single:
+            return {}
+        rung = [n for n, t in history.trials.items() if (t.bracket, t.rung) == (before.bracket, before.rung)]
+        rank = best_first(history.goals, history.outcomes, rung).index(start.number) + 1
+        found: dict[str, Any] = {"rank": rank, "of": len(rung)}
+        violation = history.violation(history.outcomes[start.number])
+        if violation:
+            return {**found, "violation": significant(violation)}
+        return {**found, "front": 1 + int(levels(history.goals, history.outcomes, rung)[start.number])}
 
 
 def random_share(history: History, bracket: int) -> float:
