@@ -115,8 +115,8 @@ def _intro(body: Mapping[str, Any]) -> list[str]:
         "Two-objective tasks from the surrogates of YAHPO Gym: error and seconds per epoch (lcbench), error and",
         "seconds of prediction (rbv2_ranger), error and memory of the model (iaml_super). Constrained variants",
         "minimise the error where the second value is among the lowest 10 % or 1 % of random configurations. Every run",
-        f"has {LENGTH:g} full evaluations; a promoted configuration is charged only for the added budget; {seeds} seeds.",
-        "Only results on the largest budget count. Optuna and SMAC evaluate everything there.",
+        f"has {LENGTH:g} full evaluations, and there are {seeds} seeds. A promoted configuration is charged only for",
+        "the added budget. Only results on the largest budget count. Optuna and SMAC evaluate everything there.",
     ]
 
 

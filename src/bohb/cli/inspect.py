@@ -43,11 +43,12 @@ def status(target: str | None, study: str | None, as_json: bool) -> None:
     """
     place = find(target, study)
     seen = history(place)
-    data = _status(place, seen)
+    data = study_status(place, seen)
     emit(as_json, data, _status_text(place.name, seen, data))
 
 
-def _status(place: Target, seen: History) -> dict[str, Any]:
+def study_status(place: Target, seen: History) -> dict[str, Any]:
+    """Return the progress of a study as JSON."""
     return {
         "journal": shown_journal(place.journal),
         "study": place.study,
@@ -112,20 +113,33 @@ def runner(place: Target) -> str | None:
 
         with SqlJournal(place.journal, place.study, read_only=True) as journal:
             return ", ".join(sorted(journal.live_leases())) or None
-    try:
+    from bohb.journal.quick import quick_leases
+
+    leases = quick_leases(place.journal, place.study)
+    if alive := [name for name in leases if not _has_ended(name, r"(?P<machine>.+):(?P<pid>\d+):\w+$")]:
+        return ", ".join(alive)
+    try:  # a program that asks and tells without a lease
         holder = str(json.loads(Path(f"{place.journal}.lock").read_text())["holder"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    found = re.match(r"process (\d+) on (\S+) since", holder)
-    if found is None or found[2] != platform.node():
-        return holder
+    return None if _has_ended(holder, r"process (?P<pid>\d+) on (?P<machine>\S+) since") else holder
+
+
+def _has_ended(name: str, pattern: str) -> bool:
+    """Whether a process is known to have ended; that of another machine or container is not known.
+
+    pattern: finds the groups `machine` and `pid` in the name of the process.
+    """
+    found = re.match(pattern, name)
+    if found is None or found["machine"] != platform.node():
+        return False
     try:
-        os.kill(int(found[1]), 0)
+        os.kill(int(found["pid"]), 0)
     except ProcessLookupError:
-        return None
+        return True
     except PermissionError:
         pass
-    return holder
+    return False
 
 
 def _last(seen: History) -> float | None:
