@@ -46,11 +46,12 @@ def status(target: str | None, study: str | None, as_json: bool) -> None:
     """
     place = find(target, study)
     seen = history(place)
-    data = _status(place, seen)
+    data = study_status(place, seen)
     emit(as_json, data, _status_text(place.name, seen, data))
 
 
-def _status(place: Target, seen: History) -> dict[str, Any]:
+def study_status(place: Target, seen: History) -> dict[str, Any]:
+    """Return the progress of a study as JSON."""
     return {
         "journal": shown_journal(place.journal),
         "study": place.study,
