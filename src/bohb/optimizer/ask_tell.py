@@ -225,16 +225,19 @@ class BOHB:
             lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
         )
 
-    def enqueue(self, config: Mapping[str, Any]) -> bool:
+    def enqueue(self, config: Mapping[str, Any], budget: float | None = None) -> bool:
         """Evaluate this configuration before the sampler proposes any; return False if the study was given it before.
 
         It takes the next place of a bracket that is free for a new configuration, on the budget of that place. If no
         limit leaves such a place, it waits until the study is continued.
-        """
-        return self._ledger.in_turn(lambda: self._enqueue(config))
 
-    def _enqueue(self, config: Mapping[str, Any]) -> bool:
-        new = given_events(self.space, [config], self.history)
+        budget: one of the study's; the configuration is the next one to start, directly there, and belongs to no other
+            bracket.
+        """
+        return self._ledger.in_turn(lambda: self._enqueue(config, budget))
+
+    def _enqueue(self, config: Mapping[str, Any], budget: float | None) -> bool:
+        new = given_events(self.space, [config], self.history, budget)
         self._ledger.append(new)
         return bool(new)
 

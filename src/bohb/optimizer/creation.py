@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -87,17 +88,35 @@ def study_settings(
     return replace(changed, sampler=name)
 
 
-def given_events(space: Space, configs: Iterable[Mapping[str, Any]], history: History) -> list[Event]:
-    """Return the user's configurations that the study was not given yet, checked against the space."""
+def given_events(
+    space: Space, configs: Iterable[Mapping[str, Any]], history: History, budget: float | None = None
+) -> list[Event]:
+    """Return the user's configurations that the study was not given yet, checked against the space.
+
+    budget: where to evaluate them; None for the next places of any bracket.
+    """
     if isinstance(configs, Mapping):
         raise InvalidArgument("initial_configs must be a list of configurations: write initial_configs=[{…}]")
-    given = [trial.config for trial in history.trials.values() if trial.origin is Origin.GIVEN]
-    known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given))}
+    if budget is not None:
+        budget = _one_of(history.budgets, budget)
+    started = [trial for trial in history.trials.values() if trial.origin is Origin.GIVEN]
+    directly = {trial.number: history.schedule.is_given(trial.bracket) for trial in started}
+    given = [t.config for t in started if (t.budget if directly[t.number] else None) == budget]
+    known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given.waiting(budget)))}
     checked: list[Event] = []
     for config in configs:
         if space.encode(config).tobytes() not in known:
-            checked.append(ConfigGiven(history.n_given + len(checked), dict(config)))
+            checked.append(ConfigGiven(history.given.total + len(checked), dict(config), budget))
     return checked
+
+
+def _one_of(budgets: tuple[float, ...], given: float) -> float:
+    """Return the budget of the study that is meant."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        for budget in budgets:
+            if math.isclose(budget, given, rel_tol=1e-9):
+                return budget
+    raise InvalidArgument(f"budget={given!r} must be one of the study's: {', '.join(f'{b:g}' for b in budgets)}")
 
 
 def as_histories(source: Any) -> list[History]:
