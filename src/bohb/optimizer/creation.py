@@ -7,7 +7,6 @@ import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,17 +16,15 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
-    ObservationAdded,
     StudyCreated,
 )
-from bohb.core.goals import PLAIN, Goals, goals_of
+from bohb.core.goals import Goals, goals_of
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
-from bohb.core.trial import Origin, Outcome, jsonable
+from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
-from bohb.journal import SqlJournal, study_names
 
 Budgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use min_budget and max_budget
 
@@ -117,74 +114,6 @@ def _one_of(budgets: tuple[float, ...], given: float) -> float:
             if math.isclose(budget, given, rel_tol=1e-9):
                 return budget
     raise InvalidArgument(f"budget={given!r} must be one of the study's: {', '.join(f'{b:g}' for b in budgets)}")
-
-
-def as_histories(source: Any) -> list[History]:
-    """Return the histories that `warm_start` names: of studies, optimizers, journals and their paths, or a list."""
-    match source:
-        case History():
-            return [source]
-        case str() | Path():
-            return [_stored_history(source)]
-        case _ if isinstance(getattr(source, "history", None), History):
-            return [source.history]
-        case _ if hasattr(source, "read"):
-            return [History().extend(source.read(0))]
-        case Iterable() if not isinstance(source, Mapping):
-            return [history for item in source for history in as_histories(item)]
-    raise InvalidArgument(
-        f"warm_start={source!r} must be a Study, a History, a BOHB, a journal or its path, or a list of these"
-    )
-
-
-def _stored_history(journal: str | Path) -> History:
-    """Return the history of the only study of a journal."""
-    if "://" not in str(journal) and not Path(journal).exists():
-        raise InvalidArgument(f"warm_start={str(journal)!r} must be the path of a journal; there is no such file")
-    names = study_names(journal)
-    if len(names) != 1:
-        raise InvalidArgument(
-            f"warm_start={str(journal)!r} must hold one study; it has {', '.join(names) or 'none'}: "
-            "choose one with SqlJournal(path, name, read_only=True)"
-        )
-    with SqlJournal(journal, names[0], read_only=True) as opened:
-        return History().extend(opened.read())
-
-
-def observed_events(space: Space, histories: Iterable[History], goals: Goals = PLAIN) -> list[Event]:
-    """Return the results of earlier studies as events. Raises InvalidConfiguration.
-
-    goals: those of the new study; an earlier one must have the values that they name.
-    """
-    events: list[Event] = []
-    studies: dict[tuple[int, int], int] = {}  # (history, one of its own earlier studies or -1 for itself) -> number
-    for h, history in enumerate(histories):
-        if history.created is not None:
-            _check_values(history.goals, goals)
-        known: list[tuple[dict[str, Any], float, Outcome | ObservationAdded, str, int]] = [
-            (old.config, old.budget, old, old.source, old.study) for old in history.observed
-        ]
-        for number, outcome in history.outcomes.items():
-            trial = history.trials[number]
-            if trial.reuses is None and number not in history.forgotten:  # reused: the result of another trial
-                known.append((trial.config, trial.budget, outcome, f"trial {number}", -1))
-        for config, budget, result, source, of in known:
-            space.encode(space.restore(config))
-            study = studies.setdefault((h, of), len(studies))
-            values = {name: result.values[name] for name in goals.names if name in result.values}
-            loss = result.loss if goals.plain or result.loss is None else goals.losses(values)[0]
-            events.append(ObservationAdded(len(events), config, budget, loss, source, study, values))
-    return events
-
-
-def _check_values(earlier: Goals, goals: Goals) -> None:
-    """Raise InvalidArgument if an earlier study does not have the values that the new one decides by."""
-    for name in goals.names:
-        if name not in earlier.names:
-            raise InvalidArgument(
-                f"warm_start: the earlier study has no {name!r} (it has {', '.join(earlier.names)}); "
-                "its results can only be used by a study with the same names"
-            )
 
 
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
