@@ -192,6 +192,47 @@ class FailuresForgotten(_Event):
     since: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ConfirmationStarted(_Event):
+    """Promising configurations are evaluated again with new seeds (`confirm.py`). No bracket uses the results."""
+
+    kind = "confirm"
+    identity = ("index",)
+
+    index: int
+    trials: tuple[int, ...]  # by which the configurations were selected, the most promising first
+    budget: float
+    repeats: int  # evaluations per configuration, on average
+    default: dict[str, Any] | None  # a configuration to compare with
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatFinished(_Event):
+    """A new evaluation of a configuration that is to be confirmed ended, successfully or not."""
+
+    kind = "repeat"
+    identity = ("confirmation", "candidate", "repeat")
+
+    confirmation: int
+    candidate: int
+    repeat: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationFinished(_Event):
+    """What the new evaluations say: stored, so that showing it needs no computation."""
+
+    kind = "confirmed"
+    identity = ("index",)
+
+    index: int
+    winner: int | None  # None: every evaluation failed
+    estimates: tuple[tuple[float, float, float, float] | None, ...]  # expected loss, its interval, P(best)
+    noise: float | None  # the standard deviation of single evaluations
+    gain: tuple[float, float, float] | None  # by how much the others beat the default, and the interval of that
+
+
 Event = (
     StudyCreated
     | ConfigGiven
@@ -205,6 +246,9 @@ Event = (
     | RungCut
     | SessionStarted
     | FailuresForgotten
+    | ConfirmationStarted
+    | RepeatFinished
+    | ConfirmationFinished
 )
 _ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
@@ -311,6 +355,10 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "config": _config,
     "rungs": _tuples,
     "budgets": tuple,
+    "trials": tuple,
+    "default": lambda config: None if config is None else _config(config),
+    "estimates": _tuples,
+    "gain": _tuples,
 }
 _TO_DECODE = {
     kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]

@@ -13,13 +13,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bohb.core.confirm import Confirmation, begun, continued
 from bohb.core.events import (
     BracketPlanned,
     BudgetsRaised,
     ConfigGiven,
+    ConfirmationFinished,
+    ConfirmationStarted,
     Event,
     FailuresForgotten,
     ObservationAdded,
+    RepeatFinished,
     ResultLate,
     RungCut,
     SessionStarted,
@@ -83,6 +87,7 @@ class History:
     seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
     schedule: its brackets, and what each of them can start.
+    confirmations: new evaluations of promising configurations, which belong to no bracket.
     trajectory: all incumbents in order; the last one is current.
     best: the best result per budget.
     """
@@ -108,6 +113,7 @@ class History:
         self.sessions: list[SessionStarted] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
+        self.confirmations: list[Confirmation] = []
         self.seconds = 0.0
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
@@ -172,6 +178,11 @@ class History:
             done = f"all {n} finished trials failed" if n else "none has finished"
             raise NoResult(f"no trial has succeeded yet ({done}); `incumbent` is None until one does")
         return self.incumbent
+
+    @property
+    def confirmed(self) -> Confirmation | None:
+        """The last confirmation that has a winner."""
+        return next((found for found in reversed(self.confirmations) if found.chosen is not None), None)
 
     @property
     def results(self) -> list[Result]:
@@ -271,6 +282,12 @@ class History:
                 self.n_before_session = len(self.outcomes)
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
+            case ConfirmationStarted():
+                self.confirmations.append(begun(event, self.trials, self.outcomes))
+            case RepeatFinished():
+                self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
+            case ConfirmationFinished():
+                self.confirmations[event.index] = continued(self.confirmations[event.index], event)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
