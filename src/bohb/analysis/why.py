@@ -11,6 +11,7 @@ from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.picks import records
 from bohb.analysis.rungs import RungTable, rung_of
 from bohb.core.density.sampler import points_needed
+from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.policy import random_share
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
@@ -81,9 +82,9 @@ def why(history: History, number: int) -> Explanation:
     sentences = [
         *_chosen(history, first, trial),
         *_proposers(history, first),
-        *_promoted_from(trial, origin_trial, from_rung),
+        *_promoted_from(history.goals, trial, origin_trial, from_rung),
         *_became(history, trial),
-        *_went_on(rung, entry.rank, fate, promoted_to),
+        *_went_on(history.goals, rung, entry.rank, fate, promoted_to),
         *_bracket(history, bracket),
         *(["It is the incumbent: the best result on the largest budget so far."] if incumbent else []),
     ]
@@ -97,7 +98,7 @@ def why(history: History, number: int) -> Explanation:
         from_rung=from_rung,
         reuses=trial.reuses,
         status=None if outcome is None else outcome.status,
-        loss=None if outcome is None else outcome.loss,
+        loss=None if outcome is None else history.goals.shown(outcome.loss),
         lost=history.losses.get(number, 0),
         waiting=number in history.lost,
         rung=rung,
@@ -138,7 +139,7 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
         case Origin.MODEL if "sampler" in reason:
             yield f"{subject} was proposed by the sampler {reason['sampler']!r}."
         case Origin.MODEL if reason.get("model") == "gp":
-            yield from _by_process(subject, reason)
+            yield from _by_process(history.goals, subject, reason)
         case Origin.MODEL:
             log_ratio = reason.get("log_ratio", 0.0)
             name = "model" if history.settings.model == "density" else "density"
@@ -164,16 +165,16 @@ def _proposers(history: History, first: Trial) -> Iterator[str]:
         yield f"Mean rank of new configurations among all on the same budget, 0 is best: {done}."
 
 
-def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
+def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
     """What the Gaussian process expected of a configuration that it proposed."""
     yield (
         f"{subject} was proposed by the Gaussian process, as the candidate with the largest expected improvement on "
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
     yield (
-        f"The process was fitted to {reason['model_points']} results. It expected a loss of "
-        f"{_loss(reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
-        f"{_loss(reason['best_expected_loss'])} for the best configuration among them."
+        f"The process was fitted to {reason['model_points']} results. It expected a {goals.label} of "
+        f"{_loss(goals, reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
+        f"{_loss(goals, reason['best_expected_loss'])} for the best configuration among them."
     )
     if "log_prior" in reason:
         yield (
@@ -215,16 +216,16 @@ def _random_why(history: History, trial: Trial) -> str:
             return ""
 
 
-def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> Iterator[str]:
+def _promoted_from(goals: Goals, trial: Trial, number: int | None, rung: RungTable | None) -> Iterator[str]:
     if rung is None:
         return
     entry = next(entry for entry in rung.entries if entry.number == number)
     rank = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
-    source = f"trial {number} (loss {_loss(entry.loss)} on budget {rung.budget:g}{rank})"
+    source = f"trial {number} ({goals.label} {_loss(goals, entry.loss)} on budget {rung.budget:g}{rank})"
     if trial.reason.get("picked") == "at random":
         yield f"It was promoted at random from {source}, to measure how well rungs agree."
     else:
-        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(rung)}."
+        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(goals, rung)}."
     if trial.reuses is not None:
         yield (
             f"It did not run: it reuses the result of trial {trial.reuses}, which had already evaluated this "
@@ -244,7 +245,9 @@ def _became(history: History, trial: Trial) -> Iterator[str]:
     else:
         outcome = history.outcomes[number]
         if outcome.ok:
-            yield f"It finished on budget {trial.budget:g} with loss {_loss(outcome.loss)}."
+            assert outcome.loss is not None
+            what = history.goals.described(outcome.loss, outcome.values)
+            yield f"It finished on budget {trial.budget:g} with {what}."
         else:
             cause = "" if outcome.error is None else f": {outcome.error}"
             yield f"It failed on budget {trial.budget:g} ({outcome.status.value}){cause}"
@@ -252,7 +255,7 @@ def _became(history: History, trial: Trial) -> Iterator[str]:
         yield f"It had lost its worker {'once' if lost == 1 else f'{lost} times'} before."
 
 
-def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | None) -> Iterator[str]:
+def _went_on(goals: Goals, rung: RungTable, rank: int | None, fate: str, promoted_to: int | None) -> Iterator[str]:
     """The decision of its rung."""
     place = f"rung {rung.rung} of bracket {rung.bracket}"
     ranked = f"It has rank {rank} of {rung.finished} on {place}"
@@ -267,9 +270,8 @@ def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | No
                 f"finished, {_best(rung, 'is', 'are')} promoted to budget {rung.next_budget:g}."
             )
         case "stopped":
-            yield (
-                f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{_cutoff(rung)}, so it was stopped."
-            )
+            where = f"budget {rung.next_budget:g}{_cutoff(goals, rung)}"
+            yield f"{ranked}; {_best(rung)} promoted to {where}, so it was stopped."
         case "promoted":
             next_trial = "." if promoted_to is None else f", where its configuration is trial {promoted_to}."
             yield f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{next_trial}"
@@ -314,9 +316,9 @@ def _best(rung: RungTable, one: str = "was", several: str = "were") -> str:
     return f"{best} {one if keep == 1 else several}"
 
 
-def _cutoff(rung: RungTable) -> str:
-    return "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
+def _cutoff(goals: Goals, rung: RungTable) -> str:
+    return "" if rung.cutoff is None else f" (up to {goals.label} {_loss(goals, rung.cutoff)})"
 
 
-def _loss(loss: float | None) -> str:
-    return "unknown" if loss is None else f"{loss:.6g}"
+def _loss(goals: Goals, loss: float | None) -> str:
+    return "unknown" if loss is None else f"{goals.shown(loss):.6g}"

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from bohb.cli.confirmed import confirmation_data, confirmation_text
 from bohb.cli.run import INTERRUPTED, warnings_shown
 from bohb.cli.target import find, history
-from bohb.cli.text import emit, json_option, table
-from bohb.units import printable
-
-if TYPE_CHECKING:
-    from bohb.core.confirm import Confirmation
+from bohb.cli.text import emit, json_option
 
 
 @click.command()
@@ -75,37 +71,6 @@ def _default(text: str | None) -> Any:
     if not isinstance(values, dict):
         raise click.BadParameter(f"{text!r:.200} must be a JSON object, or 'space'", param_hint="--default")
     return values
-
-
-def confirmation_data(found: Confirmation) -> dict[str, Any]:
-    """Return a confirmation as JSON."""
-    estimates = found.estimates or (None,) * len(found.candidates)
-    return {
-        "finished": found.finished,
-        "budget": found.budget,
-        "evaluations": len(found.outcomes),
-        "noise": found.noise,
-        "winner": found.chosen,
-        "gain_over_default": found.gain,
-        "candidates": [
-            {
-                "trial": None if candidate.trial is None else candidate.trial.number,
-                "config": candidate.config,
-                "selected_loss": candidate.selected_loss,
-                "losses": [outcome.loss for outcome in found.evaluations(i)],
-                "estimate": None if estimate is None else asdict(estimate),
-            }
-            for i, (candidate, estimate) in enumerate(zip(found.candidates, estimates, strict=True))
-        ],
-    }
-
-
-def confirmation_text(found: Confirmation) -> str:
-    """Return a confirmation for people."""
-    from bohb.core.confirm_text import COLUMNS, rows, verdict
-
-    listed = table(COLUMNS, rows(found), left=COLUMNS[:1])
-    return "\n".join([printable(line) for line in verdict(found)] + ["", listed])
 
 
 COMMANDS = (confirm,)

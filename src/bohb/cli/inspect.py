@@ -14,15 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bohb.cli.confirmed import confirmation_data, confirmed_rows
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
+from bohb.core.confirm_text import last_verdict
+from bohb.core.results import Result
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
 from bohb.units import counted, duration, number, printable, short
 
 if TYPE_CHECKING:
-    from bohb.core.history import History, Result
+    from collections.abc import Mapping
+
+    from bohb.core.confirm import Confirmation
+    from bohb.core.goals import Goals
+    from bohb.core.history import History
 
 _RECENT = 1000  # trials among which the last event is looked for
 
@@ -67,7 +74,8 @@ def _status(place: Target, seen: History) -> dict[str, Any]:
         "last_event": _last(seen),
         "open_brackets": _open_brackets(seen),
         "finished_brackets": sum(bracket.done for bracket in seen.brackets),
-        "incumbent": None if seen.incumbent is None else result(seen.incumbent),
+        "incumbent": None if seen.incumbent is None else result(seen.goals, seen.incumbent),
+        "confirmation": confirmation_data(seen.confirmations[-1]) if seen.confirmations else None,
     }
 
 
@@ -86,12 +94,14 @@ def _full_evaluations(seen: History) -> float:
     return seen.budget_spent / seen.budgets[-1]
 
 
-def result(found: Result) -> dict[str, Any]:
+def result(goals: Goals, found: Result) -> dict[str, Any]:
     """Return a finished trial as JSON."""
     trial = found.trial
+    named = {} if goals.plain else {"values": found.values, "feasible": found.feasible}
     return {
         "trial": trial.number,
-        "loss": found.loss,
+        "loss": goals.shown(found.loss),
+        **named,
         "budget": trial.budget,
         "config": trial.config,
         "origin": trial.origin.value,
@@ -151,8 +161,9 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     best = seen.incumbent
     if best is None:
         return pairs([*rows, ("best", "nothing has succeeded yet")])
-    rows.append(("best", _headline(best)))
-    return pairs([*rows, *(("", f"{name} = {value_text(value)}") for name, value in best.config.items())])
+    rows.append(("best", _headline(seen.goals, best)))
+    rows += (("", f"{name} = {value_text(value)}") for name, value in best.config.items())
+    return pairs([*rows, *confirmed_rows(seen)])
 
 
 def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -179,7 +190,9 @@ def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
 def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
     """Show the best configuration so far.
 
-    This is the lowest loss on the largest budget that has a result.
+    This is the winner of the last 'bohb confirm'. Without one it is the lowest loss on the largest budget that has a
+    result; if the next best is within the noise, as far as noise is known, a line says so. With constraints, results
+    that keep them come first; with several objectives, the first one counts.
 
     \b
     Examples:
@@ -190,33 +203,55 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
     """
     place = find(target, study)
     seen = history(place)
+    if budget is None and seen.confirmed is not None:
+        emit(as_json, _confirmed(seen, seen.confirmed), _confirmed_text(seen, seen.confirmed, form))
+        return
     row = seen.incumbent if budget is None else seen.best.get(budget)
     if row is None:
         on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
         raise InvalidArgument(f"{place.name} has no successful trial{on} yet")
-    emit(as_json, result(row), _best_text(row, form))
+    text = _config_text(row.config, form)
+    if form == "text" and not as_json:
+        from bohb.core.noise import lead_within_noise
+
+        close = lead_within_noise(seen) if budget is None else None
+        text = "\n".join([_headline(seen.goals, row), text, *([close] if close else [])])
+    emit(as_json, result(seen.goals, row), text)
 
 
-def _headline(found: Result) -> str:
-    trial = found.trial
-    return f"loss {number(found.loss)} on budget {number(trial.budget)} (trial {trial.number}, {trial.origin.value})"
+def _confirmed(seen: History, found: Confirmation) -> dict[str, Any]:
+    """Return the winner of a confirmation as JSON."""
+    trial = found.winner.trial
+    data: dict[str, Any] = {"trial": None, "config": found.config}
+    if trial is not None:
+        data = result(seen.goals, Result(trial, seen.outcomes[trial.number]))
+    return {**data, "confirmation": confirmation_data(found)}
 
 
-def _best_text(row: Result, form: str) -> str:
+def _confirmed_text(seen: History, found: Confirmation, form: str) -> str:
+    config = _config_text(found.config, form)
+    return config if form != "text" else "\n".join([*map(printable, last_verdict(seen)), config])
+
+
+def _headline(goals: Goals, found: Result) -> str:
+    trial, what = found.trial, goals.described(found.loss, found.values)
+    where = f"on budget {number(trial.budget)} (trial {trial.number}, {trial.origin.value})"
+    return printable(f"{what} {where}{found.caveat}")
+
+
+def _config_text(config: Mapping[str, Any], form: str) -> str:
     match form:
         case "json":
-            return json.dumps(row.config)
+            return json.dumps(config)
         case "args":
             from bohb.studyfile.command import text_of
 
-            words = (f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in row.config.items())
+            words = (f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in config.items())
             return as_data(" ".join(words))
         case "toml":
-            return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
+            return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in config.items())
         case _:
-            return "\n".join(
-                [_headline(row), *(f"  {printable(name)} = {value_text(value)}" for name, value in row.config.items())]
-            )
+            return "\n".join(f"  {printable(name)} = {value_text(value)}" for name, value in config.items())
 
 
 def _key(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.inspect import result
-from bohb.cli.options import MEMORY, RESOURCE, SECONDS, limit_options
+from bohb.cli.options import CONSTRAINT, MEMORY, RESOURCE, SECONDS, limit_options
 from bohb.cli.target import Target, find, history, target_options
 from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
@@ -42,6 +42,15 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
+@click.option(
+    "--objective", "objectives", multiple=True, help="A value to minimise; --objective=-accuracy maximises. Repeatable."
+)
+@click.option(
+    "--constraint", "constraints", type=CONSTRAINT, multiple=True, help='A bound, such as "latency<=10ms". Repeatable.'
+)
+@click.option(
+    "--direction", type=click.Choice(["minimize", "maximize"]), help="What to do with a single loss or score."
+)
 @limit_options
 @click.option("--forget-failures", is_flag=True, help="Failures of earlier sessions no longer count as evidence.")
 @click.option("--trial-seconds", type=SECONDS, help="Limit of a single trial.")
@@ -85,6 +94,8 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
 def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `minimize`; options replace values of the file."""
     given["resources"] = {**file.values.get("resources", {}), **dict(given["resources"])} or None
+    given["objectives"] = list(given["objectives"]) or None
+    given["constraints"] = {**file.values.get("constraints", {}), **dict(given["constraints"])} or None
     if given.pop("adaptive"):
         given["schedule"] = "adaptive"
     arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
@@ -139,7 +150,7 @@ def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
         "full_evaluations": study.cost,
         "seconds": study.history.seconds,
         "error": study.cause,
-        "incumbent": None if study.incumbent is None else result(study.incumbent),
+        "incumbent": None if study.incumbent is None else result(study.history.goals, study.incumbent),
     }
 
 
@@ -159,6 +170,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
+    from bohb.core.goals import goals_of
     from bohb.core.space.describe import describe
     from bohb.optimizer.creation import study_budgets
     from bohb.studyfile.check import preflight
@@ -167,6 +179,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
     file = load(studyfile)
     with file.named_in_errors():
         budgets = study_budgets(**file.budget_arguments)
+        goals = goals_of(**file.goal_arguments)
         options = file.trial_options(trial_seconds)
     space = file.space()
     findings = preflight(
@@ -176,6 +189,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         seed=file.values.get("seed", 0),
         options=options,
         config=next(iter(file.values.get("initial_configs", ())), None),
+        goals=goals,
     )
     report = "\n".join(["space:", *(f"  {printable(line)}" for line in describe(space)), "", _report(findings)])
     emit(as_json, [asdict(finding) for finding in findings], report)

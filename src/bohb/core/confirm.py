@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from bohb.core.events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
+from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Origin, Outcome, Trial
 from bohb.errors import NoResult
 
@@ -63,6 +64,7 @@ class Confirmation:
     candidates: the most promising first; the default configuration, if there is one, is the last.
     repeats: evaluations per candidate, on average.
     first_number: the first number of the trials that the objective is called with.
+    goals: those of the study. Losses and estimates are minimised; `loss` and `interval` are what the user knows.
     outcomes: the new evaluations, by candidate and repetition.
     chosen: the index of the winner; None before the end, or if every candidate failed.
     estimates: one per candidate; None for one without a successful evaluation. Empty before the end.
@@ -76,6 +78,7 @@ class Confirmation:
     repeats: int
     candidates: tuple[Candidate, ...]
     first_number: int
+    goals: Goals = PLAIN
     outcomes: Mapping[tuple[int, int], Outcome] = field(default_factory=dict, hash=False, repr=False)
     finished: bool = False
     chosen: int | None = None
@@ -98,13 +101,14 @@ class Confirmation:
 
     @property
     def loss(self) -> float:
-        """The expected loss of the winner."""
-        return self._estimate.loss
+        """The expected loss of the winner; the expected score, if the study maximises one."""
+        return self.shown(self._estimate).loss
 
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the winner's expected loss."""
-        return self._estimate.low, self._estimate.high
+        estimate = self.shown(self._estimate)
+        return estimate.low, estimate.high
 
     @property
     def probability(self) -> float:
@@ -116,6 +120,11 @@ class Confirmation:
         found = self.estimates[self.candidates.index(self.winner)]
         assert found is not None
         return found
+
+    def shown(self, estimate: Estimate) -> Estimate:
+        """Return an estimate as the user knows the loss: with the other sign if it is maximised."""
+        low, high = sorted((self.goals.shown(estimate.low), self.goals.shown(estimate.high)))
+        return Estimate(self.goals.shown(estimate.loss), low, high, estimate.probability)
 
     @property
     def racing(self) -> int:
@@ -174,7 +183,7 @@ class Confirmation:
         place = (0, 0) if chosen.trial is None else (chosen.trial.bracket, chosen.trial.rung)
         config_id = number if chosen.trial is None else chosen.trial.config_id
         origin = Origin.GIVEN if chosen.trial is None else chosen.trial.origin
-        return Trial(number, dict(chosen.config), self.budget, config_id, *place, seed, origin)
+        return Trial(number, dict(chosen.config), self.budget, config_id, *place, seed, origin, goals=self.goals)
 
 
 def stages(n: int, repeats: int) -> list[int]:
@@ -188,15 +197,17 @@ def stages(n: int, repeats: int) -> list[int]:
     return [*sizes, n * repeats - sum(sizes)]
 
 
-def begun(event: ConfirmationStarted, trials: Mapping[int, Trial], outcomes: Mapping[int, Outcome]) -> Confirmation:
+def begun(
+    event: ConfirmationStarted, goals: Goals, trials: Mapping[int, Trial], outcomes: Mapping[int, Outcome]
+) -> Confirmation:
     """Return the confirmation that an event begins.
 
-    trials, outcomes: those of the study, by number.
+    goals, trials, outcomes: those of the study.
     """
     candidates = [Candidate(trials[n].config, trials[n], outcomes[n].loss) for n in event.trials]
     if event.default is not None:
         candidates.append(Candidate(event.default))
-    return Confirmation(event.index, event.budget, event.repeats, tuple(candidates), len(trials))
+    return Confirmation(event.index, event.budget, event.repeats, tuple(candidates), len(trials), goals)
 
 
 def continued(confirmation: Confirmation, event: RepeatFinished | ConfirmationFinished) -> Confirmation:

@@ -27,6 +27,11 @@ def planned(history: History, top: int, repeats: int, default: Mapping[str, Any]
     for name, value, least in (("top", top, 1), ("repeats", repeats, PILOT)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InvalidArgument(f"{name}={value!r} must be a whole number of at least {least}")
+    if not history.goals.single:
+        raise InvalidArgument(
+            "a study with several objectives or with constraints cannot be confirmed: which configuration is best "
+            "depends on what you prefer; evaluate those of `study.front` again with new seeds"
+        )
     history.require_incumbent()
     numbers = tuple(promising(history, top))
     checked = None if default is None else dict(default)

@@ -7,7 +7,11 @@ import math
 from bohb.core.confirm import Confirmation, Estimate
 from bohb.core.history import History
 
-COLUMNS = ("candidate", "evaluations", "loss when selected", "expected loss", "95 % interval", "P(best)")
+
+def columns(confirmation: Confirmation) -> tuple[str, ...]:
+    """Return the names of the columns of `rows`."""
+    what = confirmation.goals.label
+    return "candidate", "evaluations", f"{what} when selected", f"expected {what}", "95 % interval", "P(best)"
 
 
 def verdict(confirmation: Confirmation) -> list[str]:
@@ -18,18 +22,21 @@ def verdict(confirmation: Confirmation) -> list[str]:
         return [f"a confirmation is unfinished after {done}; confirm again to continue it"]
     if confirmation.chosen is None:
         return [f"the confirmation found no winner: all of its {n} evaluations failed"]
-    winner, (low, high) = confirmation.winner, confirmation.interval
+    winner, (low, high), what = confirmation.winner, confirmation.interval, confirmation.goals.label
     lines = [
-        f"confirmed: {winner.name} has the expected loss {_spread(confirmation.loss, low, high)} on budget "
+        f"confirmed: {winner.name} has the expected {what} {_spread(confirmation.loss, low, high)} on budget "
         f"{confirmation.budget:g}"
     ]
     if len(confirmation.candidates) > 1:
         chance = f"with probability {_chance(confirmation.probability)}"
         lines.append(f"it is the best of {len(confirmation.candidates)} {chance}, by {n} new evaluations")
+        if confirmation.probability < 0.95:
+            lines.append(f"its lead over the next, {rows(confirmation)[1][0]}, is within the noise")
     if confirmation.noise == 0:
         lines.append("new seeds change nothing: two evaluations of one configuration never differed")
     elif winner.selected_loss is not None:
-        lines.append(f"the loss by which it was selected, {winner.selected_loss:.6g}, is not used")
+        selected = confirmation.goals.shown(winner.selected_loss)
+        lines.append(f"the {what} by which it was selected, {selected:.6g}, is not used")
     return [*lines, *_default(confirmation)]
 
 
@@ -45,15 +52,15 @@ def _default(confirmation: Confirmation) -> list[str]:
 
 
 def rows(confirmation: Confirmation) -> list[tuple[str, ...]]:
-    """Return one row per candidate with the columns of `COLUMNS`, the lowest expected loss first."""
+    """Return one row per candidate with the cells of `columns`, the winner first."""
     estimates = confirmation.estimates or (None,) * len(confirmation.candidates)
     found = []
     for i, (candidate, estimate) in enumerate(zip(confirmation.candidates, estimates, strict=True)):
         losses = confirmation.losses(i)
         failed = sum(math.isinf(loss) for loss in losses)
         n = f"{len(losses)}" + (f" ({failed} failed)" if failed else "")
-        selected = "" if candidate.selected_loss is None else f"{candidate.selected_loss:.6g}"
-        row = (candidate.name, n, selected, *_cells(estimate))
+        selected = "" if candidate.selected_loss is None else f"{confirmation.goals.shown(candidate.selected_loss):.6g}"
+        row = (candidate.name, n, selected, *_cells(None if estimate is None else confirmation.shown(estimate)))
         found.append((i != confirmation.chosen, math.inf if estimate is None else estimate.loss, i, row))
     return [row for *_, row in sorted(found)]
 
@@ -72,14 +79,12 @@ def _spread(value: float, low: float, high: float) -> str:
 
 
 def _rounded(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return three numbers with as many digits as the width of their interval justifies."""
-    largest = max(abs(value), abs(low), abs(high))
-    if not high > low or not math.isfinite(largest / (high - low)):
+    """Return three numbers with as many digits as the width of their interval justifies: two of the width."""
+    largest, width = max(abs(value), abs(low), abs(high)), high - low
+    if not 0 < width < math.inf or not 1e-4 <= largest < 1e6 or largest > 1e9 * width:
         return f"{value:.6g}", f"{low:.6g}", f"{high:.6g}"
-    digits = max(1, 2 + math.floor(math.log10(largest)) - math.floor(math.log10(high - low)))
-    unit = 10.0 ** (math.floor(math.log10(largest)) + 1 - digits)
-    value, low, high = (round(x / unit) * unit for x in (value, low, high))
-    return f"{value:.{digits}g}", f"{low:.{digits}g}", f"{high:.{digits}g}"
+    decimals = max(0, 1 - math.floor(math.log10(width)))
+    return f"{value:.{decimals}f}", f"{low:.{decimals}f}", f"{high:.{decimals}f}"
 
 
 def _chance(probability: float) -> str:
@@ -88,12 +93,13 @@ def _chance(probability: float) -> str:
 
 
 def last_verdict(history: History) -> list[str]:
-    """Return what the study's last confirmation found, and whether a later trial is not part of it."""
+    """Return what the study's confirmations found, and what they do not cover."""
     if not history.confirmations:
         return []
-    last = history.confirmations[-1]
-    lines = verdict(last)
-    best, known = history.incumbent, {c.trial.config_id for c in last.candidates if c.trial is not None}
-    if best is not None and last.finished and best.trial.config_id not in known:
+    known, last = history.confirmed, history.confirmations[-1]
+    lines = [] if known is None else verdict(known)
+    lines += [] if last is known else verdict(last)
+    best, covered = history.incumbent, {c.trial.config_id for c in last.candidates if c.trial is not None}
+    if best is not None and last.finished and best.trial.config_id not in covered:
         lines.append(f"trial {best.trial.number}, the incumbent, is newer; confirm again to include it")
     return lines

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
+from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
 
@@ -52,6 +53,8 @@ class StudyCreated(_Event):
     version: str = ""
     format: int = 1  # a study that does not state its format has the first one
     time: float | None = None
+    objectives: list[str] = field(default_factory=list)  # as `Goals.to_json` writes them; empty: the loss alone
+    constraints: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class ObservationAdded(_Event):
     loss: float | None
     source: str = ""
     study: int = 0
+    values: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +263,7 @@ def _defaults(cls: type) -> dict[str, Any]:
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()
         for f in fields(cls)
-        if f.name not in ("checkpoint_dir", "reporter")  # used only while a trial runs
+        if f.name not in ("checkpoint_dir", "reporter", "goals")  # used only while a trial runs
     }
 
 
@@ -307,8 +311,10 @@ def check_storable(outcome: Outcome) -> Outcome:
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """Return a trial and its checkpoint directory as JSON, to be sent from a coordinator to a worker."""
+    """Return a trial, its checkpoint directory and its goals as JSON, to be sent from a coordinator to a worker."""
     body: dict[str, Any] = jsonable(_pack(trial))
+    if not trial.goals.plain:
+        body["goals"] = trial.goals.to_json()
     if trial.checkpoint_dir is not None:
         body["checkpoint_dir"] = str(trial.checkpoint_dir)
     return body
@@ -321,6 +327,8 @@ def trial_from_json(body: Mapping[str, Any]) -> Trial:
     values["config"] = _config(body["config"])
     if "checkpoint_dir" in body:
         values["checkpoint_dir"] = Path(body["checkpoint_dir"])
+    if "goals" in body:
+        values["goals"] = goals_of(**body["goals"])
     if body["origin"] == "promoted" and "from_trial" in body.get("reason", ()):  # format 1
         values["reason"] = reason = dict(body["reason"])
         values["from_trial"], values["reuses"] = reason.pop("from_trial"), reason.pop("reuses", None)

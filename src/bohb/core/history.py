@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.confirm import Confirmation, begun, continued
@@ -33,6 +34,8 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
+from bohb.core.goals import goals_of
+from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Schedule
@@ -46,29 +49,6 @@ if TYPE_CHECKING:
 
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A finished trial with its finite loss."""
-
-    trial: Trial
-    outcome: Outcome
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The configuration."""
-        return self.trial.config
-
-    @property
-    def budget(self) -> float:
-        """The budget it was evaluated on."""
-        return self.trial.budget
-
-    @property
-    def loss(self) -> float:
-        """Its loss."""
-        return self.outcome.ranking_loss
 
 
 class History:
@@ -88,8 +68,7 @@ class History:
     given: the user's configurations that have not been started yet.
     schedule: its brackets, and what each of them can start.
     confirmations: new evaluations of promising configurations, which belong to no bracket.
-    trajectory: all incumbents in order; the last one is current.
-    best: the best result per budget.
+    goals: the objectives and constraints.
     """
 
     def __init__(self, space: Space | None = None) -> None:
@@ -108,8 +87,7 @@ class History:
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
         self.observed: list[ObservationAdded] = []
-        self.trajectory: list[Result] = []
-        self.best: dict[float, Result] = {}
+        self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
@@ -125,7 +103,7 @@ class History:
 
     def __getattr__(self, name: str) -> Any:
         """Name the mistake if somebody asks for what only the first event brings."""
-        if name in ("settings", "schedule"):
+        if name in ("settings", "schedule", "goals"):
             raise JournalError(_EMPTY)
         raise AttributeError(f"a History has no attribute {name!r}")
 
@@ -168,8 +146,41 @@ class History:
 
     @property
     def incumbent(self) -> Result | None:
-        """The best result so far: the lowest loss on the largest budget that has results."""
+        """The best result so far: the lowest loss on the largest budget that has results.
+
+        With constraints, results that keep them come first, whatever their budget; while there are none, it is the
+        result that violates them least (`Result.feasible` is False). With several objectives, the first one counts.
+        """
         return self.trajectory[-1] if self.trajectory else None
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates, by their first loss, on the largest budget that has feasible results.
+
+        Only results that keep the constraints count. With one objective it is the incumbent alone.
+        """
+        return self._leaders.front
+
+    @property
+    def trajectory(self) -> list[Result]:
+        """All incumbents in order; the last one is current."""
+        return self._leaders.trajectory
+
+    @property
+    def best(self) -> dict[float, Result]:
+        """The best result per budget: the lowest loss among those that keep the constraints, or the least violation."""
+        return self._leaders.best
+
+    @property
+    def fronts(self) -> dict[float, list[Result]]:
+        """With several objectives, the results per budget that keep the constraints and that no other dominates."""
+        return self._leaders.fronts
+
+    def violation(self, outcome: Outcome) -> float:
+        """Return by how much an outcome violates the constraints; 0 if it keeps them, +inf if it failed."""
+        if not outcome.ok:
+            return math.inf
+        return self.goals.violation(outcome.values) if self.goals.constraints else 0.0
 
     def require_incumbent(self) -> Result:
         """Return the incumbent. Raises NoResult if no trial has succeeded yet."""
@@ -187,7 +198,11 @@ class History:
     @property
     def results(self) -> list[Result]:
         """All successful evaluations, in the order in which they finished."""
-        return [Result(self.trials[n], outcome) for n, outcome in self.outcomes.items() if outcome.ok]
+        return [
+            Result(self.trials[n], outcome, self.violation(outcome))
+            for n, outcome in self.outcomes.items()
+            if outcome.ok
+        ]
 
     @property
     def running(self) -> dict[int, Trial]:
@@ -283,7 +298,7 @@ class History:
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
             case ConfirmationStarted():
-                self.confirmations.append(begun(event, self.trials, self.outcomes))
+                self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
             case RepeatFinished():
                 self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
             case ConfirmationFinished():
@@ -295,6 +310,8 @@ class History:
             raise JournalError("a study is created once, but a second 'created' event follows")
         self.created = event
         self.settings = Settings.from_json(event.settings)
+        self.goals = goals_of(event.objectives, event.constraints)
+        self._leaders = Leaders(self.goals)
         self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets)
 
     def _apply_started(self, event: TrialStarted) -> None:
@@ -337,22 +354,14 @@ class History:
             self._evidence.add(trial.budget, trial.config, loss)
         self.schedule.finish(trial.bracket, number, loss)
         if outcome.ok:
-            self._update_incumbent(trial, outcome, loss)
+            improved = self._leaders.add(Result(trial, outcome, self.violation(outcome)))
+            self.spent_at_improvement = self.budget_spent if improved else self.spent_at_improvement
 
     def _apply_forgotten(self, since: int) -> None:
         """Collect the evidence again without the failures from the `since`-th finished trial on."""
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
         self._evidence = collected(self.observed, self.trials, self.outcomes, self.forgotten)
         self._evaluated, self._n_indexed = {}, 0
-
-    def _update_incumbent(self, trial: Trial, outcome: Outcome, loss: float) -> None:
-        best = self.best.get(trial.budget)
-        if best is not None and loss >= best.loss:
-            return
-        result = self.best[trial.budget] = Result(trial, outcome)
-        if trial.budget == max(self.best):
-            self.trajectory.append(result)
-            self.spent_at_improvement = self.budget_spent
 
     def snapshot(self) -> History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""
@@ -362,5 +371,6 @@ class History:
                 setattr(still, name, copy.copy(value))
         still._evidence = copy.deepcopy(self.evidence)
         still._evaluated = self.evaluated.copy()
+        still._leaders = self._leaders.snapshot()
         still.schedule = self.schedule.snapshot()
         return still

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
-from bohb.core.history import History, Result
+from bohb.core.history import History
+from bohb.core.results import Result
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import BohbError, JournalError
 from bohb.journal import SqlJournal

@@ -13,8 +13,10 @@ from bohb._version import __version__
 from bohb.core.custom_sampler import Sampler
 from bohb.core.density.sampler import Model
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
-from bohb.core.history import History, Result
+from bohb.core.goals import Direction, Objectives, goals_of
+from bohb.core.history import History
 from bohb.core.policy import Starter, restart_lost
+from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
@@ -59,6 +61,11 @@ class BOHB:
     settings: "paper" (BOHB as published, the default), "best" (strongest measured) or "hpbandster", or a `Settings`;
         single settings can be changed by name: random_fraction=1 is Hyperband.
     sampler: a function that proposes configurations instead of the paper's model (see `Situation`).
+    objectives: the names of the values to minimise, such as ["error", "-accuracy"]; a minus maximises. The objective
+        returns them by name: {"losses": {"error": …, "accuracy": …}}. Default: one unnamed loss.
+    constraints: bounds of values by name, such as {"latency": "<= 10ms", "memory": "<= 8GB"}, in seconds and bytes. The
+        objective returns these values, too: {"loss": …, "latency": …, "memory": …}.
+    direction: "maximize" if the objective returns one score to maximise; short for objectives=["-score"].
     max_brackets: open no more brackets than this.
     initial_configs: a list of configurations to evaluate before the sampler proposes any; when a study is continued,
         new ones are added.
@@ -79,6 +86,9 @@ class BOHB:
         seed: int | None = None,
         settings: Settings | Preset = PAPER,
         sampler: Sampler | None = None,
+        objectives: Objectives = None,
+        constraints: Mapping[str, str] | None = None,
+        direction: Direction = "minimize",
         max_brackets: int | None = None,
         initial_configs: Iterable[Mapping[str, Any]] = (),
         warm_start: object = (),
@@ -89,6 +99,7 @@ class BOHB:
     ) -> None:
         check_changes(BOHB, changes)
         compiled = space if isinstance(space, Space) else Space(space)
+        goals = goals_of(objectives, constraints, direction)
         created = StudyCreated(
             space=compiled.to_json(),
             budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
@@ -98,6 +109,7 @@ class BOHB:
             version=__version__,
             format=FORMAT,
             time=clock(),
+            **goals.to_json(),
         )
         journal = MemoryJournal() if journal is None else journal
         self._sampler = sampler
@@ -106,7 +118,7 @@ class BOHB:
             self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
                 given = given_events(compiled, initial_configs, self.history)
-                self._ledger.append([created, *given, *observed_events(compiled, as_histories(warm_start))])
+                self._ledger.append([created, *given, *observed_events(compiled, as_histories(warm_start), goals)])
                 return
             more = continue_events(self.history, created, seed is not None)
             more += given_events(compiled, initial_configs, self.history)
@@ -194,10 +206,12 @@ class BOHB:
                 trials.append(self.history.trials[last.trial.number])
         self._ledger.store(events, first)
         # Copies, so that changes by the user cannot reach the history.
-        return [replace(trial, config=dict(trial.config)) for trial in trials]
+        return [replace(trial, config=dict(trial.config), goals=self.history.goals) for trial in trials]
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
+
+        With named objectives or constraints, their values: {"losses": {"error": …, "latency": …}, "info": …}.
 
         The result of a trial that was declared lost in the meantime is stored as late, and no decision uses it.
         """
@@ -287,8 +301,13 @@ class BOHB:
 
     @property
     def best_loss(self) -> float:
-        """The loss of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().loss
+        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
+        return self.history.goals.shown(self.history.require_incumbent().loss)
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates and that keep the constraints, by their first loss (`History.front`)."""
+        return self.history.front
 
     @property
     def best_trial(self) -> Trial:

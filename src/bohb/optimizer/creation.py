@@ -19,11 +19,12 @@ from bohb.core.events import (
     ObservationAdded,
     StudyCreated,
 )
+from bohb.core.goals import PLAIN, Goals, goals_of
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
-from bohb.core.trial import Origin, jsonable
+from bohb.core.trial import Origin, Outcome, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
 from bohb.journal import SqlJournal, study_names
 
@@ -131,21 +132,40 @@ def _stored_history(journal: str | Path) -> History:
         return History().extend(opened.read())
 
 
-def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
-    """Return the results of earlier studies as events. Raises InvalidConfiguration."""
+def observed_events(space: Space, histories: Iterable[History], goals: Goals = PLAIN) -> list[Event]:
+    """Return the results of earlier studies as events. Raises InvalidConfiguration.
+
+    goals: those of the new study; an earlier one must have the values that they name.
+    """
     events: list[Event] = []
     studies: dict[tuple[int, int], int] = {}  # (history, one of its own earlier studies or -1 for itself) -> number
     for h, history in enumerate(histories):
-        known = [(old.config, old.budget, old.loss, old.source, old.study) for old in history.observed]
+        if history.created is not None:
+            _check_values(history.goals, goals)
+        known: list[tuple[dict[str, Any], float, Outcome | ObservationAdded, str, int]] = [
+            (old.config, old.budget, old, old.source, old.study) for old in history.observed
+        ]
         for number, outcome in history.outcomes.items():
             trial = history.trials[number]
             if trial.reuses is None and number not in history.forgotten:  # reused: the result of another trial
-                known.append((trial.config, trial.budget, outcome.loss, f"trial {number}", -1))
-        for config, budget, loss, source, of in known:
+                known.append((trial.config, trial.budget, outcome, f"trial {number}", -1))
+        for config, budget, result, source, of in known:
             space.encode(space.restore(config))
             study = studies.setdefault((h, of), len(studies))
-            events.append(ObservationAdded(len(events), config, budget, loss, source, study))
+            values = {name: result.values[name] for name in goals.names if name in result.values}
+            loss = result.loss if goals.plain or result.loss is None else goals.losses(values)[0]
+            events.append(ObservationAdded(len(events), config, budget, loss, source, study, values))
     return events
+
+
+def _check_values(earlier: Goals, goals: Goals) -> None:
+    """Raise InvalidArgument if an earlier study does not have the values that the new one decides by."""
+    for name in goals.names:
+        if name not in earlier.names:
+            raise InvalidArgument(
+                f"warm_start: the earlier study has no {name!r} (it has {', '.join(earlier.names)}); "
+                "its results can only be used by a study with the same names"
+            )
 
 
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
@@ -163,6 +183,7 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
         differences.append(("eta", f"{stored.eta}", f"{wanted.eta}"))
     if seed_given and stored.seed != wanted.seed:
         differences.append(("seed", f"{stored.seed}", f"{wanted.seed}"))
+    differences += _goal_differences(history.goals, goals_of(wanted.objectives, wanted.constraints))
     then = Settings.from_json(stored.settings).to_json()
     differences += [
         (name, f"{then[name]!r}", f"{value!r}") for name, value in wanted.settings.items() if then[name] != value
@@ -179,6 +200,12 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
     # A bracket whose rungs were chosen keeps them.
     first = max([len(history.brackets), *(index + 1 for index in history.planned)])
     return [BudgetsRaised(wanted.budgets, first)] if raised else []
+
+
+def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]]:
+    """List what differs in the goals of two studies, as the user writes it."""
+    pairs = ((name, stored.to_json().get(name), wanted.to_json().get(name)) for name in ("objectives", "constraints"))
+    return [(name, f"{then or 'none'}", f"{now or 'none'}") for name, then, now in pairs if then != now]
 
 
 def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:

@@ -213,7 +213,9 @@ class _Run:
             self._store(lambda: self._repeats(results))
         for (candidate, _), outcome in results.items():
             name = self.confirmation.candidates[candidate].name
-            result = f"loss {outcome.loss:.6g}" if outcome.loss is not None else f"failed: {outcome.error}"
+            goals = self.confirmation.goals
+            ok = outcome.loss is not None
+            result = f"{goals.label} {goals.shown(outcome.loss):.6g}" if ok else f"failed: {outcome.error}"
             line = f"{len(self.confirmation.outcomes)} of at most {self.confirmation.most}: {name} again, {result}"
             log.info("%s", line)
             if not self.quiet:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bohb.core.custom_sampler import Sampler
+from bohb.core.goals import Direction, Objectives
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
@@ -49,6 +50,9 @@ def minimize(
     seed: int | None = None,
     settings: Settings | Preset = PAPER,
     sampler: Sampler | None = None,
+    objectives: Objectives = None,
+    constraints: Mapping[str, str] | None = None,
+    direction: Direction = "minimize",
     workers: int | None = None,
     executor: Any = None,
     resources: Mapping[str, Any] | None = None,
@@ -81,8 +85,9 @@ def minimize(
     """Find the configuration with the lowest loss.
 
     objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
-    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, initial_configs,
-        warm_start, and further settings by name: as for `BOHB`.
+        With named objectives or constraints it returns their values: {"losses": {"error": …, "latency": …}, "info": …}.
+    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, objectives, constraints,
+        direction, initial_configs, warm_start, and further settings by name: as for `BOHB`.
     workers: number of trials that run at once, each in its own process, which may crash, hang or be killed without
         affecting the others. None runs them one after the other in this process, without that protection; with
         `executor`, None uses as many as the engine reports.
@@ -136,6 +141,9 @@ def minimize(
             seed=seed,
             settings=settings,
             sampler=sampler,
+            objectives=objectives,
+            constraints=constraints,
+            direction=direction,
             max_brackets=max_brackets,
             initial_configs=_repeatable(initial_configs),
             warm_start=_repeatable(warm_start),

@@ -7,7 +7,8 @@ from typing import Any
 
 from bohb.core.confirm import Confirmation
 from bohb.core.confirm_text import last_verdict
-from bohb.core.history import History, Result
+from bohb.core.history import History
+from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument
@@ -45,13 +46,21 @@ class Study:
 
     @property
     def best_loss(self) -> float:
-        """The loss of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().loss
+        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
+        return self.history.goals.shown(self.history.require_incumbent().loss)
 
     @property
     def best_trial(self) -> Trial:
         """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
         return self.history.require_incumbent().trial
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates and that keep the constraints, by their first loss.
+
+        They are those on the largest budget that has any. `Result.values` has what the objective returned.
+        """
+        return self.history.front
 
     @property
     def trajectory(self) -> list[Result]:
@@ -135,7 +144,8 @@ class Study:
             lines.append(f"no trial succeeded: {self.cause}")
         best = self.incumbent
         if best is not None:
-            lines.append(f"best loss {best.loss:.6g} on budget {best.budget:g} (trial {best.trial.number}):")
+            what = self.history.goals.described(best.loss, best.values)
+            lines.append(f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat}):")
             lines += [f"  {name} = {value!r}" for name, value in best.config.items()]
         lines += last_verdict(self.history)
         return printable("\n".join(lines))

@@ -71,6 +71,11 @@ class StudyFile:
         return {"settings": preset, **changes}
 
     @property
+    def goal_arguments(self) -> dict[str, Any]:
+        """The objectives, constraints and direction, as `BOHB` takes them."""
+        return {key: self.values[key] for key in ("objectives", "constraints", "direction") if key in self.values}
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """All arguments of `minimize` except the objective and the space."""
         trial, workers = self.values["trial"], self.values.get("workers", None if "executor" in self.values else 1)
@@ -83,7 +88,13 @@ class StudyFile:
         found["warm_start"] = [self.absolute(name) for name in self.values.get("warm_start", ())]
         names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
         found |= {names.get(key, key): value for key, value in trial.items()}
-        return {**found, **self.budget_arguments, **self.setting_arguments, **self.values["limits"]}
+        return {
+            **found,
+            **self.budget_arguments,
+            **self.goal_arguments,
+            **self.setting_arguments,
+            **self.values["limits"],
+        }
 
     def trial_options(self, seconds: float) -> TrialOptions:
         """Return the options for a single trial; `seconds` is its time limit if the file has none."""

@@ -57,6 +57,11 @@ class Surrogate:
         """Return a standardised loss on the user's scale."""
         return significant(targets.bounded(y * self.targets.spread + self.targets.centre), _LOSS_DIGITS)
 
+    @property
+    def noise(self) -> float:
+        """σ of single evaluations on the largest budget, on the user's scale."""
+        return targets.bounded(math.exp(0.5 * float(self.process.kernel.noises[0])) * self.targets.spread)
+
     def log_improvement(self, X: Array) -> Array:
         """Return log EI of every row of X on the largest budget."""
         similarity = self.process.similarity(self.embedding(X))
