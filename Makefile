@@ -8,7 +8,7 @@ WORKERS ?= auto
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-better bench-priors bench-demo
+	bench-gp bench-better bench-priors bench-several bench-demo bench-optuna
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -96,8 +96,14 @@ bench-engines: .venv/.done ## what local workers, Dask and Ray cost beside their
 bench-demo: .venv/.done ## the demo's problem over 20 seeds, beside Optuna: about 5 minutes
 	$(BIN)/python -m benchmarks.demo
 
+bench-optuna: .venv/.done ## BOHB inside Optuna, beside TPE with the Hyperband pruner and GPSampler: about 10 minutes
+	$(BIN)/python -m benchmarks.optuna_compare
+
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 	$(BIN)/python -m benchmarks.speed.gp_speed
+
+bench-several: .venv/.done optuna-env smac-env synetune-env ## several objectives and constraints beside rivals; can be interrupted
+	$(BIN)/python -m benchmarks.several --jobs 2
 
 bench-better: .venv/.done rivals ## the study of the preset BEST: about six hours on 2 cores, can be interrupted
 	for part in main parallel misspecified ablation rivals; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done

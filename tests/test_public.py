@@ -44,6 +44,8 @@ EXTRAS = {  # code that needs the extra, and the package that the extra installs
         "from bohb.integrations import tensorboard; tensorboard.track('s.db', logdir='x').__enter__()",
         "tensorboardX",
     ),
+    "huggingface": ("import bohb.integrations.huggingface", "transformers"),
+    "mcp": ("import pathlib; from bohb.cli.mcp import mcp_server; mcp_server(pathlib.Path())", "mcp"),
     "wandb": ("from bohb.integrations import wandb; wandb.track('s.db', directory='x').__enter__()", "wandb"),
 }
 PRELUDE = """

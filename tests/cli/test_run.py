@@ -160,11 +160,10 @@ def test_earlier_results_and_first_configurations_come_from_the_file(tmp_path: P
     assert len(told.observed) == 6
 
 
-def test_a_journal_in_use_is_refused_in_one_line(tmp_path: Path) -> None:
-    file = written(tmp_path)
+def test_the_repair_of_a_journal_in_use_is_refused_in_one_line(tmp_path: Path) -> None:
     with SqlJournal(tmp_path / "study.db", "bowl") as journal:
         BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, journal=journal)
-        assert "is in use by process" in complaint("run", file, "--quiet", "--workers", "0")
+        assert "is in use by process" in complaint("repair", tmp_path / "study.db")
 
 
 @contextmanager
@@ -272,9 +271,8 @@ def test_a_configuration_that_cannot_be_added_is_named(tmp_path: Path) -> None:
     assert "must be a JSON object" in complaint("enqueue", "[0.5]", file, code=2)
     assert "7" in complaint("enqueue", '{"x": 7}', file)
     assert "there is no study 'other'" in complaint("enqueue", '{"x": 0.5}', file, "--study", "other")
-    journal = tmp_path / "study.db"
-    with SqlJournal(journal, "bowl"):
-        assert "is in use by process" in complaint("enqueue", '{"x": 0.5}', file)
+    with SqlJournal(tmp_path / "study.db", "bowl"):  # another process may have it open
+        call("enqueue", '{"x": 0.5}', file)
 
 
 NOISY = """

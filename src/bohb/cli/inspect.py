@@ -18,7 +18,9 @@ from bohb.cli.confirmed import confirmation_data, confirmed_rows
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
+from bohb.core.confirm import last_confirmed
 from bohb.core.confirm_text import last_verdict
+from bohb.core.notes import notes_of, tags_of
 from bohb.core.results import Result
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from bohb.core.goals import Goals
     from bohb.core.history import History
 
+_NOTE = 60  # characters of a note in a table
+_NOTES = 3  # notes that are shown, the latest
 _RECENT = 1000  # trials among which the last event is looked for
 
 
@@ -48,11 +52,12 @@ def status(target: str | None, study: str | None, as_json: bool) -> None:
     """
     place = find(target, study)
     seen = history(place)
-    data = _status(place, seen)
+    data = study_status(place, seen)
     emit(as_json, data, _status_text(place.name, seen, data))
 
 
-def _status(place: Target, seen: History) -> dict[str, Any]:
+def study_status(place: Target, seen: History) -> dict[str, Any]:
+    """Return the progress of a study as JSON."""
     return {
         "journal": shown_journal(place.journal),
         "study": place.study,
@@ -66,6 +71,8 @@ def _status(place: Target, seen: History) -> dict[str, Any]:
             "waiting": len(seen.lost),
             "late": len(seen.late),
         },
+        "tags": tags_of(seen),
+        "notes": [{"text": note.text, "tags": list(note.tags), "time": note.time} for note in notes_of(seen)],
         "failures": [asdict(kind) for kind in failure_kinds(seen)],
         "observations": len(seen.observed),
         "full_evaluations": _full_evaluations(seen),
@@ -118,20 +125,33 @@ def runner(place: Target) -> str | None:
 
         with SqlJournal(place.journal, place.study, read_only=True) as journal:
             return ", ".join(sorted(journal.live_leases())) or None
-    try:
+    from bohb.journal.quick import quick_leases
+
+    leases = quick_leases(place.journal, place.study)
+    if alive := [name for name in leases if not _has_ended(name, r"(?P<machine>.+):(?P<pid>\d+):\w+$")]:
+        return ", ".join(alive)
+    try:  # a program that asks and tells without a lease
         holder = str(json.loads(Path(f"{place.journal}.lock").read_text())["holder"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    found = re.match(r"process (\d+) on (\S+) since", holder)
-    if found is None or found[2] != platform.node():
-        return holder
+    return None if _has_ended(holder, r"process (?P<pid>\d+) on (?P<machine>\S+) since") else holder
+
+
+def _has_ended(name: str, pattern: str) -> bool:
+    """Whether a process is known to have ended; that of another machine or container is not known.
+
+    pattern: finds the groups `machine` and `pid` in the name of the process.
+    """
+    found = re.match(pattern, name)
+    if found is None or found["machine"] != platform.node():
+        return False
     try:
-        os.kill(int(found[1]), 0)
+        os.kill(int(found["pid"]), 0)
     except ProcessLookupError:
-        return None
+        return True
     except PermissionError:
         pass
-    return holder
+    return False
 
 
 def _last(seen: History) -> float | None:
@@ -149,6 +169,7 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     observed = f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else ""
     rows = [
         ("study", name),
+        *_note_rows(data["tags"], data["notes"]),
         ("runner", (data["runner"] or "none") + since),
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
         *_failed_rows(data["failures"]),
@@ -164,6 +185,14 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     rows.append(("best", _headline(seen.goals, best)))
     rows += (("", f"{name} = {value_text(value)}") for name, value in best.config.items())
     return pairs([*rows, *confirmed_rows(seen)])
+
+
+def _note_rows(tags: list[str], notes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the tags of the study and its latest notes."""
+    rows = [("tags", ", ".join(tags))] if tags else []
+    texts = [note["text"] for note in notes if note["text"].strip()]
+    shown = [short(" ".join(text.split()), 200) for text in texts[-_NOTES:]]
+    return [*rows, *(("notes" if index == 0 else "", text) for index, text in enumerate(shown))]
 
 
 def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -203,8 +232,9 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
     """
     place = find(target, study)
     seen = history(place)
-    if budget is None and seen.confirmed is not None:
-        emit(as_json, _confirmed(seen, seen.confirmed), _confirmed_text(seen, seen.confirmed, form))
+    confirmed = last_confirmed(seen.confirmations)
+    if budget is None and confirmed is not None:
+        emit(as_json, _confirmed(seen, confirmed), _confirmed_text(seen, confirmed, form))
         return
     row = seen.incumbent if budget is None else seen.best.get(budget)
     if row is None:
@@ -283,7 +313,7 @@ def why(trial: int, target: str | None, study: str | None, as_json: bool) -> Non
 @click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
 @json_option
 def studies(target: str | None, as_json: bool) -> None:
-    """List the studies in a journal, with their finished trials.
+    """List the studies in a journal, with their notes.
 
     \b
     Examples:
@@ -291,12 +321,20 @@ def studies(target: str | None, as_json: bool) -> None:
       bohb studies study.db
       bohb studies postgresql+psycopg://user@host/name --json
     """
-    from bohb.running.load import studies as counted_studies
+    from bohb.journal import SqlJournal
 
     journal, _ = find_journal(target)
-    found = counted_studies(journal)
-    rows = [(name, str(n)) for name, n in found.items()]
-    emit(as_json, found, table(["study", "finished"], rows, left=["study"]))
+    with SqlJournal(journal, read_only=True) as opened:
+        found, noted = opened.finished(), opened.notes()
+    rows = []
+    for name, n in found.items():
+        notes = [note for note in noted.get(name, ()) if note.number is None]
+        tags = ", ".join(dict.fromkeys(tag for note in notes for tag in note.tags))
+        text = next((note.text for note in reversed(notes) if note.text.strip()), "")
+        rows.append((name, str(n), tags, short(" ".join(text.split()), _NOTE)))
+    width = 4 if any(row[2] or row[3] for row in rows) else 2
+    head = ["study", "finished", "tags", "note"][:width]
+    emit(as_json, found, table(head, [row[:width] for row in rows], left=["study", "tags", "note"]))
 
 
 COMMANDS = (status, best, why, studies)

@@ -214,8 +214,7 @@ def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -
     """Add a configuration to a study, to be evaluated next.
 
     CONFIG is a JSON object with a value for every active hyperparameter. It takes the next place of a bracket that is
-    free for a new configuration, on the budget of that place. The study may be
-    running if it is on a server, not if it is in a file.
+    free for a new configuration, on the budget of that place. The study may be running.
 
     \b
     Examples:

@@ -9,13 +9,13 @@ to tell apart. Which evaluation is due depends on the results so far and on noth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import fmean
 from typing import Any
 
-from bohb.core.events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
+from bohb.core.confirm_events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Origin, Outcome, Trial
 from bohb.errors import NoResult
@@ -219,3 +219,8 @@ def continued(confirmation: Confirmation, event: RepeatFinished | ConfirmationFi
     return replace(
         confirmation, finished=True, chosen=event.winner, estimates=estimates, noise=event.noise, gain=event.gain
     )
+
+
+def last_confirmed(confirmations: Sequence[Confirmation]) -> Confirmation | None:
+    """Return the last confirmation that has a winner."""
+    return next((found for found in reversed(confirmations) if found.chosen is not None), None)

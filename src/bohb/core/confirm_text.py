@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from bohb.core.confirm import Confirmation, Estimate
+from bohb.core.confirm import Confirmation, Estimate, last_confirmed
 from bohb.core.history import History
 
 
@@ -96,7 +96,7 @@ def last_verdict(history: History) -> list[str]:
     """Return what the study's confirmations found, and what they do not cover."""
     if not history.confirmations:
         return []
-    known, last = history.confirmed, history.confirmations[-1]
+    known, last = last_confirmed(history.confirmations), history.confirmations[-1]
     lines = [] if known is None else verdict(known)
     lines += [] if last is known else verdict(last)
     best, covered = history.incumbent, {c.trial.config_id for c in last.candidates if c.trial is not None}

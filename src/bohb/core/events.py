@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
+from bohb.core.confirm_events import ConfirmationEvent
+from bohb.core.event_base import BaseEvent as _Event
 from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
@@ -24,19 +25,6 @@ LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the stu
 LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
 
 encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
-
-
-class _Event:
-    """What all events have: a kind, and the fields that identify an event among those of its kind."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-    identity: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def key(self) -> str:
-        """The kind and the identity, such as "lost/12/1"; unique in a study."""
-        return "/".join([self.kind, *(str(attrgetter(name)(self)) for name in self.identity)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,44 +185,17 @@ class FailuresForgotten(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmationStarted(_Event):
-    """Promising configurations are evaluated again with new seeds (`confirm.py`). No bracket uses the results."""
+class NoteAdded(_Event):
+    """A note of the user on the study or on one of its trials; no decision uses it."""
 
-    kind = "confirm"
+    kind = "note"
     identity = ("index",)
 
     index: int
-    trials: tuple[int, ...]  # by which the configurations were selected, the most promising first
-    budget: float
-    repeats: int  # evaluations per configuration, on average
-    default: dict[str, Any] | None  # a configuration to compare with
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatFinished(_Event):
-    """A new evaluation of a configuration that is to be confirmed ended, successfully or not."""
-
-    kind = "repeat"
-    identity = ("confirmation", "candidate", "repeat")
-
-    confirmation: int
-    candidate: int
-    repeat: int
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class ConfirmationFinished(_Event):
-    """What the new evaluations say: stored, so that showing it needs no computation."""
-
-    kind = "confirmed"
-    identity = ("index",)
-
-    index: int
-    winner: int | None  # None: every evaluation failed
-    estimates: tuple[tuple[float, float, float, float] | None, ...]  # expected loss, its interval, P(best)
-    noise: float | None  # the standard deviation of single evaluations
-    gain: tuple[float, float, float] | None  # by how much the others beat the default, and the interval of that
+    text: str
+    tags: tuple[str, ...] = ()
+    number: int | None = None  # of the trial; None: the whole study
+    time: float | None = None
 
 
 Event = (
@@ -250,9 +211,8 @@ Event = (
     | RungCut
     | SessionStarted
     | FailuresForgotten
-    | ConfirmationStarted
-    | RepeatFinished
-    | ConfirmationFinished
+    | NoteAdded
+    | ConfirmationEvent
 )
 _ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
@@ -367,6 +327,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "default": lambda config: None if config is None else _config(config),
     "estimates": _tuples,
     "gain": _tuples,
+    "tags": tuple,
 }
 _TO_DECODE = {
     kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]
@@ -388,7 +349,8 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
             )
         values = dict(body)
         for name, decode in _TO_DECODE[kind]:
-            values[name] = decode(body[name])
+            if name in body:
+                values[name] = decode(body[name])
         return cls(**values)
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
         what = f"{type(error).__name__}: {error!s:.200}"

@@ -11,20 +11,19 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.confirm import Confirmation, begun, continued
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted
 from bohb.core.events import (
     BracketPlanned,
     BudgetsRaised,
     ConfigGiven,
-    ConfirmationFinished,
-    ConfirmationStarted,
     Event,
     FailuresForgotten,
+    NoteAdded,
     ObservationAdded,
-    RepeatFinished,
     ResultLate,
     RungCut,
     SessionStarted,
@@ -34,18 +33,33 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
-from bohb.core.goals import goals_of
+from bohb.core.goals import Goals, goals_of
 from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Schedule
 from bohb.core.settings import Settings
+from bohb.core.standings import best_first, levels
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
 if TYPE_CHECKING:
     from bohb.core.density.observations import Observations
     from bohb.core.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Compares trials by several losses and constraints."""
+
+    goals: Goals
+    outcomes: Mapping[int, Outcome]
+
+    def best_first(self, numbers: Iterable[int]) -> list[int]:
+        return best_first(self.goals, self.outcomes, numbers)
+
+    def levels(self, numbers: Iterable[int]) -> Mapping[int, float]:
+        return levels(self.goals, self.outcomes, numbers)
 
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"
@@ -66,6 +80,7 @@ class History:
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
+    notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
     confirmations: new evaluations of promising configurations, which belong to no bracket.
     goals: the objectives and constraints.
@@ -87,6 +102,7 @@ class History:
         self.given: deque[dict[str, Any]] = deque()
         self.n_given = 0
         self.observed: list[ObservationAdded] = []
+        self.notes: list[NoteAdded] = []
         self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
         self.n_before_session = 0  # trials that had finished when the last session began
@@ -191,11 +207,6 @@ class History:
         return self.incumbent
 
     @property
-    def confirmed(self) -> Confirmation | None:
-        """The last confirmation that has a winner."""
-        return next((found for found in reversed(self.confirmations) if found.chosen is not None), None)
-
-    @property
     def results(self) -> list[Result]:
         """All successful evaluations, in the order in which they finished."""
         return [
@@ -244,9 +255,15 @@ class History:
         return self.schedule.plan(index)
 
     def alive(self) -> set[int]:
-        """Return the config_ids that can still be promoted, and that of the incumbent."""
+        """Return the config_ids that can still be promoted, and those of the incumbent and the front."""
         alive = {self.trials[number].config_id for number in self.schedule.alive()}
-        return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
+        return alive | self.leading
+
+    @property
+    def leading(self) -> set[int]:
+        """The config_ids of the incumbent and the front."""
+        leading = [*self.front, *([self.incumbent] if self.incumbent else [])]
+        return {result.trial.config_id for result in leading}
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """Return bytes that are equal exactly for equal configurations."""
@@ -280,7 +297,7 @@ class History:
                 self.given.append(event.config)
                 self.n_given += 1
             case ObservationAdded():
-                self._evidence.add(event.budget, event.config, event.loss)
+                self._evidence.add(event.budget, event.config, event)
                 self.observed.append(event)
             case BudgetsRaised():
                 self.schedule.use_budgets(event.budgets, event.first_bracket)
@@ -299,10 +316,10 @@ class History:
                 self._apply_forgotten(event.since)
             case ConfirmationStarted():
                 self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
-            case RepeatFinished():
+            case _ if isinstance(event, ConfirmationEvent):
                 self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
-            case ConfirmationFinished():
-                self.confirmations[event.index] = continued(self.confirmations[event.index], event)
+            case NoteAdded():
+                self.notes.append(event)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -312,7 +329,9 @@ class History:
         self.settings = Settings.from_json(event.settings)
         self.goals = goals_of(event.objectives, event.constraints)
         self._leaders = Leaders(self.goals)
-        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets)
+        order = None if self.goals.single else _Order(self.goals, self.outcomes)
+        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets, order)
+        self._evidence = Evidence(self.goals)
 
     def _apply_started(self, event: TrialStarted) -> None:
         trial = event.trial
@@ -351,7 +370,7 @@ class History:
         self.cost_reported += outcome.cost or 0.0
         loss = outcome.ranking_loss
         if trial.reuses is None:
-            self._evidence.add(trial.budget, trial.config, loss)
+            self._evidence.add(trial.budget, trial.config, outcome)
         self.schedule.finish(trial.bracket, number, loss)
         if outcome.ok:
             improved = self._leaders.add(Result(trial, outcome, self.violation(outcome)))
@@ -360,7 +379,7 @@ class History:
     def _apply_forgotten(self, since: int) -> None:
         """Collect the evidence again without the failures from the `since`-th finished trial on."""
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
-        self._evidence = collected(self.observed, self.trials, self.outcomes, self.forgotten)
+        self._evidence = collected(self.goals, self.observed, self.trials, self.outcomes, self.forgotten)
         self._evaluated, self._n_indexed = {}, 0
 
     def snapshot(self) -> History:

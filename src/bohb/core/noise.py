@@ -6,6 +6,7 @@ import math
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bohb.core.confirm import last_confirmed
 from bohb.core.confirm_start import promising
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def known_noise(history: History) -> tuple[float, str] | None:
     best = history.incumbent
     if best is None:
         return None
-    confirmed = history.confirmed
+    confirmed = last_confirmed(history.confirmations)
     if confirmed is not None and confirmed.budget == best.budget and confirmed.noise is not None:
         return confirmed.noise, "measured by the confirmation"
     repeated = _repetitions(history, best.budget)

@@ -15,6 +15,7 @@ from bohb.core.density.sampler import Model
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
+from bohb.core.notes import new_note
 from bohb.core.policy import Starter, restart_lost
 from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan, plan
@@ -236,6 +237,15 @@ class BOHB:
         new = given_events(self.space, [config], self.history)
         self._ledger.append(new)
         return bool(new)
+
+    def note(self, text: str, *, trial: int | None = None, tags: Iterable[str] = ()) -> None:
+        """Add a note to the study, or to one of its trials; no decision uses it.
+
+        trial: the number of a trial.
+        tags: short texts, by which studies and trials can be found.
+        """
+        tags = tags if isinstance(tags, str) else tuple(tags)
+        self._ledger.in_turn(lambda: self._ledger.append([new_note(self.history, text, trial, tags, self._clock())]))
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
         """Report that the worker of a trial disappeared; `ask` will return the trial again.

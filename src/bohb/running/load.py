@@ -30,7 +30,7 @@ def load(journal: str | Path, study: str | None = None) -> Study:
     history = History().extend(stored_events(where, study) if study in names else ())
     if history.created is None:
         raise InvalidArgument(f"study={study!r} is not in {shown}; its studies are: {listed}")
-    return Study(history, setup=RunSetup(where, study))
+    return Study(history, _source=(where, study), setup=RunSetup(where, study))
 
 
 def studies(journal: str | Path) -> dict[str, int]:

@@ -19,7 +19,7 @@ from bohb.executors.base import Objective
 from bohb.executors.choose import choose_executor
 from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.executors.resources import Resources
-from bohb.journal import Journal, open_journal
+from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.journal.base import shared_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.unknown import check_changes
@@ -95,7 +95,7 @@ def minimize(
         such as "dask://host:8786" or "ray://auto", or an executor of ours (docs/cluster.md).
     resources: what each trial needs, such as {"gpu": 1, "cpu": 2, "memory": "8GB"}.
     journal: a file such as "study.db" (or a database URL) that stores the study; the same call with the same journal
-        continues it. On PostgreSQL several processes and machines can work on it together.
+        continues it. Several processes of this machine can share it; on PostgreSQL, those of several machines.
     study: the name of the study in the journal.
     directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
         journal is not a file.
@@ -105,8 +105,8 @@ def minimize(
         at least three, or if no trial of the study had ever succeeded.
     trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers or executor.
     max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
-    lease_seconds: where several runners share a study on a server, the time without a sign of life after which the
-        others take over a runner's trials.
+    lease_seconds: where several runners share a study, the time without a sign of life after which the others take
+        over a runner's trials.
     checkpoints: False for objectives that keep no state, on machines that share no file system.
     checkpoint_quota: bytes that checkpoints may take together.
     start_method, recycle_after: see `LocalExecutor`.
@@ -173,9 +173,9 @@ def minimize(
             callbacks=functions,
             progress=shown,
         )
-        where = opened if journal is None else journal
-        setup = RunSetup(where, study, directory, objective, executor, workers, options, checkpoints, max_attempts)
-        return replace(found, setup=setup)
+    where = opened if journal is None else journal
+    setup = RunSetup(where, study, directory, objective, executor, workers, options, checkpoints, max_attempts)
+    return replace(found, setup=setup, _source=opened.source if isinstance(opened, SqlJournal) else None)
 
 
 def _repeatable(given: Any) -> Any:

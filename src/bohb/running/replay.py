@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from bohb.core.confirm_estimate import conclusion
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted, RepeatFinished
 from bohb.core.confirm_start import promising
 from bohb.core.custom_sampler import Sampler, sampler_name
 from bohb.core.events import (
     BracketPlanned,
-    ConfirmationFinished,
-    ConfirmationStarted,
     Event,
-    RepeatFinished,
     RungCut,
     StudyCreated,
     TrialFinished,
@@ -111,7 +109,7 @@ def replay(
                 differences.append(f"event {position}: {_difference(decided, stored)}")
             else:
                 taken = stored
-        elif isinstance(taken[0], ConfirmationStarted | RepeatFinished | ConfirmationFinished):
+        elif isinstance(taken[0], ConfirmationEvent):
             decided_text, match = _confirmed(history, taken[0])
             counts[match] += 1
             if match is _Match.DIFFERENT:
@@ -161,9 +159,7 @@ def _compare_event(decided: Event, stored: Event, space: Space) -> _Match:
             return _Match.EXACT if decided == stored else _Match.DIFFERENT
 
 
-def _confirmed(
-    history: History, stored: ConfirmationStarted | RepeatFinished | ConfirmationFinished
-) -> tuple[str, _Match]:
+def _confirmed(history: History, stored: ConfirmationEvent) -> tuple[str, _Match]:
     """Return what a confirmation decides, and how well the stored event agrees with it."""
     if isinstance(stored, ConfirmationStarted):
         trials = tuple(promising(history, len(stored.trials)))
@@ -172,7 +168,7 @@ def _confirmed(
         due = history.confirmations[stored.confirmation].due()
         return f"{due}", _Match.EXACT if (stored.candidate, stored.repeat) in due else _Match.DIFFERENT
     assert history.created is not None
-    made = conclusion(history.confirmations[stored.index], history.created.seed)
+    made = conclusion(history.confirmations[stored.confirmation], history.created.seed)
     numbers = ([event.winner, event.estimates, event.noise, event.gain] for event in (made, stored))
     return f"{made}", _compare_values(*numbers)
 

@@ -6,22 +6,21 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from bohb.core.trial import Outcome, Status, Trial
+from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalUnavailable
 from bohb.executors.base import Executor, Lost
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.leases import RENEWALS, runner_name
 from bohb.running.callbacks import Callback, Callbacks
-from bohb.running.checkpoints import Checkpoints
+from bohb.running.checkpoints import Checkpoints, keep_checkpoint
 from bohb.running.interrupts import interrupts
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
 from bohb.running.patience import COMPLAIN_SECONDS, patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
-from bohb.running.trees import UnusableTree
 from bohb.units import printable
 
 log = logging.getLogger("bohb")
@@ -253,22 +252,13 @@ class _Run:
         return (trial.number, trial.attempt) in self.optimizer.history.given_up
 
     def _keep_checkpoints(self) -> None:
-        """Keep the checkpoints of successful trials.
-
-        A result whose checkpoint the disk cannot hold still counts; a trial that left something else than files,
-        directories and links fails.
-        """
+        """Keep the checkpoints of successful trials."""
         for index, (trial, outcome, *_) in enumerate(self.unsaved):
-            if self.checkpoints is None or outcome is None or not outcome.ok or self._is_late(trial):
+            if self.checkpoints is None or outcome is None or self._is_late(trial):
                 continue
-            try:
-                self.checkpoints.keep(trial)
-            except OSError as error:
-                log.error("the checkpoint of trial %d is lost: %s", trial.number, error)
-            except UnusableTree as error:
-                text = f"its checkpoint cannot be kept: {error}; leave only readable files, directories and links there"
-                failed = replace(outcome, status=Status.BAD_RESULT, loss=None, info={}, error=text)
-                self.unsaved[index] = Ended(trial, failed)
+            kept = keep_checkpoint(self.checkpoints, trial, outcome)
+            if kept is not outcome:
+                self.unsaved[index] = Ended(trial, kept)
 
     def _settle(self, settled: Sequence[Ended]) -> None:
         """Clean up checkpoints after these results are stored, and note which trials have finished."""

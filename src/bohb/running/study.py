@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from bohb.core.confirm import Confirmation
+from bohb.core.confirm import Confirmation, last_confirmed
 from bohb.core.confirm_text import last_verdict
 from bohb.core.history import History
 from bohb.core.results import Result
@@ -13,12 +14,16 @@ from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
+from bohb.journal import SqlJournal
+from bohb.optimizer.ask_tell import BOHB
 from bohb.running.confirm import Default, confirm
 from bohb.running.frame import trials_frame
 from bohb.running.html import study_html
 from bohb.running.limits import common_cause
 from bohb.running.setup import RunSetup
 from bohb.units import counted, printable
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -33,6 +38,7 @@ class Study:
     history: History
     stopped: str = ""
     setup: RunSetup | None = field(default=None, compare=False, kw_only=True)
+    _source: tuple[str, str] | None = field(default=None, compare=False)  # its journal, and its name there
 
     @property
     def incumbent(self) -> Result | None:
@@ -91,7 +97,7 @@ class Study:
     @property
     def confirmation(self) -> Confirmation | None:
         """The last confirmation that has a winner."""
-        return self.history.confirmed
+        return last_confirmed(self.history.confirmations)
 
     def confirm(
         self,
@@ -129,6 +135,25 @@ class Study:
         seconds, then `config.NAME` for each hyperparameter and `info.NAME` for each entry of `info`.
         """
         return trials_frame(self.history)
+
+    def note(self, text: str, *, trial: int | None = None, tags: Iterable[str] = ()) -> None:
+        """Add a note to the study or to one of its trials, in its journal; see `BOHB.note`."""
+        self._change(lambda optimizer: optimizer.note(text, trial=trial, tags=tags))
+
+    def enqueue(self, config: Mapping[str, Any]) -> bool:
+        """Evaluate this configuration next, when a runner is at work; see `BOHB.enqueue`."""
+        return self._change(lambda optimizer: optimizer.enqueue(config))
+
+    def _change(self, act: Callable[[BOHB], T]) -> T:
+        """Open the journal, change the study there, and read what is new."""
+        if self._source is None:
+            raise InvalidArgument(
+                "this study is in no journal that could be opened again; run it with journal='study.db'"
+            )
+        with SqlJournal(*self._source) as journal:
+            result = act(BOHB.from_journal(journal))
+            self.history.extend(journal.read(self.history.n_events))
+        return result
 
     def plan(self) -> Plan:
         """Return the table of the brackets that were opened."""

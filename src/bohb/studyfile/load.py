@@ -158,6 +158,11 @@ class StudyFile:
                     self.path, "objective", self.values["objective"], f"must be callable, but it is {found!r:.80}"
                 )
             return found
+        if "command" not in self.values:
+            raise StudyFileError(
+                f"{self.path}: one of the keys 'objective' and 'command' must be given, "
+                "unless a program of your own asks for trials ('bohb ask')"
+            )
         from bohb.studyfile.command import ShellObjective
 
         with self.named_in_errors():
@@ -238,6 +243,6 @@ def load(path: str | Path) -> StudyFile:
     for name in ("space", "budget"):
         if not checked.get(name):
             raise StudyFileError(f"{path}: the key '{name}' is missing")
-    if ("objective" in checked) == ("command" in checked):
-        raise StudyFileError(f"{path}: exactly one of the keys 'objective' and 'command' must be given")
+    if "objective" in checked and "command" in checked:
+        raise StudyFileError(f"{path}: only one of the keys 'objective' and 'command' can be given")
     return StudyFile(place, checked)
