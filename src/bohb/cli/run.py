@@ -82,7 +82,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     if not quiet:
         _announce(arguments)
     arguments["progress"] = False if quiet else None
-    with _warnings_shown(), file.named_in_errors():
+    with warnings_shown(), file.named_in_errors():
         study = minimize(objective, space, **arguments)
     emit(as_json, _result(arguments, study), printable(str(study)))
     if study.stopped.startswith("interrupted"):
@@ -121,7 +121,8 @@ def _announce(arguments: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _warnings_shown() -> Iterator[None]:
+def warnings_shown() -> Iterator[None]:
+    """Show warnings of the package on stderr."""
     handler = _Notes(logging.WARNING)
     logging.getLogger("bohb").addHandler(handler)
     try:
