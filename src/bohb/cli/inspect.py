@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bohb.cli.confirmed import confirmation_data, confirmed_rows
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
+from bohb.core.confirm import last_confirmed
+from bohb.core.confirm_text import last_verdict
 from bohb.core.notes import notes_of, tags_of
+from bohb.core.results import Result
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
 from bohb.units import counted, duration, number, printable, short
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bohb.core.confirm import Confirmation
     from bohb.core.goals import Goals
     from bohb.core.history import History
-    from bohb.core.results import Result
 
 _NOTE = 60  # characters of a note in a table
 _NOTES = 3  # notes that are shown, the latest
@@ -76,6 +82,7 @@ def study_status(place: Target, seen: History) -> dict[str, Any]:
         "open_brackets": _open_brackets(seen),
         "finished_brackets": sum(bracket.done for bracket in seen.brackets),
         "incumbent": None if seen.incumbent is None else result(seen.goals, seen.incumbent),
+        "confirmation": confirmation_data(seen.confirmations[-1]) if seen.confirmations else None,
     }
 
 
@@ -176,7 +183,8 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     if best is None:
         return pairs([*rows, ("best", "nothing has succeeded yet")])
     rows.append(("best", _headline(seen.goals, best)))
-    return pairs([*rows, *(("", f"{name} = {value_text(value)}") for name, value in best.config.items())])
+    rows += (("", f"{name} = {value_text(value)}") for name, value in best.config.items())
+    return pairs([*rows, *confirmed_rows(seen)])
 
 
 def _note_rows(tags: list[str], notes: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -211,8 +219,9 @@ def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
 def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
     """Show the best configuration so far.
 
-    This is the lowest loss on the largest budget that has a result. With constraints, results that keep them come
-    first; with several objectives, the first one counts.
+    This is the winner of the last 'bohb confirm'. Without one it is the lowest loss on the largest budget that has a
+    result; if the next best is within the noise, as far as noise is known, a line says so. With constraints, results
+    that keep them come first; with several objectives, the first one counts.
 
     \b
     Examples:
@@ -223,11 +232,35 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
     """
     place = find(target, study)
     seen = history(place)
+    confirmed = last_confirmed(seen.confirmations)
+    if budget is None and confirmed is not None:
+        emit(as_json, _confirmed(seen, confirmed), _confirmed_text(seen, confirmed, form))
+        return
     row = seen.incumbent if budget is None else seen.best.get(budget)
     if row is None:
         on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
         raise InvalidArgument(f"{place.name} has no successful trial{on} yet")
-    emit(as_json, result(seen.goals, row), _best_text(seen.goals, row, form))
+    text = _config_text(row.config, form)
+    if form == "text" and not as_json:
+        from bohb.core.noise import lead_within_noise
+
+        close = lead_within_noise(seen) if budget is None else None
+        text = "\n".join([_headline(seen.goals, row), text, *([close] if close else [])])
+    emit(as_json, result(seen.goals, row), text)
+
+
+def _confirmed(seen: History, found: Confirmation) -> dict[str, Any]:
+    """Return the winner of a confirmation as JSON."""
+    trial = found.winner.trial
+    data: dict[str, Any] = {"trial": None, "config": found.config}
+    if trial is not None:
+        data = result(seen.goals, Result(trial, seen.outcomes[trial.number]))
+    return {**data, "confirmation": confirmation_data(found)}
+
+
+def _confirmed_text(seen: History, found: Confirmation, form: str) -> str:
+    config = _config_text(found.config, form)
+    return config if form != "text" else "\n".join([*map(printable, last_verdict(seen)), config])
 
 
 def _headline(goals: Goals, found: Result) -> str:
@@ -236,20 +269,19 @@ def _headline(goals: Goals, found: Result) -> str:
     return printable(f"{what} {where}{found.caveat}")
 
 
-def _best_text(goals: Goals, row: Result, form: str) -> str:
+def _config_text(config: Mapping[str, Any], form: str) -> str:
     match form:
         case "json":
-            return json.dumps(row.config)
+            return json.dumps(config)
         case "args":
             from bohb.studyfile.command import text_of
 
-            words = (f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in row.config.items())
+            words = (f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in config.items())
             return as_data(" ".join(words))
         case "toml":
-            return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
+            return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in config.items())
         case _:
-            config = (f"  {printable(name)} = {value_text(value)}" for name, value in row.config.items())
-            return "\n".join([_headline(goals, row), *config])
+            return "\n".join(f"  {printable(name)} = {value_text(value)}" for name, value in config.items())
 
 
 def _key(name: str) -> str:

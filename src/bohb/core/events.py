@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
+from bohb.core.confirm_events import ConfirmationEvent
+from bohb.core.event_base import BaseEvent as _Event
 from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
@@ -24,19 +25,6 @@ LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the stu
 LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
 
 encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
-
-
-class _Event:
-    """What all events have: a kind, and the fields that identify an event among those of its kind."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-    identity: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def key(self) -> str:
-        """The kind and the identity, such as "lost/12/1"; unique in a study."""
-        return "/".join([self.kind, *(str(attrgetter(name)(self)) for name in self.identity)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +47,17 @@ class StudyCreated(_Event):
 
 @dataclass(frozen=True, slots=True)
 class ConfigGiven(_Event):
-    """The user wants this configuration to be evaluated before the sampler proposes any."""
+    """The user wants this configuration to be evaluated before the sampler proposes any.
+
+    budget: where to evaluate it, in a bracket of its own; None for the next place of any bracket.
+    """
 
     kind = "given"
     identity = ("index",)
 
     index: int
     config: dict[str, Any]
+    budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +216,7 @@ Event = (
     | SessionStarted
     | FailuresForgotten
     | NoteAdded
+    | ConfirmationEvent
 )
 _ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
@@ -334,6 +327,10 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "config": _config,
     "rungs": _tuples,
     "budgets": tuple,
+    "trials": tuple,
+    "default": lambda config: None if config is None else _config(config),
+    "estimates": _tuples,
+    "gain": _tuples,
     "tags": tuple,
 }
 _TO_DECODE = {

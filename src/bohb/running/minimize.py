@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +21,6 @@ from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.executors.resources import Resources
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.journal.base import shared_journal
-from bohb.journal.files import files_directory
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.unknown import check_changes
 from bohb.running.callbacks import Callback, checked_callbacks
@@ -32,6 +29,7 @@ from bohb.running.limits import Limits
 from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.runner import LEASE_SECONDS, run
+from bohb.running.setup import RunSetup, files_of
 from bohb.running.study import Study
 
 if TYPE_CHECKING:
@@ -155,7 +153,7 @@ def minimize(
         optimizer = patiently(shared_journal(opened) is not None, create)
         if not limits.bounded:
             optimizer.max_brackets = len(optimizer.history.round)
-        files = stack.enter_context(_files(directory, opened, study))
+        files = stack.enter_context(files_of(opened, study, directory))
         kept = Checkpoints(files / "checkpoints", checkpoint_quota) if checkpoints else None
         if kept is not None:
             stack.callback(kept.close)
@@ -175,23 +173,11 @@ def minimize(
             callbacks=functions,
             progress=shown,
         )
-    return replace(found, _source=opened.source) if isinstance(opened, SqlJournal) else found
+    where = opened if journal is None else journal
+    setup = RunSetup(where, study, directory, objective, executor, workers, options, checkpoints, max_attempts)
+    return replace(found, setup=setup, _source=opened.source if isinstance(opened, SqlJournal) else None)
 
 
 def _repeatable(given: Any) -> Any:
     """Return a list in place of a generator, which could be used only once."""
     return list(given) if isinstance(given, Iterator) else given
-
-
-@contextmanager
-def _files(directory: str | Path | None, journal: Journal, study: str) -> Iterator[Path]:
-    """Yield the directory of a study's checkpoints and logs; a temporary one if the journal is not a file either."""
-    permanent = files_directory(journal.path if isinstance(journal, SqlJournal) else None, study, directory)
-    if permanent is not None:
-        yield permanent
-        return
-    temporary = Path(tempfile.mkdtemp(prefix="bohb-"))
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

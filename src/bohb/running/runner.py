@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from bohb.core.trial import Outcome, Trial
@@ -17,6 +15,7 @@ from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.leases import RENEWALS, runner_name
 from bohb.running.callbacks import Callback, Callbacks
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
+from bohb.running.interrupts import interrupts
 from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
 from bohb.running.patience import COMPLAIN_SECONDS, patiently
@@ -88,7 +87,7 @@ class _Run:
         """Ask, wait and tell until the session ends."""
         kill = True
         try:
-            with _interrupts() as interrupted:
+            with interrupts() as interrupted:
                 stopped = self._loop(interrupted)
             kill = False
         except KeyboardInterrupt:
@@ -137,7 +136,7 @@ class _Run:
 
     def _why_done(self) -> str:
         brackets = self.optimizer.max_brackets
-        if brackets is not None and len(self.optimizer.history.brackets) >= brackets:
+        if brackets is not None and self.optimizer.history.schedule.n_counted >= brackets:
             return f"all {brackets} brackets are complete"
         return "every configuration of the space has been evaluated"
 
@@ -280,28 +279,3 @@ class _Run:
             log.error("%s; no trial is started until this is resolved", trouble)
         self.looked = now  # after an outage other runners need a moment to renew their leases
         time.sleep(_TICK)
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; pressing it again raises KeyboardInterrupt.
-
-    Outside the main thread it always returns False, because signals only reach the main thread.
-    """
-    pressed = 0
-
-    def on_interrupt(*_: object) -> None:
-        nonlocal pressed
-        pressed += 1
-        if pressed > 1:
-            raise KeyboardInterrupt
-        log.warning("interrupted: finishing the running trials; press Ctrl-C again to stop at once")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: pressed > 0
-    finally:
-        signal.signal(signal.SIGINT, before)
