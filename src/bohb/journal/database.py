@@ -49,15 +49,14 @@ class Database:
         if self.path is not None:
             self.name = str(self.path)
             check_file(self.path, read_only)
-            if not read_only:
-                self._lock = _complete(self.path)
-                self._turns = TurnLock(self.path) if SHARED else None
+            self._lock = None if read_only else _complete(self.path)
             self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
         else:
             self.url = make_url(str(url))
             self.name = self.url.render_as_string(hide_password=True)
             self._engine = self._server_engine(read_only)
         try:
+            self._turns = TurnLock(self.path) if self.path is not None and self._lock is not None and SHARED else None
             with self.file_turn(), self._explaining():  # one process at a time creates the tables
                 schema.prepare(self._connected(), self.name, read_only)
         except BaseException:
