@@ -137,3 +137,13 @@ def test_studies_of_one_file_are_run_by_different_processes(path: Path) -> None:
         one.tell(one.ask(), 3.0)
         assert [len(History().extend(journal.read()).outcomes) for journal in (first, second)] == [2, 1]
         assert first.live_leases() == {"one"}
+
+
+def test_a_new_connection_does_not_miss_what_others_appended_meanwhile(path: Path) -> None:
+    with SqlJournal(path) as first, SqlJournal(path) as second:
+        for position in range(0, 6, 2):
+            first.append(numbered_events(1, first=position), after=position)
+            assert list(first.read(position + 1)) == []
+            first.database._disconnect()  # as after an error
+            second.append(numbered_events(1, first=position + 1), after=position + 1)
+            assert list(first.read(position + 1)) == numbered_events(1, first=position + 1)

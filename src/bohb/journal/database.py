@@ -40,6 +40,7 @@ class Database:
         self._mutex = threading.RLock()
         self._pid = os.getpid()
         self._was_connected = False
+        self._n_connections = 0  # so far, one after the other
         self._connection: Connection | None = None
         self._turn: Connection | None = None  # the connection of the current turn
         self._lock: WriterLock | None = None
@@ -100,15 +101,15 @@ class Database:
                 finally:
                     connection.info.pop(schema.READS, None)
 
-    def version(self) -> int | None:
-        """Return a number that changes whenever another connection changes the file; None for a server."""
+    def version(self) -> tuple[int, int] | None:
+        """Return numbers that change whenever another connection changes the file; None for a server."""
         if self.path is None:
             return None
         with self._mutex, self._explaining():
             cursor = self._connected().connection.cursor()  # not through SQLAlchemy, which takes 20 times as long
             try:
                 cursor.execute("PRAGMA data_version")
-                return int(cursor.fetchall()[0][0])
+                return self._n_connections, int(cursor.fetchall()[0][0])  # which each connection counts by itself
             except sqlite3.Error as error:
                 raise DBAPIError("PRAGMA data_version", None, error) from error
             finally:
@@ -209,6 +210,7 @@ class Database:
                     raise unreachable(error, self.name, self._was_connected) from error
                 raise
             self._was_connected = True
+            self._n_connections += 1
         return self._connection
 
     def _server_engine(self, read_only: bool) -> Engine:
