@@ -57,7 +57,8 @@ class Database:
             self.name = self.url.render_as_string(hide_password=True)
             self._engine = self._server_engine(read_only)
         try:
-            self._turns = TurnLock(self.path) if self.path is not None and self._lock is not None and SHARED else None
+            if self.path is not None and not read_only and SHARED:
+                self._turns = TurnLock(self.path)
             with self.file_turn(), self._explaining():  # one process at a time creates the tables
                 schema.prepare(self._connected(), self.name, read_only)
         except BaseException:
@@ -93,13 +94,11 @@ class Database:
                 return
             with self._explaining():
                 connection = self._connected()
-                if reads:
-                    connection.info[schema.READS] = True
-                try:
-                    with connection.begin():
-                        yield connection
-                finally:
-                    connection.info.pop(schema.READS, None)
+                info = connection.info  # now: a connection that is lost has none
+                info[schema.READS] = reads
+                with connection.begin():
+                    info[schema.READS] = False
+                    yield connection
 
     def version(self) -> tuple[int, int] | None:
         """Return numbers that change whenever another connection changes the file; None for a server."""
