@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import multiprocessing, nn
-from torch.distributed import FileStore, barrier, destroy_process_group, init_process_group
+from torch import nn
+from torch.distributed import barrier, destroy_process_group, init_process_group
+from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -34,8 +35,8 @@ Y = (X[:, 0].sin() + X[:, 1] * X[:, 2] > 0).float()
 def work(rank: int, trial: bohb.Trial, shared: str) -> None:
     """Train in one of the processes; the first one stores the loss."""
     torch.set_num_threads(1)
-    rendezvous = FileStore(f"{shared}/rendezvous", PROCESSES)
-    init_process_group("nccl" if CUDA else "gloo", store=rendezvous, rank=rank, world_size=PROCESSES)
+    backend, meeting = "nccl" if CUDA else "gloo", f"file://{shared}/meeting"
+    init_process_group(backend, init_method=meeting, rank=rank, world_size=PROCESSES)
     device = torch.device("cuda", rank) if CUDA else torch.device("cpu")
     torch.manual_seed(trial.seed)
     units, done = trial.config["units"], round(trial.previous_budget or 0)
@@ -74,14 +75,14 @@ def train(trial: bohb.Trial) -> dict[str, Any]:
         method = "spawn"  # CUDA needs new processes; without it, copies of this one start faster
         if not CUDA:
             method = "fork"
-        multiprocessing.start_processes(work, (plain, shared), PROCESSES, start_method=method)
+        start_processes(work, (plain, shared), PROCESSES, start_method=method)
         loss = float(Path(shared, "loss").read_text())
     return {"loss": loss, "info": {"continued_from": round(trial.previous_budget or 0)}}
 
 
 def main(seed: int = 0) -> None:
     study = bohb.minimize(
-        train, SPACE, min_budget=1, max_budget=9, max_brackets=1, integer_budgets=True, seed=seed, workers=1
+        train, SPACE, min_budget=1, max_budget=3, max_brackets=2, integer_budgets=True, seed=seed, workers=1
     )
     print(study)
     continued = [(trial, outcome.loss) for trial, outcome in study.trials if outcome and outcome.info["continued_from"]]

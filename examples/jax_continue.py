@@ -41,7 +41,7 @@ def loss_of(weights: Any, rows: jax.Array, labels: jax.Array, keep: jax.Array | 
     return jnp.mean(jnp.logaddexp(0.0, logits) - labels * logits)
 
 
-@jax.jit
+@jax.jit  # type: ignore[untyped-decorator]
 def epochs(state: Any, key: jax.Array, first: int, last: int, lr: float, momentum: float, dropout: float) -> Any:
     """Train from one epoch to another; the keys of an epoch follow from its number."""
 
