@@ -117,7 +117,7 @@ def test_the_examples_in_other_languages_run_side_by_side(tmp_path: Path, script
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -W error -m bohb "$@"\n')
     command.chmod(0o755)
     n = 4
-    arguments = [interpreter, EXAMPLES / script, written(tmp_path, LOGARITHMIC), "--max-trials", str(n)]
+    arguments = [interpreter, str(EXAMPLES / script), str(written(tmp_path, LOGARITHMIC)), "--max-trials", str(n)]
     environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
     pipe = subprocess.PIPE
     loops = [subprocess.Popen(arguments, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
