@@ -43,6 +43,7 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
 @limit_options
+@click.option("--grace", type=SECONDS, help="Time for running trials after a deadline, such as 5m; default: none.")
 @click.option("--forget-failures", is_flag=True, help="Failures of earlier sessions no longer count as evidence.")
 @click.option("--trial-seconds", type=SECONDS, help="Limit of a single trial.")
 @click.option("--trial-memory", type=MEMORY, help="Limit of a single trial, such as 4GB.")
@@ -59,6 +60,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     Examples:
       bohb run study.toml
       bohb run study.toml --workers 8 --max-seconds 2h
+      bohb run study.toml --until 18:00
       bohb run study.toml --journal other.db --seed 7
       bohb run study.toml --executor dask://127.0.0.1:8786 --resource cpu=2
       bohb run study.toml --json --quiet > result.json
