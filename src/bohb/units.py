@@ -42,12 +42,11 @@ def moment(value: object, now: datetime.datetime | None = None) -> float:
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    now = now or datetime.datetime.now().astimezone()
+    now = now or datetime.datetime.now()
     parsed = _parsed_moment(value)
     if isinstance(parsed, datetime.time):
         today = now if parsed.tzinfo is None else now.astimezone(parsed.tzinfo)
-        at = today.replace(tzinfo=parsed.tzinfo, hour=parsed.hour, minute=parsed.minute, second=parsed.second)
-        at = at.replace(microsecond=parsed.microsecond)
+        at = today.replace(hour=parsed.hour, minute=parsed.minute, second=parsed.second, microsecond=parsed.microsecond)
         later = at if at.timestamp() > now.timestamp() else at + datetime.timedelta(days=1)
         return later.timestamp()
     if parsed.timestamp() <= now.timestamp():

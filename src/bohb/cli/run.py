@@ -153,7 +153,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
 
     Print the space as it was understood, and call the objective on the two smallest budgets: can a worker process
     import it, does it return a number, is it deterministic, does continuing from its checkpoint equal training in one
-    go, does its memory grow? Nothing is written to the journal. Exit code: 1 if a check fails.
+    go, does its memory grow, how long would a round of brackets take? Nothing is written
+    to the journal. Exit code: 1 if a check fails.
 
     \b
     Examples:
@@ -177,6 +178,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         seed=file.values.get("seed", 0),
         options=options,
         config=next(iter(file.values.get("initial_configs", ())), None),
+        eta=file.budget_arguments.get("eta", 3),
+        workers=file.values.get("workers") or 1,
     )
     report = "\n".join(["space:", *(f"  {printable(line)}" for line in describe(space)), "", _report(findings)])
     emit(as_json, [asdict(finding) for finding in findings], report)

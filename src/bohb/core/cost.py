@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from bohb.core.history import History
     from bohb.core.space import Array, Space
 
-RECENT = 400  # finished trials that the model learns from
+RECENT = 300  # finished trials that the model learns from
 INTERVAL = 0.8  # the share of durations that an interval covers
-_START_UPS = (0.0, 0.3, 0.6, 0.8, 0.9, 0.95)  # shares of the shortest durations that may be start-up
-_GROWTHS = (1.0, 0.85, 1.15, 0.7, 1.4, 0.5, 2.0)
+_SHAPE_TRIALS = 120  # of them, that determine how durations grow with the budget
+_START_UPS = (0.0, 0.4, 0.7, 0.85, 0.95)  # shares of the shortest durations that may be start-up
+_GROWTHS = (1.0, 0.75, 1.4, 0.5, 2.0)
 _BETWEEN = 0.2  # weight of a difference between configurations, beside one between two budgets of a configuration
 _SMALLEST = 1e-6  # seconds
 _FEW = 5  # trials before which the spread of a typical study counts, too
@@ -41,15 +42,11 @@ Encode = Callable[[Mapping[str, Any]], "Array"]
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """The predicted duration of a trial: log-normal, with this median and this spread of its logarithm."""
+    """The predicted duration of a trial in seconds: its median, its mean, and the spread of its logarithm."""
 
     median: float
+    mean: float
     spread: float
-
-    @property
-    def mean(self) -> float:
-        """The expected seconds."""
-        return self.median * math.exp(min(self.spread, 1.0) ** 2 / 2)
 
     @property
     def low(self) -> float:
@@ -111,6 +108,22 @@ class _Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class _Unknown:
+    """The effects of configurations that were not proposed yet: their centre and spread, and log(mean/median)."""
+
+    centre: float
+    spread: float
+    excess: float
+
+    @classmethod
+    def of(cls, effects: Sequence[float]) -> _Unknown:
+        moved = _without_outliers(effects)
+        centre = fmean(moved)
+        deviations = [effect - centre for effect in moved]
+        return cls(centre, _spread(deviations, _TYPICAL_SPREAD), math.log(fmean(map(math.exp, deviations))))
+
+
+@dataclass(frozen=True, slots=True)
 class CostModel:
     """Predicts how long trials take.
 
@@ -120,10 +133,10 @@ class CostModel:
     n: int
     _shape: _Shape
     _levels: Mapping[Level, float]  # by how much levels deviate from the shape
-    _typical: float  # the effect of a new configuration …
-    _promoted: float  # … and of one that was promoted
+    _unknown: _Unknown
+    _promoted: float  # by how much the effects of promoted configurations differ from others
     _known: Mapping[int, float]  # the effects of configurations that have run, by config_id
-    _spread: float  # of the effects of new configurations
+    _spread: float  # of the effects of new configurations, given their vectors
     _noise: float  # of the effect of one configuration on several budgets
     _line: Callable[[Mapping[str, Any]], float] | None = None  # the expected effect of a configuration
 
@@ -143,18 +156,23 @@ class CostModel:
 
     def promotion(self, trial: Trial, budget: float) -> Duration:
         """Return how long it takes to continue a trial's configuration on a larger budget."""
-        known = self._known.get(trial.config_id, self._promoted)
-        spread = self._noise if trial.config_id in self._known else self._spread
-        return self._duration(known, budget, trial.budget, spread)
+        known = self._known.get(trial.config_id)
+        if known is None:
+            return self.typical(budget, trial.budget)
+        return self._duration(known, budget, trial.budget, self._noise)
 
     def typical(self, budget: float, previous: float | None = None) -> Duration:
         """Return how long a trial of an unknown configuration takes."""
-        effect = self._typical if previous is None else self._promoted
-        return self._duration(effect, budget, previous, self._spread)
+        effect = self._unknown.centre + (self._promoted if previous is not None else 0.0)
+        return self._duration(effect, budget, previous, self._unknown.spread, self._unknown.excess)
 
-    def _duration(self, effect: float, budget: float, previous: float | None, spread: float) -> Duration:
+    def _duration(
+        self, effect: float, budget: float, previous: float | None, spread: float, excess: float | None = None
+    ) -> Duration:
+        """Return the duration; its mean is exp(excess) times its median, by default that of a log-normal."""
         effect += self._levels.get((previous, budget), 0.0)
-        return Duration(max(self._shape.seconds(effect, budget, previous), _SMALLEST), spread)
+        middle = max(self._shape.seconds(effect, budget, previous), _SMALLEST)
+        return Duration(middle, middle * math.exp(min(spread, 1.0) ** 2 / 2 if excess is None else excess), spread)
 
 
 def samples(history: History) -> list[Sample]:
@@ -178,11 +196,11 @@ def fit_costs(trials: Sequence[Sample], encode: Encode | None = None) -> CostMod
     """
     if not trials:
         return None
-    shape = _best_shape(trials)
+    shape = _best_shape(trials[-_SHAPE_TRIALS:])
     raw = [shape.effect(sample) for sample in trials]
     levels, effects = _without_levels(trials, raw)
     by_config = _by_config(trials, effects)
-    typical = _robust_mean([e for sample, e in zip(trials, effects, strict=True) if sample.previous is None] or effects)
+    typical = fmean(_without_outliers(effects))
     line = None if encode is None else _line_through(trials, by_config, typical, encode)
     expected = {s.config_id: typical if line is None else line(s.config) for s in trials}
     spread = _spread([median(group) - expected[c] for c, group in by_config.items()], _TYPICAL_SPREAD)
@@ -193,9 +211,17 @@ def fit_costs(trials: Sequence[Sample], encode: Encode | None = None) -> CostMod
         c: expected[c] + len(group) / (len(group) + ratio) * (median(group) - expected[c])
         for c, group in by_config.items()
     }
-    promoted = [e for sample, e in zip(trials, effects, strict=True) if sample.previous is not None]
-    shift = sum(e - typical for e in promoted) / (len(promoted) + 3)
-    return CostModel(len(trials), shape, levels, typical, typical + shift, known, spread, noise, line)
+    new = _latest(known[s.config_id] for s in trials if s.previous is None)
+    promoted = _latest(known[s.config_id] for s in trials if s.previous is not None)
+    unknown = _Unknown.of(new or list(known.values()))
+    shift = sum(effect - unknown.centre for effect in promoted) / (len(promoted) + _FEW)
+    return CostModel(len(trials), shape, levels, unknown, shift, known, spread, noise, line)
+
+
+def _latest(effects: Iterable[float]) -> list[float]:
+    """Return the last third of the effects, 20 at least: what a sampler proposes changes with what it has learnt."""
+    every = list(effects)
+    return every[-max(20, len(every) // 3) :]
 
 
 def _by_config(trials: Sequence[Sample], effects: Iterable[float]) -> dict[int, list[float]]:
@@ -249,11 +275,11 @@ def _misfit(shape: _Shape, trials: Sequence[Sample], shortest: float) -> float:
     return within + _BETWEEN * between + unusual
 
 
-def _robust_mean(values: Sequence[float]) -> float:
-    """Return the mean of the values, with those far from the median moved towards it (Huber)."""
+def _without_outliers(values: Sequence[float]) -> list[float]:
+    """Return the values, with those far from the median moved towards it (Huber)."""
     centre = median(values)
     reach = 2.5 * _spread([v - centre for v in values], _TYPICAL_SPREAD)
-    return fmean(min(max(v, centre - reach), centre + reach) for v in values)
+    return [min(max(v, centre - reach), centre + reach) for v in values]
 
 
 def _spread(deviations: Sequence[float], usual: float) -> float:
@@ -275,11 +301,16 @@ def encoder(space: Space) -> Encode:
 
     kinds = space.coordinates
 
+    known: dict[tuple[Any, ...], Array] = {}
+
     def encode(config: Mapping[str, Any]) -> Array:
-        x = space.encode(config)
-        numeric = x[kinds.numeric] - 0.5
-        chosen = x[kinds.owner] == kinds.choice
-        return np.concatenate([np.nan_to_num(numeric), np.nan_to_num(numeric**2), np.isnan(numeric), chosen])
+        key = tuple(config.items())
+        if key not in known:
+            x = space.encode(config)
+            numeric = x[kinds.numeric] - 0.5
+            chosen = x[kinds.owner] == kinds.choice
+            known[key] = np.concatenate([np.nan_to_num(numeric), np.nan_to_num(numeric**2), np.isnan(numeric), chosen])
+        return known[key]
 
     return encode
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bohb.core.cost import CostModel, Duration
-from bohb.core.decide import Restart, Run, StartPromotion
+from bohb.core.decide import Restart, Run, StartPromotion, StartSample
 from bohb.core.estimate import planned
 from bohb.core.events import BracketPlanned, BracketShortened
 from bohb.core.history import History
@@ -92,15 +92,18 @@ def course(history: History, left: TimeLeft) -> Course:
 
 
 def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], bracket: Bracket) -> Bracket:
-    """Return the bracket to open next: if `bracket` ends too late, a smaller one, or one that starts on a larger budget.
+    """Return the bracket to open next: if `bracket` ends too late, a smaller one or one that starts on a larger budget.
 
-    If there is no time for a bracket that reaches the largest budget, `bracket` is opened and left to the next session.
+    If there is no time for a bracket that reaches the largest budget, `bracket` is opened and left to the next session,
+    or, if not even its first trial ends in time, the one that starts on the smallest budget.
     """
     if not left.knows_enough:
         return bracket
     open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.open_brackets}
     smaller = _smaller(history, bracket)
-    return next((chosen for chosen in smaller if _ends_in_time(history, left, open_, chosen.rungs)), bracket)
+    first_fits = left.fits(history, StartSample(len(history.brackets), 0, bracket.rungs[0].budget))
+    unfinished = bracket if first_fits else history.round[0]
+    return next((chosen for chosen in smaller if _ends_in_time(history, left, open_, chosen.rungs)), unfinished)
 
 
 def planned_for_deadline(history: History, left: TimeLeft, bracket: Bracket) -> BracketPlanned:
@@ -117,7 +120,7 @@ def _distance(bracket: Halving) -> tuple[float, int]:
 def _shortened(bracket: Halving, share: float) -> tuple[Rung, ...]:
     """Return the current rung of a bracket and those after it, with a share of their sizes; what has started stays."""
     now, *later = bracket.bracket.rungs[bracket.rung :]
-    first = Rung(now.budget, max(bracket.started, math.ceil(share * now.size)))
+    first = Rung(now.budget, max(1, bracket.started, math.ceil(share * now.size)))
     return first, *(Rung(rung.budget, max(1, math.floor(share * rung.size))) for rung in later)
 
 
@@ -153,28 +156,34 @@ def _ends_in_time(
     Workers that never idle while something is ready need at most work/w + (1 − 1/w)·chain (Graham, 1966), where the
     chain is the longest sequence of trials that wait for each other.
     """
-    assert left.costs is not None
-    loads = [_load(left, rungs, started=history.brackets[index].started) for index, rungs in open_.items()]
-    loads += [_load(left, new, started=0)] if new else []
-    work, chain = sum(left.remaining.values()), 0.0
+    loads = [_load(left, rungs, history.brackets[index]) for index, rungs in open_.items()]
+    loads += [_load(left, new)] if new else []
+    chain = max((seconds for _, seconds, _ in loads), default=0.0)
     for number, seconds in left.remaining.items():
-        rungs = open_.get(history.trials[number].bracket, ())
-        chain = max(chain, seconds + _load(left, rungs, rungs[0].size)[1] if rungs else seconds)
-    work += sum(seconds for seconds, _ in loads)
-    chain = max([chain, *(seconds for _, seconds in loads)])
-    last = max((rungs[-1].budget for rungs in (*open_.values(), new) if rungs), default=None)
-    margin = 0.0 if last is None else _MARGIN * (left.costs.typical(last).high - left.costs.typical(last).median)
+        after = open_.get(history.trials[number].bracket, ())[1:]
+        chain = max(chain, seconds + (_load(left, after, previous=history.trials[number].budget)[1] if after else 0.0))
+    work = sum(left.remaining.values()) + sum(seconds for seconds, _, _ in loads)
+    margin = _MARGIN * max((seconds for _, _, seconds in loads), default=0.0)
     return work / left.workers + (1 - 1 / left.workers) * chain + margin <= left.seconds
 
 
-def _load(left: TimeLeft, rungs: tuple[Rung, ...], started: int) -> tuple[float, float]:
-    """Return the seconds of all trials of these rungs, and of one trial on each; without those that have started."""
+def _load(
+    left: TimeLeft, rungs: tuple[Rung, ...], bracket: Halving | None = None, previous: float | None = None
+) -> tuple[float, float, float]:
+    """Return the seconds of all trials of these rungs, of one on each, and by how much the last may take longer.
+
+    bracket: the open bracket that the rungs belong to; its trials that have started do not count.
+    previous: the budget that the configurations have reached.
+    """
     assert left.costs is not None
-    work = chain = 0.0
-    previous: float | None = None
+    work = chain = extra = 0.0
+    started = 0
+    if bracket is not None:
+        started, previous = bracket.started, bracket.previous_budget
     for rung in rungs:
-        seconds, size = left.costs.typical(rung.budget, previous).mean, max(0, rung.size - started)
-        work += size * seconds
-        chain += seconds if size else 0.0
+        duration, size = left.costs.typical(rung.budget, previous), max(0, rung.size - started)
+        work += size * duration.mean
+        chain += duration.mean if size else 0.0
+        extra = duration.high - duration.median
         previous, started = rung.budget, 0
-    return work, chain
+    return work, chain, extra

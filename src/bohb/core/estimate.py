@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from bohb.core.cost import CostModel
+from bohb.core.cost import CostModel, fit_costs, samples
 from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.history import History
@@ -76,11 +77,78 @@ def forecast(
         ahead.apply(TrialFinished(number, Outcome(Status.OK, loss=loss)))
 
 
+def time_to_end(history: History, seconds: float, time: float) -> float | None:
+    """Return the expected time until a running study ends, by the limits and workers that its runners have stored.
+
+    None if nothing runs, or nothing is known about its end. It imports nothing heavy.
+    """
+    owners = {history.owners.get(number) for number in history.running} - {None}
+    sessions = [session for session in history.sessions if session.index in owners] or history.sessions[-1:]
+    if not history.running or not sessions:
+        return None
+    workers = sum(session.workers or 0 for session in sessions) or len(history.running)
+    return seconds_to_end(history, fit_costs(samples(history)), sessions[-1].limits, workers, seconds, time)
+
+
+def seconds_to_end(
+    history: History, costs: CostModel | None, limits: Mapping[str, float], workers: int, seconds: float, time: float
+) -> float | None:
+    """Return the expected time until a study ends; None if nothing is known about it.
+
+    Limits that depend on losses are not foreseen: the study may end earlier.
+
+    limits: the limits of its runner by name, as a session stores them.
+    workers: number of trials that run at once.
+    seconds, time: the working time of the study so far, and the time of day.
+    """
+    ends = [limits[name] - now for name, now in (("max_seconds", seconds), ("until", time)) if name in limits]
+    reported = history.cost_reported / limits.get("max_reported_cost", math.inf)
+    if reported > 0:
+        ends.append(seconds / reported - seconds)
+    if costs is not None and _progress(history, limits) is not None:
+        ends.append(_counted_end(history, costs, limits, workers, time))
+    return max(0.0, min(ends)) if ends else None
+
+
+def _counted_end(history: History, costs: CostModel, limits: Mapping[str, float], workers: int, time: float) -> float:
+    """Return the time until a limit on trials, brackets or budget is reached and the last trial has ended."""
+    n = limits.get("max_brackets")
+    ahead = forecast(
+        history,
+        workers,
+        lambda trial: costs.duration(trial).mean,
+        remaining=remaining(history, costs, time),
+        max_brackets=None if n is None else int(n),
+        is_over=lambda state, _: (_progress(state, limits) or 0.0) >= 1,
+    )
+    before, after = _progress(history, limits) or 0.0, _progress(ahead.history, limits) or 0.0
+    if ahead.complete or after <= before:
+        return ahead.seconds
+    return ahead.seconds * (1 - before) / (after - before)
+
+
+def _progress(history: History, limits: Mapping[str, float]) -> float | None:
+    """Return which share of the first limit on trials, brackets or budget is used; None without such a limit."""
+    used = {
+        "max_trials": len(history.trials) - len(history.forgotten),
+        "max_cost": history.budget_spent / history.budgets[-1] * (1 + 1e-12),
+        "max_brackets": len(history.brackets) - len(history.open_brackets),
+    }
+    return max((value / limits[name] for name, value in used.items() if name in limits), default=None)
+
+
 def makespan(plan: Sequence[Bracket], workers: int, seconds_of: SecondsOf) -> float:
     """Return the seconds until the last trial of the brackets ends."""
     budgets = tuple(rung.budget for rung in plan[0].rungs)
     empty = History().extend([StudyCreated({}, budgets, 3, 0, Settings().to_json())])
     return forecast(empty, workers, seconds_of, max_brackets=len(plan), plan=plan).seconds
+
+
+def planned_time(plan: Sequence[Bracket], workers: int, costs: CostModel) -> tuple[float, float, float]:
+    """Return the expected seconds until the last trial of the brackets ends, and the interval around it."""
+    low, high = interval(costs, lambda seconds_of: makespan(plan, workers, seconds_of))
+    expected = makespan(plan, workers, lambda trial: costs.duration(replace(trial, config_id=-1)).mean)
+    return expected, min(low, expected), max(high, expected)
 
 
 def proportional(seconds: float, full: float, continued: bool) -> SecondsOf:
@@ -100,7 +168,8 @@ def interval(costs: CostModel, simulate: Callable[[SecondsOf], float]) -> tuple[
 
         def seconds_of(trial: Trial, draw: int = draw, common: float = common) -> float:
             share = ((trial.number + 1) * _GOLDEN + draw / _DRAWS) % 1.0
-            return costs.duration(trial).quantile(min(max(share, 0.01), 0.99), common)
+            duration = costs.duration(replace(trial, config_id=-1))  # a new study has other configurations
+            return duration.quantile(min(max(share, 0.01), 0.99), common)
 
         ends.append(simulate(seconds_of))
     ends.sort()

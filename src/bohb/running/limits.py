@@ -67,6 +67,12 @@ class Limits:
         """Whether there is a deadline."""
         return self.max_seconds is not None or self.until is not None
 
+    def deadline(self, seconds: float, time: float) -> str:
+        """Return the name and value of the deadline that comes first."""
+        if self.until is not None and self.seconds_left(seconds, time) == self.until - time:
+            return f"until={clock(self.until)}"
+        return f"max_seconds={self.max_seconds:g}"
+
     def seconds_left(self, seconds: float, time: float) -> float:
         """Return the seconds until the deadline; infinity without one.
 

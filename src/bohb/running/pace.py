@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from bohb.core.cost import CostModel, encoder, fit_costs, samples
+from bohb.core.cost import CostModel, Encode, encoder, fit_costs, samples
 from bohb.core.deadline import TimeLeft
 from bohb.core.estimate import remaining
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.limits import Limits
 
-_REFIT = 1.05  # the model is fitted again after so many times as many results
+_REFIT = 1.1  # the model is fitted again after so many times as many results
 
 
 class Pace:
@@ -23,6 +23,7 @@ class Pace:
     def __init__(self, optimizer: BOHB, limits: Limits) -> None:
         self._optimizer, self._limits = optimizer, limits
         self._costs: CostModel | None = None
+        self._encode: Encode | None = None
         self._n = 0  # results that the model was fitted to
 
     @property
@@ -36,7 +37,8 @@ class Pace:
         history = self._optimizer.history
         n = len(history.outcomes)
         if n and (self._costs is None or n >= _REFIT * self._n):
-            self._costs, self._n = fit_costs(samples(history), encoder(history.space)), n
+            self._encode = self._encode or encoder(history.space)
+            self._costs, self._n = fit_costs(samples(history), self._encode), n
         return self._costs
 
     def left(self, workers: int) -> TimeLeft | None:

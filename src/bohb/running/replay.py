@@ -97,7 +97,7 @@ def replay(
             if match is _Match.DIFFERENT:
                 differences.append(f"event {position}: {_difference(decided, stored)}")
             else:
-                taken = stored
+                taken = list(stored)
         history.extend(taken)
         position += len(taken)
     return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))

@@ -61,7 +61,11 @@ def run(
     name = runner_name(optimizer.shared)
     with ExitStack() as stack:
         patiently(optimizer.shared, lambda: stack.enter_context(optimizer.lease(name, lease_seconds)))
-        begin = partial(optimizer.begin_session, name, forget_failures, given_limits(limits), executor.slots)
+        given = {
+            **given_limits(limits),
+            **({} if optimizer.max_brackets is None else {"max_brackets": optimizer.max_brackets}),
+        }
+        begin = partial(optimizer.begin_session, name, forget_failures, given, executor.slots)
         patiently(optimizer.shared, begin)
         return _Run(
             optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, grace, called, progress
@@ -132,7 +136,7 @@ class _Run:
                     return stopped
                 self._rest()
             if self.progress is not None:
-                self.progress.update(self.optimizer.history, self.optimizer.seconds)
+                self.progress.update(self.optimizer.history, self.optimizer.seconds, now=self.optimizer.time)
             time_left = self.pace.seconds_left + self.grace
             if time_left <= 0 and (self.running or self.unsaved):
                 return self._stop() or "the deadline has passed"
@@ -151,8 +155,10 @@ class _Run:
         nothing_fits = self.limits.timed and not waits  # what could start was not started
         if self.optimizer.history.pending and not nothing_fits:
             return None
-        too_late = "no further trial would end before the deadline" if nothing_fits else None
-        return self._stop() or (self._why_done() if self.optimizer.done else too_late)
+        if self._stop() is None and nothing_fits and not self.optimizer.done:
+            deadline = self.limits.deadline(self.optimizer.seconds, self.optimizer.time)
+            return f"{deadline}: no further trial would end in time"
+        return self._stop() or (self._why_done() if self.optimizer.done else None)
 
     def _why_done(self) -> str:
         brackets = self.optimizer.max_brackets

@@ -67,6 +67,11 @@ class Halving:
         return self.bracket.rungs[min(self.rung, len(self.bracket.rungs) - 1)].budget
 
     @property
+    def previous_budget(self) -> float | None:
+        """The budget of the rung before the current one; None on the first rung."""
+        return self.bracket.rungs[self.rung - 1].budget if self.rung else None
+
+    @property
     def done(self) -> bool:
         """Whether nothing will start again."""
         return self.rung == len(self.bracket.rungs)
