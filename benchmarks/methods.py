@@ -23,6 +23,7 @@ from bohb.core.density.observations import Observations
 from bohb.core.density.sampler import fit_model, model_budget, points_needed
 from bohb.core.proposal import Situation
 from bohb.core.space import Array
+from bohb.core.trial import Outcome, Status
 from bohb.errors import NoTrialReady, StudyDone
 from bohb.journal import MemoryJournal
 
@@ -138,7 +139,10 @@ class Ours:
         return Suggestion(trial.number, trial.config, budget, previous)
 
     def tell(self, number: int, evaluation: Evaluation) -> None:
-        self._optimizer.tell(number, evaluation.loss if evaluation.ok else float("nan"))
+        if evaluation.ok:
+            self._optimizer.tell(number, Outcome(Status.OK, evaluation.loss, curve=evaluation.curve))
+        else:
+            self._optimizer.tell(number, float("nan"))
 
     def close(self) -> None:
         """Do nothing; there is nothing to close."""

@@ -81,6 +81,14 @@ def test_a_study_on_a_cluster_runs_here_as_well(tmp_path: Path) -> None:
     assert "best loss" in output_of("slurm_study.py", tmp_path, str(tmp_path / "jobs"), "--trials", "4")
 
 
+def test_an_optuna_study_prunes_most_trials_and_finds_a_good_rate(tmp_path: Path) -> None:
+    first, last = output_of("optuna_study.py", tmp_path).splitlines()[-2:]
+    assert int(first.split()[0]) > 20
+    match = re.match(r"lowest error (\S+) ", last)
+    assert match is not None
+    assert float(match[1]) < 2  # the noise has the variance 1
+
+
 def test_the_demo_keeps_every_finished_trial_through_a_kill_and_draws_its_picture(tmp_path: Path) -> None:
     printed = output_of("tune_digits.py", tmp_path, "demo", "--quick")
     assert "Results on disk: 25." in printed  # trials 0 to 24

@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "_version": set(),
     "units": {"errors"},
-    "core": {"core", "errors"},
+    "core": {"core", "errors", "units"},
     "journal": {"journal", "core", "errors", "units"},
     "optimizer": {"optimizer", "journal", "core", "errors", "units", "_version"},
     "executors": {"executors", "core", "errors", "units"},

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from bohb._version import __version__
 
 if TYPE_CHECKING:
+    from bohb.core.confirm import Confirmation
     from bohb.core.custom_sampler import Sampler
-    from bohb.core.history import History, Result
+    from bohb.core.history import History
     from bohb.core.proposal import Situation
+    from bohb.core.results import Result
     from bohb.core.schedule.plan import Plan
     from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
     from bohb.core.space import Space
@@ -32,6 +34,7 @@ __all__ = [
     "BOHB",
     "HPBANDSTER",
     "PAPER",
+    "Confirmation",
     "History",
     "Limits",
     "Origin",
@@ -56,7 +59,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "core.history": ("History", "Result"),
+    "core.confirm": ("Confirmation",),
+    "core.history": ("History",),
+    "core.results": ("Result",),
     "core.schedule.plan": ("Plan",),
     "core.settings": ("BEST", "HPBANDSTER", "PAPER", "Settings"),
     "core.custom_sampler": ("Sampler",),

@@ -73,7 +73,7 @@ class JournalDamaged(JournalError):
 
 
 class JournalBusy(JournalError):
-    """Another runner has locked this journal; the message names it and the time."""
+    """Another process uses this journal, which is needed alone; the message names it and the time."""
 
 
 class StudyMismatch(JournalError):

@@ -13,8 +13,8 @@ _SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
 
 
 def seconds(value: object) -> float:
-    """Parse a duration: a number of seconds, or a string such as "90s", "30m", "8h" or "2d"."""
-    return _quantity(value, {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}, '"30m", "8h"')
+    """Parse a duration: a number of seconds, or a string such as "10ms", "90s", "30m", "8h" or "2d"."""
+    return _quantity(value, {"": 1, "ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}, '"30m", "8h"')
 
 
 def memory(value: object) -> int:

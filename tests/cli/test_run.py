@@ -160,11 +160,10 @@ def test_earlier_results_and_first_configurations_come_from_the_file(tmp_path: P
     assert len(told.observed) == 6
 
 
-def test_a_journal_in_use_is_refused_in_one_line(tmp_path: Path) -> None:
-    file = written(tmp_path)
+def test_the_repair_of_a_journal_in_use_is_refused_in_one_line(tmp_path: Path) -> None:
     with SqlJournal(tmp_path / "study.db", "bowl") as journal:
         BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, journal=journal)
-        assert "is in use by process" in complaint("run", file, "--quiet", "--workers", "0")
+        assert "is in use by process" in complaint("repair", tmp_path / "study.db")
 
 
 @contextmanager
@@ -272,6 +271,30 @@ def test_a_configuration_that_cannot_be_added_is_named(tmp_path: Path) -> None:
     assert "must be a JSON object" in complaint("enqueue", "[0.5]", file, code=2)
     assert "7" in complaint("enqueue", '{"x": 7}', file)
     assert "there is no study 'other'" in complaint("enqueue", '{"x": 0.5}', file, "--study", "other")
-    journal = tmp_path / "study.db"
-    with SqlJournal(journal, "bowl"):
-        assert "is in use by process" in complaint("enqueue", '{"x": 0.5}', file)
+    with SqlJournal(tmp_path / "study.db", "bowl"):  # another process may have it open
+        call("enqueue", '{"x": 0.5}', file)
+
+
+NOISY = """
+def objective(trial):
+    return (trial.config["x"] - 0.3) ** 2 + trial.seed % 100 / 1000
+"""
+
+
+def test_the_best_configurations_are_confirmed_and_best_shows_the_winner(tmp_path: Path) -> None:
+    (tmp_path / "noisy_objective.py").write_text(NOISY)
+    file = written(tmp_path, STUDY.replace('command = "echo {x}"', 'objective = "noisy_objective:objective"'))
+    assert "has no journal yet" in complaint("confirm", file)
+    call("run", file, "--workers", "0", "--quiet")
+    arguments = ("confirm", file, "--workers", "0", "--top", "3", "--repeats", "3", "--default", '{"x": 0.9}')
+    assert "12 of at most 12: " in call(*arguments).stderr
+    data = answer(*arguments)  # the stored answer
+    assert [len(candidate["losses"]) for candidate in data["candidates"]][-1] == 3
+    best = answer("best", file)
+    assert best["config"] == data["candidates"][data["winner"]]["config"]
+    assert best["confirmation"] == data == answer("status", file)["confirmation"]
+    assert json.loads(call("best", file, "--format", "json").stdout) == best["config"]
+    for command in ("best", "status"):
+        assert f"confirmed: trial {best['trial']} has the expected loss" in call(command, file).stdout
+    assert "is not JSON" in complaint("confirm", file, "--default", "{", code=2)
+    assert "is not a hyperparameter" in complaint("confirm", file, "--default", '{"y": 1}')

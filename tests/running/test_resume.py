@@ -16,8 +16,8 @@ from ConfigSpace import ConfigurationSpace, EqualsCondition
 import bohb
 from bohb import BOHB, minimize, replay
 from bohb.core.events import Event, TrialFinished, TrialStarted
-from bohb.errors import InvalidArgument, JournalBusy, StudyMismatch
-from bohb.journal import MemoryJournal, SqlJournal, study_names
+from bohb.errors import InvalidArgument, StudyMismatch
+from bohb.journal import MemoryJournal, study_names
 from tests import objectives
 from tests.objectives import SPACE
 from tests.sizes import size
@@ -116,13 +116,6 @@ def test_max_budget_can_be_raised_by_whole_factors_of_eta(tmp_path: Path) -> Non
     again = run(tmp_path / "a.db", max_trials=210, max_budget=81)
     assert decisions(again)[:200] == decisions(study)
     assert replay(tmp_path / "a.db").ok
-
-
-def test_a_second_runner_is_refused_by_name(tmp_path: Path) -> None:
-    with SqlJournal(tmp_path / "a.db") as journal:
-        BOHB(SPACE, budgets=[1], seed=0, journal=journal)
-        with pytest.raises(JournalBusy, match="process"):
-            run(tmp_path / "a.db", max_trials=3)
 
 
 def test_first_configurations_and_warm_starts_are_stored(tmp_path: Path) -> None:

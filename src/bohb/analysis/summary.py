@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from bohb.analysis.clock import run_clock
 from bohb.analysis.evaluations import Evaluation, losses
 from bohb.analysis.trajectory import moments
-from bohb.core.history import History, Result
+from bohb.core.history import History
+from bohb.core.results import Result
 from bohb.core.trial import Origin, Status
 
 

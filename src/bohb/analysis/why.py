@@ -11,6 +11,7 @@ from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.picks import records
 from bohb.analysis.rungs import RungTable, rung_of
 from bohb.core.density.sampler import points_needed
+from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.policy import random_share
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
@@ -81,9 +82,9 @@ def why(history: History, number: int) -> Explanation:
     sentences = [
         *_chosen(history, first, trial),
         *_proposers(history, first),
-        *_promoted_from(trial, origin_trial, from_rung),
+        *_promoted_from(history, trial, origin_trial, from_rung),
         *_became(history, trial),
-        *_went_on(rung, entry.rank, fate, promoted_to),
+        *_went_on(history.goals, rung, entry.rank, fate, promoted_to),
         *_bracket(history, bracket),
         *(["It is the incumbent: the best result on the largest budget so far."] if incumbent else []),
     ]
@@ -97,7 +98,7 @@ def why(history: History, number: int) -> Explanation:
         from_rung=from_rung,
         reuses=trial.reuses,
         status=None if outcome is None else outcome.status,
-        loss=None if outcome is None else outcome.loss,
+        loss=None if outcome is None else history.goals.shown(outcome.loss),
         lost=history.losses.get(number, 0),
         waiting=number in history.lost,
         rung=rung,
@@ -138,7 +139,7 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
         case Origin.MODEL if "sampler" in reason:
             yield f"{subject} was proposed by the sampler {reason['sampler']!r}."
         case Origin.MODEL if reason.get("model") == "gp":
-            yield from _by_process(subject, reason)
+            yield from _by_process(history.goals, subject, reason)
         case Origin.MODEL:
             log_ratio = reason.get("log_ratio", 0.0)
             name = "model" if history.settings.model == "density" else "density"
@@ -164,16 +165,19 @@ def _proposers(history: History, first: Trial) -> Iterator[str]:
         yield f"Mean rank of new configurations among all on the same budget, 0 is best: {done}."
 
 
-def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
+def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
     """What the Gaussian process expected of a configuration that it proposed."""
     yield (
         f"{subject} was proposed by the Gaussian process, as the candidate with the largest expected improvement on "
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
+    if "expected" in reason:
+        yield from _by_processes(goals, reason)
+        return
     yield (
-        f"The process was fitted to {reason['model_points']} results. It expected a loss of "
-        f"{_loss(reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
-        f"{_loss(reason['best_expected_loss'])} for the best configuration among them."
+        f"The process was fitted to {reason['model_points']} results. It expected a {goals.label} of "
+        f"{_loss(goals, reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
+        f"{_loss(goals, reason['best_expected_loss'])} for the best configuration among them."
     )
     if "log_prior" in reason:
         yield (
@@ -183,6 +187,22 @@ def _by_process(subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
     if "earlier_agreement" in reason:
         known = ", ".join(f"{agreement:.2f}" for agreement in reason["earlier_agreement"])
         yield f"The correlation of the results of earlier studies with those of this one was estimated as {known}."
+
+
+def _by_processes(goals: Goals, reason: Mapping[str, Any]) -> Iterator[str]:
+    """What several processes expected: one for each objective and each constraint."""
+    deviations = reason["deviations"]
+    known = ", ".join(f"{name} {value:.6g} ± {deviations[name]:.3g}" for name, value in reason["expected"].items())
+    yield (
+        f"There is one process for each objective and constraint. From {reason['model_points']} results they expected "
+        f"{known}."
+    )
+    if goals.constraints and "chance" in reason:
+        yield f"The constraints were expected to be kept with a probability of {reason['chance']:.3g}."
+    if not reason["front"]:
+        yield "No configuration was likely to keep the constraints yet, so this probability alone was maximised."
+    elif goals.several:
+        yield f"Improvement means hypervolume beyond the {reason['front']} best configurations known."
 
 
 def _times(log_ratio: float) -> str:
@@ -215,16 +235,18 @@ def _random_why(history: History, trial: Trial) -> str:
             return ""
 
 
-def _promoted_from(trial: Trial, number: int | None, rung: RungTable | None) -> Iterator[str]:
-    if rung is None:
+def _promoted_from(history: History, trial: Trial, number: int | None, rung: RungTable | None) -> Iterator[str]:
+    if rung is None or number is None:
         return
+    goals, before = history.goals, history.outcomes[number]
     entry = next(entry for entry in rung.entries if entry.number == number)
     rank = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
-    source = f"trial {number} (loss {_loss(entry.loss)} on budget {rung.budget:g}{rank})"
+    what = goals.described(before.ranking_loss, before.values)
+    source = f"trial {number} ({what} on budget {rung.budget:g}{rank})"
     if trial.reason.get("picked") == "at random":
         yield f"It was promoted at random from {source}, to measure how well rungs agree."
     else:
-        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(rung)}."
+        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(goals, rung)}{_place(goals, trial)}."
     if trial.reuses is not None:
         yield (
             f"It did not run: it reuses the result of trial {trial.reuses}, which had already evaluated this "
@@ -244,7 +266,9 @@ def _became(history: History, trial: Trial) -> Iterator[str]:
     else:
         outcome = history.outcomes[number]
         if outcome.ok:
-            yield f"It finished on budget {trial.budget:g} with loss {_loss(outcome.loss)}."
+            assert outcome.loss is not None
+            what = history.goals.described(outcome.loss, outcome.values)
+            yield f"It finished on budget {trial.budget:g} with {what}."
         else:
             cause = "" if outcome.error is None else f": {outcome.error}"
             yield f"It failed on budget {trial.budget:g} ({outcome.status.value}){cause}"
@@ -252,7 +276,7 @@ def _became(history: History, trial: Trial) -> Iterator[str]:
         yield f"It had lost its worker {'once' if lost == 1 else f'{lost} times'} before."
 
 
-def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | None) -> Iterator[str]:
+def _went_on(goals: Goals, rung: RungTable, rank: int | None, fate: str, promoted_to: int | None) -> Iterator[str]:
     """The decision of its rung."""
     place = f"rung {rung.rung} of bracket {rung.bracket}"
     ranked = f"It has rank {rank} of {rung.finished} on {place}"
@@ -267,9 +291,8 @@ def _went_on(rung: RungTable, rank: int | None, fate: str, promoted_to: int | No
                 f"finished, {_best(rung, 'is', 'are')} promoted to budget {rung.next_budget:g}."
             )
         case "stopped":
-            yield (
-                f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{_cutoff(rung)}, so it was stopped."
-            )
+            where = f"budget {rung.next_budget:g}{_cutoff(goals, rung)}"
+            yield f"{ranked}; {_best(rung)} promoted to {where}, so it was stopped."
         case "promoted":
             next_trial = "." if promoted_to is None else f", where its configuration is trial {promoted_to}."
             yield f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{next_trial}"
@@ -283,6 +306,9 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
             f"{name} starts on the largest budget: by the results of the last rounds, evaluations there are better "
             f"than promoted configurations of the same cost with a chance of {choice.chance_of_top:.2f}."
         )
+    if choice.verdict == "given":
+        yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
+        return
     if not history.adaptive:
         return
     if choice.published:
@@ -314,9 +340,23 @@ def _best(rung: RungTable, one: str = "was", several: str = "were") -> str:
     return f"{best} {one if keep == 1 else several}"
 
 
-def _cutoff(rung: RungTable) -> str:
-    return "" if rung.cutoff is None else f" (up to loss {rung.cutoff:.6g})"
+def _place(goals: Goals, trial: Trial) -> str:
+    """Say what decided a promotion that did not follow from the loss alone."""
+    reason = trial.reason
+    if "violation" in reason:
+        return f"; it violates the constraints (by {reason['violation']:.3g}), and too few trials of its rung keep them"
+    if "front" not in reason:
+        return ""
+    kept = "it keeps the constraints and " if goals.constraints else "it "
+    if not goals.several:
+        return f"; {kept}had rank {reason['rank']} of {reason['of']}"
+    which = "the first front" if reason["front"] == 1 else f"front {reason['front']}"
+    return f"; {kept}is on {which} of its rung (rank {reason['rank']} of {reason['of']})"
 
 
-def _loss(loss: float | None) -> str:
-    return "unknown" if loss is None else f"{loss:.6g}"
+def _cutoff(goals: Goals, rung: RungTable) -> str:
+    return "" if rung.cutoff is None else f" (up to {goals.label} {_loss(goals, rung.cutoff)})"
+
+
+def _loss(goals: Goals, loss: float | None) -> str:
+    return "unknown" if loss is None else f"{goals.shown(loss):.6g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,8 +15,9 @@ from bohb.units import memory, moment, seconds
 if TYPE_CHECKING:
     _Type = click.ParamType[float]
     _PairType = click.ParamType[tuple[str, float]]
+    _TextsType = click.ParamType[tuple[str, str]]
 else:
-    _Type = _PairType = click.ParamType  # older versions of click cannot be subscripted
+    _Type = _PairType = _TextsType = click.ParamType  # older versions of click cannot be subscripted
 
 
 class Quantity(_Type):
@@ -49,6 +51,21 @@ class Resource(_PairType):
             self.fail(f"{value!r} must end with a number, such as gpu=1 or memory=8GB", param, ctx)
 
 
+class Bound(_TextsType):
+    """A constraint, such as latency<=10ms or accuracy>=0.9."""
+
+    name = "name<=bound"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        found = re.fullmatch(r"\s*(.+?)\s*([<>]=.+)", value)
+        if found is None:
+            self.fail(f"{value!r} must be of the form name<=bound or name>=bound, such as latency<=10ms", param, ctx)
+        return found[1], found[2]
+
+
+CONSTRAINT = Bound()
 RESOURCE = Resource()
 SECONDS = Quantity("seconds", seconds)
 MOMENT = Quantity("time", moment)

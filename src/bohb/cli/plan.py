@@ -128,6 +128,14 @@ def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> 
     return f"this will take {duration(expected)} ({duration(low)} to {duration(high)}) on {counted(workers, 'worker')}"
 
 
+def study_plan(file: StudyFile) -> dict[str, Any]:
+    """Return the plan and the space of a study file as JSON."""
+    from bohb.core.space.describe import describe
+
+    planned = _planned(file.values, {"sizes": None, "brackets": None})
+    return {**_data(planned, file.values["budget"].get("unit")), "space": describe(file.space())}
+
+
 def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None:
     """Load the study file; ./study.toml only if the options do not name the budgets."""
     if path is None and given["min"] is None and given["max"] is None and Path(DEFAULT).exists():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from bohb.cli.target import find, history, target_options
+from bohb.cli.ask import store_point
+from bohb.cli.target import DEFAULT, find, history, target_options
 from bohb.cli.text import emit, json_option, pairs
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
@@ -66,8 +67,10 @@ def _path(name: str, out: Path | None) -> Path:
     return out / f"{name}.html"
 
 
-@click.command()
+@click.command(context_settings={"ignore_unknown_options": True})  # a loss may begin with a minus
 @target_options
+@click.argument("number", required=False, type=click.IntRange(0), metavar="[NUMBER]")
+@click.argument("loss", required=False, type=float, metavar="[LOSS]")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -75,17 +78,44 @@ def _path(name: str, out: Path | None) -> Path:
     show_default=True,
     help="File to write.",
 )
+@click.option("--step", type=float, help="Store LOSS at this step of trial NUMBER, and write no file.")
+@click.option("--attempt", type=click.IntRange(1), help="Of trial NUMBER, as `bohb ask` printed it.")
+@click.option("--directory", help="As for `bohb ask`; default: <journal>.files.")
 @json_option
-def report(target: str | None, study: str | None, out: Path, as_json: bool) -> None:
+def report(
+    target: str | None,
+    study: str | None,
+    number: int | None,
+    loss: float | None,
+    step: float | None,
+    attempt: int | None,
+    directory: str | None,
+    out: Path,
+    as_json: bool,
+) -> None:
     """Write a report as one HTML file that works offline.
 
     It has a summary, the best configuration, plots, failures by cause, settings and versions.
+
+    With NUMBER, LOSS and --step, store a point of the learning curve of a trial that `bohb ask` has handed out. The
+    curve becomes part of the result when the trial is told.
 
     \b
     Examples:
       bohb report study.db
       bohb report study.toml --out mnist.html
+      bohb report study.db 12 0.5 --step 3
     """
+    if number is not None or step is not None:
+        if target is None or number is None or loss is None or step is None:
+            raise click.UsageError("a point of a learning curve needs NUMBER, LOSS and --step")
+        store_point(target, number, loss, step, attempt, {"study": study, "directory": directory})
+        emit(
+            as_json,
+            {"number": number, "step": step, "loss": str(loss)},
+            f"trial {number}: loss {loss:g} at step {step:g}",
+        )
+        return
     from bohb.plots.report import write_report
 
     place = find(target, study)
@@ -94,7 +124,7 @@ def report(target: str | None, study: str | None, out: Path, as_json: bool) -> N
 
 
 @click.command()
-@click.argument("target", metavar="JOURNAL|STUDYFILE", default="study.toml")
+@click.argument("targets", nargs=-1, metavar="[JOURNAL|STUDYFILE]...")
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -109,28 +139,36 @@ def report(target: str | None, study: str | None, out: Path, as_json: bool) -> N
 )
 @click.option("--open", "browse", is_flag=True, help="Open the dashboard in a browser.")
 @json_option
-def dashboard(target: str, host: str, port: int | None, token: str | None, browse: bool, as_json: bool) -> None:
-    """Serve live, read-only pages about a journal, until Ctrl-C.
+def dashboard(
+    targets: Sequence[str], host: str, port: int | None, token: str | None, browse: bool, as_json: bool
+) -> None:
+    """Serve live, read-only pages about one or several journals, until Ctrl-C.
 
     \b
     Examples:
       bohb dashboard study.db
       bohb dashboard study.toml --port 9000
+      bohb dashboard study.db other.db            compare studies of both
       export BOHB_TOKEN=a-long-secret; bohb dashboard study.db --host 0.0.0.0
     """
     from bohb.dashboard import serve
     from bohb.dashboard.server import PORT
 
-    journal = target
-    if target.endswith(".toml"):
-        from bohb.studyfile.load import load
-
-        journal = load(target).journal
+    journals = [_journal(target) for target in targets or (DEFAULT,)]
     port = PORT if port is None else port
     if as_json:
-        emit(True, {"journal": shown_journal(journal), "host": host, "port": port}, "")
+        emit(True, {"journals": [shown_journal(journal) for journal in journals], "host": host, "port": port}, "")
     with redirect_stdout(sys.stderr) if as_json else nullcontext(), suppress(KeyboardInterrupt):
-        serve(journal, host=host, port=port, token=token, open_browser=browse)
+        serve(journals, host=host, port=port, token=token, open_browser=browse)
+
+
+def _journal(target: str) -> str:
+    """Return a journal, or the journal of a study file; it need not exist yet."""
+    if not target.endswith(".toml"):
+        return target
+    from bohb.studyfile.load import load
+
+    return load(target).journal
 
 
 COMMANDS = (plot, report, dashboard)

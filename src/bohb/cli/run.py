@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.inspect import result
-from bohb.cli.options import MEMORY, RESOURCE, SECONDS, limit_options
+from bohb.cli.options import CONSTRAINT, MEMORY, RESOURCE, SECONDS, limit_options
 from bohb.cli.target import Target, find, history, target_options
 from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
@@ -42,6 +42,15 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
+@click.option(
+    "--objective", "objectives", multiple=True, help="A value to minimise; --objective=-accuracy maximises. Repeatable."
+)
+@click.option(
+    "--constraint", "constraints", type=CONSTRAINT, multiple=True, help='A bound, such as "latency<=10ms". Repeatable.'
+)
+@click.option(
+    "--direction", type=click.Choice(["minimize", "maximize"]), help="What to do with a single loss or score."
+)
 @limit_options
 @click.option("--grace", type=SECONDS, help="Time for running trials after a deadline, such as 5m; default: none.")
 @click.option("--forget-failures", is_flag=True, help="Failures of earlier sessions no longer count as evidence.")
@@ -75,7 +84,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     if not quiet:
         _announce(arguments)
     arguments["progress"] = False if quiet else None
-    with _warnings_shown(), file.named_in_errors():
+    with warnings_shown(), file.named_in_errors():
         study = minimize(objective, space, **arguments)
     emit(as_json, _result(arguments, study), printable(str(study)))
     if study.stopped.startswith("interrupted"):
@@ -87,6 +96,8 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
 def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `minimize`; options replace values of the file."""
     given["resources"] = {**file.values.get("resources", {}), **dict(given["resources"])} or None
+    given["objectives"] = list(given["objectives"]) or None
+    given["constraints"] = {**file.values.get("constraints", {}), **dict(given["constraints"])} or None
     if given.pop("adaptive"):
         given["schedule"] = "adaptive"
     arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
@@ -112,7 +123,8 @@ def _announce(arguments: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _warnings_shown() -> Iterator[None]:
+def warnings_shown() -> Iterator[None]:
+    """Show warnings of the package on stderr."""
     handler = _Notes(logging.WARNING)
     logging.getLogger("bohb").addHandler(handler)
     try:
@@ -140,7 +152,7 @@ def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
         "full_evaluations": study.cost,
         "seconds": study.history.seconds,
         "error": study.cause,
-        "incumbent": None if study.incumbent is None else result(study.incumbent),
+        "incumbent": None if study.incumbent is None else result(study.history.goals, study.incumbent),
     }
 
 
@@ -161,6 +173,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
+    from bohb.core.goals import goals_of
     from bohb.core.space.describe import describe
     from bohb.optimizer.creation import study_budgets
     from bohb.studyfile.check import preflight
@@ -169,6 +182,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
     file = load(studyfile)
     with file.named_in_errors():
         budgets = study_budgets(**file.budget_arguments)
+        goals = goals_of(**file.goal_arguments)
         options = file.trial_options(trial_seconds)
     space = file.space()
     findings = preflight(
@@ -180,6 +194,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         config=next(iter(file.values.get("initial_configs", ())), None),
         eta=file.budget_arguments.get("eta", 3),
         workers=file.values.get("workers") or 1,
+        goals=goals,
     )
     report = "\n".join(["space:", *(f"  {printable(line)}" for line in describe(space)), "", _report(findings)])
     emit(as_json, [asdict(finding) for finding in findings], report)
@@ -199,17 +214,18 @@ def _report(findings: list[Finding]) -> str:
 @click.command()
 @click.argument("config")
 @target_options
+@click.option("--budget", type=float, help="Evaluate it directly on this budget, one of the study's.")
 @json_option
-def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -> None:
+def enqueue(config: str, target: str | None, study: str | None, budget: float | None, as_json: bool) -> None:
     """Add a configuration to a study, to be evaluated next.
 
     CONFIG is a JSON object with a value for every active hyperparameter. It takes the next place of a bracket that is
-    free for a new configuration, on the budget of that place. The study may be
-    running if it is on a server, not if it is in a file.
+    free for a new configuration, on the budget of that place. The study may be running.
 
     \b
     Examples:
       bohb enqueue '{"lr": 0.01, "units": 64}' study.db
+      bohb enqueue '{"lr": 0.01, "units": 64}' study.db --budget 81
       bohb enqueue "$(bohb best old.db --format json)" study.db
     """
     from bohb.journal import SqlJournal
@@ -225,7 +241,7 @@ def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -
     history(place)  # explains a study that does not exist, before anything is opened for writing
     with SqlJournal(place.journal, place.study) as journal:
         optimizer = BOHB.from_journal(journal)
-        added = optimizer.enqueue(values)
+        added = optimizer.enqueue(values, budget)
     waiting = len(optimizer.history.given)
     what = "added" if added else "not added, because the study was given this configuration before"
     emit(as_json, {"added": added, "waiting": waiting}, f"{what}; {counted(waiting, 'configuration')} to be started")

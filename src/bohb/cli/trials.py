@@ -16,12 +16,15 @@ from bohb.cli.target import find, history, target_options
 from bohb.cli.text import as_data, json_option, note, table, value_text
 from bohb.core.trial import STATES, Origin
 from bohb.errors import InvalidArgument, MissingExtra
-from bohb.units import DASH, counted, duration, number
+from bohb.units import DASH, counted, duration, number, short
 
 if TYPE_CHECKING:
+    from bohb.core.goals import Goals
     from bohb.core.history import History
+    from bohb.core.trial import Outcome
 
 _ORIGINS = [origin.value for origin in Origin]
+_NOTE = 40  # characters of a note in the table; CSV and JSON have all of it
 _ALIASES = {"trial": "number", "time": "seconds"}  # what the table calls these columns
 
 
@@ -79,10 +82,10 @@ def trials(
 
 def _column(history: History, sort: str) -> str:
     """Return the column that `--sort` names: by its full name, as the table calls it, or a hyperparameter."""
-    from bohb.core.columns import CONFIG, columns
+    from bohb.core.columns import CONFIG, VALUES, columns
 
     known, name = columns(history), sort.removeprefix("-")
-    for full in (name, _ALIASES.get(name, name), CONFIG + name):
+    for full in (name, _ALIASES.get(name, name), VALUES + name, CONFIG + name):
         if full in known:
             return full
     if not history.trials:
@@ -103,10 +106,12 @@ def _write(history: History, rows: list[int], form: str, out: Path | None) -> No
 
 
 def _table(history: History, rows: list[int]) -> str:
-    from bohb.core.columns import seconds, state
+    from bohb.core.columns import NOTES, seconds, state
 
     names = list(dict.fromkeys(name for trial in history.trials.values() for name in trial.config))
-    head = ["trial", "status", "loss", "budget", "bracket", "rung", "origin", "time", *names]
+    noted = [name for name in NOTES if history.notes and any(NOTES[name](history, n) for n in rows)]
+    goals = history.goals
+    head = ["trial", "status", *goals.names, "budget", "bracket", "rung", "origin", "time", *names, *noted]
     body = []
     for n in rows:
         trial, outcome = history.trials[n], history.outcomes.get(n)
@@ -114,27 +119,37 @@ def _table(history: History, rows: list[int]) -> str:
             [
                 str(n),
                 state(history, n),
-                number(outcome.loss if outcome else None),
+                *(number(_value(goals, outcome, name)) for name in goals.names),
                 number(trial.budget),
                 str(trial.bracket),
                 str(trial.rung),
                 trial.origin.value,
                 duration(seconds(history, n)),
                 *(value_text(trial.config[name]) if name in trial.config else DASH for name in names),
+                *(short(NOTES[name](history, n) or DASH, _NOTE) for name in noted),
             ]
         )
-    return table(head, body, left=("status", "origin"))
+    return table(head, body, left=("status", "origin", *noted))
+
+
+def _value(goals: Goals, outcome: Outcome | None, name: str) -> float | None:
+    """Return a named value of a trial; the unnamed loss of a plain study."""
+    if outcome is None:
+        return None
+    return outcome.loss if goals.plain else outcome.values.get(name)
 
 
 def _json(history: History, rows: list[int]) -> str:
-    from bohb.core.columns import COLUMNS
+    from bohb.core.columns import COLUMNS, NOTES
 
+    named = COLUMNS | (NOTES if history.notes else {})
     records = []
     for n in rows:
         trial, outcome = history.trials[n], history.outcomes.get(n)
-        plain = {name: value(history, n) for name, value in COLUMNS.items()}
+        plain = {name: value(history, n) for name, value in named.items()}
         info = outcome.info if outcome else {}
-        records.append({**plain, "config": trial.config, "reason": trial.reason, "info": info})
+        record = {**plain, "config": trial.config, "reason": trial.reason, "info": info}
+        records.append(record if history.goals.plain else {**record, "values": outcome.values if outcome else {}})
     return json.dumps(records)
 
 

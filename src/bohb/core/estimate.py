@@ -11,6 +11,7 @@ from statistics import NormalDist
 from bohb.core.cost import CostModel, fit_costs, samples
 from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
+from bohb.core.goals import PLAIN
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.settings import Settings
@@ -132,7 +133,7 @@ def _progress(history: History, limits: Mapping[str, float]) -> float | None:
     used = {
         "max_trials": len(history.trials) - len(history.forgotten),
         "max_cost": history.budget_spent / history.budgets[-1] * (1 + 1e-12),
-        "max_brackets": len(history.brackets) - len(history.open_brackets),
+        "max_brackets": history.schedule.n_counted - len(history.open_brackets),
     }
     return max((value / limits[name] for name, value in used.items() if name in limits), default=None)
 
@@ -196,14 +197,10 @@ def fork(history: History) -> History:
     ahead = History()
     ahead.created = history.created
     ahead.settings = replace(history.settings, duplicates=True)  # then no configuration is compared with others
-    ahead.schedule = history.schedule.snapshot()
+    ahead.schedule, ahead.goals = history.schedule.simulated(), PLAIN
     ahead.trials, ahead.outcomes = history.trials.copy(), history.outcomes.copy()
     ahead.pending, ahead.lost = history.pending.copy(), history.lost.copy()
-    ahead.best, ahead.trajectory = history.best.copy(), history.trajectory[-1:]
-    ahead.forgotten, ahead.n_failed = history.forgotten, history.n_failed
-    ahead.n_before_session = history.n_before_session
-    ahead.budget_spent, ahead.cost_reported = history.budget_spent, history.cost_reported
-    ahead.spent_at_improvement = history.spent_at_improvement
+    ahead.forgotten, ahead.budget_spent = history.forgotten, history.budget_spent
     return ahead
 
 
@@ -218,9 +215,8 @@ def _next(ahead: History, max_brackets: int | None, plan: Sequence[Bracket]) -> 
     if index < len(plan) and index not in ahead.planned:
         ahead.apply(planned(index, plan[index], {}))
     match decide(ahead, max_brackets):
-        case PlanBracket():  # what an adaptive study will choose is not known yet
-            chosen = ahead.round[index % len(ahead.round)] if ahead.adaptive else ahead.round[-1]
-            ahead.apply(planned(index, chosen, {}))
+        case PlanBracket():
+            ahead.apply(planned(index, ahead.round[-1], {}))
             return _next(ahead, max_brackets, plan)
         case Restart(trial):
             return replace(trial, attempt=trial.attempt + 1)

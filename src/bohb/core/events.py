@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
+from bohb.core.confirm_events import ConfirmationEvent
+from bohb.core.event_base import BaseEvent as _Event
+from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
 
@@ -23,19 +25,6 @@ LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the stu
 LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
 
 encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
-
-
-class _Event:
-    """What all events have: a kind, and the fields that identify an event among those of its kind."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-    identity: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def key(self) -> str:
-        """The kind and the identity, such as "lost/12/1"; unique in a study."""
-        return "/".join([self.kind, *(str(attrgetter(name)(self)) for name in self.identity)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +41,23 @@ class StudyCreated(_Event):
     version: str = ""
     format: int = 1  # a study that does not state its format has the first one
     time: float | None = None
+    objectives: list[str] = field(default_factory=list)  # as `Goals.to_json` writes them; empty: the loss alone
+    constraints: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigGiven(_Event):
-    """The user wants this configuration to be evaluated before the sampler proposes any."""
+    """The user wants this configuration to be evaluated before the sampler proposes any.
+
+    budget: where to evaluate it, in a bracket of its own; None for the next place of any bracket.
+    """
 
     kind = "given"
     identity = ("index",)
 
     index: int
     config: dict[str, Any]
+    budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +76,7 @@ class ObservationAdded(_Event):
     loss: float | None
     source: str = ""
     study: int = 0
+    values: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +212,20 @@ class FailuresForgotten(_Event):
     since: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NoteAdded(_Event):
+    """A note of the user on the study or on one of its trials; no decision uses it."""
+
+    kind = "note"
+    identity = ("index",)
+
+    index: int
+    text: str
+    tags: tuple[str, ...] = ()
+    number: int | None = None  # of the trial; None: the whole study
+    time: float | None = None
+
+
 Event = (
     StudyCreated
     | ConfigGiven
@@ -230,6 +240,8 @@ Event = (
     | BracketShortened
     | SessionStarted
     | FailuresForgotten
+    | NoteAdded
+    | ConfirmationEvent
 )
 _ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
@@ -240,7 +252,7 @@ def _defaults(cls: type) -> dict[str, Any]:
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()
         for f in fields(cls)
-        if f.name not in ("checkpoint_dir", "reporter")  # used only while a trial runs
+        if f.name not in ("checkpoint_dir", "reporter", "goals")  # used only while a trial runs
     }
 
 
@@ -288,8 +300,10 @@ def check_storable(outcome: Outcome) -> Outcome:
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """Return a trial and its checkpoint directory as JSON, to be sent from a coordinator to a worker."""
+    """Return a trial, its checkpoint directory and its goals as JSON, to be sent from a coordinator to a worker."""
     body: dict[str, Any] = jsonable(_pack(trial))
+    if not trial.goals.plain:
+        body["goals"] = trial.goals.to_json()
     if trial.checkpoint_dir is not None:
         body["checkpoint_dir"] = str(trial.checkpoint_dir)
     return body
@@ -302,6 +316,8 @@ def trial_from_json(body: Mapping[str, Any]) -> Trial:
     values["config"] = _config(body["config"])
     if "checkpoint_dir" in body:
         values["checkpoint_dir"] = Path(body["checkpoint_dir"])
+    if "goals" in body:
+        values["goals"] = goals_of(**body["goals"])
     if body["origin"] == "promoted" and "from_trial" in body.get("reason", ()):  # format 1
         values["reason"] = reason = dict(body["reason"])
         values["from_trial"], values["reuses"] = reason.pop("from_trial"), reason.pop("reuses", None)
@@ -336,6 +352,11 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "config": _config,
     "rungs": _tuples,
     "budgets": tuple,
+    "trials": tuple,
+    "default": lambda config: None if config is None else _config(config),
+    "estimates": _tuples,
+    "gain": _tuples,
+    "tags": tuple,
 }
 _TO_DECODE = {
     kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]
@@ -357,7 +378,8 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
             )
         values = dict(body)
         for name, decode in _TO_DECODE[kind]:
-            values[name] = decode(body[name])
+            if name in body:
+                values[name] = decode(body[name])
         return cls(**values)
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
         what = f"{type(error).__name__}: {error!s:.200}"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections import deque
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bohb.core.confirm import Confirmation, begun, continued
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted
 from bohb.core.events import (
     BracketPlanned,
     BracketShortened,
@@ -20,6 +22,7 @@ from bohb.core.events import (
     ConfigGiven,
     Event,
     FailuresForgotten,
+    NoteAdded,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -30,10 +33,14 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
+from bohb.core.given import Given
+from bohb.core.goals import Goals, goals_of
+from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Schedule
 from bohb.core.settings import Settings
+from bohb.core.standings import best_first, levels
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
@@ -42,30 +49,21 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
 
 
-_EMPTY = "the history is empty: a study begins with a StudyCreated event"
-
-
 @dataclass(frozen=True, slots=True)
-class Result:
-    """A finished trial with its finite loss."""
+class _Order:
+    """Compares trials by several losses and constraints."""
 
-    trial: Trial
-    outcome: Outcome
+    goals: Goals
+    outcomes: Mapping[int, Outcome]
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The configuration."""
-        return self.trial.config
+    def best_first(self, numbers: Iterable[int]) -> list[int]:
+        return best_first(self.goals, self.outcomes, numbers)
 
-    @property
-    def budget(self) -> float:
-        """The budget it was evaluated on."""
-        return self.trial.budget
+    def levels(self, numbers: Iterable[int]) -> Mapping[int, float]:
+        return levels(self.goals, self.outcomes, numbers)
 
-    @property
-    def loss(self) -> float:
-        """Its loss."""
-        return self.outcome.ranking_loss
+
+_EMPTY = "the history is empty: a study begins with a StudyCreated event"
 
 
 class History:
@@ -84,9 +82,10 @@ class History:
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
+    notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
-    trajectory: all incumbents in order; the last one is current.
-    best: the best result per budget.
+    confirmations: new evaluations of promising configurations, which belong to no bracket.
+    goals: the objectives and constraints.
     """
 
     def __init__(self, space: Space | None = None) -> None:
@@ -102,15 +101,15 @@ class History:
         self.late: list[ResultLate] = []
         self.owners: dict[int, int | None] = {}
         self.started: dict[int, float | None] = {}
-        self.given: deque[dict[str, Any]] = deque()
-        self.n_given = 0
+        self.given = Given()
         self.observed: list[ObservationAdded] = []
-        self.trajectory: list[Result] = []
-        self.best: dict[float, Result] = {}
+        self.notes: list[NoteAdded] = []
+        self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
         self.shortened: list[BracketShortened] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
+        self.confirmations: list[Confirmation] = []
         self.seconds = 0.0
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
@@ -122,7 +121,7 @@ class History:
 
     def __getattr__(self, name: str) -> Any:
         """Name the mistake if somebody asks for what only the first event brings."""
-        if name in ("settings", "schedule"):
+        if name in ("settings", "schedule", "goals"):
             raise JournalError(_EMPTY)
         raise AttributeError(f"a History has no attribute {name!r}")
 
@@ -165,8 +164,41 @@ class History:
 
     @property
     def incumbent(self) -> Result | None:
-        """The best result so far: the lowest loss on the largest budget that has results."""
+        """The best result so far: the lowest loss on the largest budget that has results.
+
+        With constraints, results that keep them come first, whatever their budget; while there are none, it is the
+        result that violates them least (`Result.feasible` is False). With several objectives, the first one counts.
+        """
         return self.trajectory[-1] if self.trajectory else None
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates, by their first loss, on the largest budget that has feasible results.
+
+        Only results that keep the constraints count. With one objective it is the incumbent alone.
+        """
+        return self._leaders.front
+
+    @property
+    def trajectory(self) -> list[Result]:
+        """All incumbents in order; the last one is current."""
+        return self._leaders.trajectory
+
+    @property
+    def best(self) -> dict[float, Result]:
+        """The best result per budget: the lowest loss among those that keep the constraints, or the least violation."""
+        return self._leaders.best
+
+    @property
+    def fronts(self) -> dict[float, list[Result]]:
+        """With several objectives, the results per budget that keep the constraints and that no other dominates."""
+        return self._leaders.fronts
+
+    def violation(self, outcome: Outcome) -> float:
+        """Return by how much an outcome violates the constraints; 0 if it keeps them, +inf if it failed."""
+        if not outcome.ok:
+            return math.inf
+        return self.goals.violation(outcome.values) if self.goals.constraints else 0.0
 
     def require_incumbent(self) -> Result:
         """Return the incumbent. Raises NoResult if no trial has succeeded yet."""
@@ -179,7 +211,11 @@ class History:
     @property
     def results(self) -> list[Result]:
         """All successful evaluations, in the order in which they finished."""
-        return [Result(self.trials[n], outcome) for n, outcome in self.outcomes.items() if outcome.ok]
+        return [
+            Result(self.trials[n], outcome, self.violation(outcome))
+            for n, outcome in self.outcomes.items()
+            if outcome.ok
+        ]
 
     @property
     def running(self) -> dict[int, Trial]:
@@ -221,9 +257,15 @@ class History:
         return self.schedule.plan(index)
 
     def alive(self) -> set[int]:
-        """Return the config_ids that can still be promoted, and that of the incumbent."""
+        """Return the config_ids that can still be promoted, and those of the incumbent and the front."""
         alive = {self.trials[number].config_id for number in self.schedule.alive()}
-        return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
+        return alive | self.leading
+
+    @property
+    def leading(self) -> set[int]:
+        """The config_ids of the incumbent and the front."""
+        leading = [*self.front, *([self.incumbent] if self.incumbent else [])]
+        return {result.trial.config_id for result in leading}
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """Return bytes that are equal exactly for equal configurations."""
@@ -254,10 +296,9 @@ class History:
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
-                self.given.append(event.config)
-                self.n_given += 1
+                self.given.add(event)
             case ObservationAdded():
-                self._evidence.add(event.budget, event.config, event.loss)
+                self._evidence.add(event.budget, event.config, event)
                 self.observed.append(event)
             case BudgetsRaised():
                 self.schedule.use_budgets(event.budgets, event.first_bracket)
@@ -277,6 +318,12 @@ class History:
                 self.n_before_session = len(self.outcomes)
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
+            case ConfirmationStarted():
+                self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
+            case _ if isinstance(event, ConfirmationEvent):
+                self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
+            case NoteAdded():
+                self.notes.append(event)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -284,7 +331,11 @@ class History:
             raise JournalError("a study is created once, but a second 'created' event follows")
         self.created = event
         self.settings = Settings.from_json(event.settings)
-        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets)
+        self.goals = goals_of(event.objectives, event.constraints)
+        self._leaders = Leaders(self.goals)
+        order = None if self.goals.single else _Order(self.goals, self.outcomes)
+        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets, order)
+        self._evidence = Evidence(self.goals)
 
     def _apply_started(self, event: TrialStarted) -> None:
         trial = event.trial
@@ -299,8 +350,8 @@ class History:
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
         self.schedule.start(trial.bracket, number)
-        if trial.origin == "given" and self.given:
-            self.given.popleft()
+        if trial.origin == "given":
+            self.given.start(own_bracket=self.schedule.is_given(trial.bracket))
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
@@ -323,33 +374,26 @@ class History:
         self.cost_reported += outcome.cost or 0.0
         loss = outcome.ranking_loss
         if trial.reuses is None:
-            self._evidence.add(trial.budget, trial.config, loss)
+            self._evidence.add(trial.budget, trial.config, outcome)
         self.schedule.finish(trial.bracket, number, loss)
         if outcome.ok:
-            self._update_incumbent(trial, outcome, loss)
+            improved = self._leaders.add(Result(trial, outcome, self.violation(outcome)))
+            self.spent_at_improvement = self.budget_spent if improved else self.spent_at_improvement
 
     def _apply_forgotten(self, since: int) -> None:
         """Collect the evidence again without the failures from the `since`-th finished trial on."""
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
-        self._evidence = collected(self.observed, self.trials, self.outcomes, self.forgotten)
+        self._evidence = collected(self.goals, self.observed, self.trials, self.outcomes, self.forgotten)
         self._evaluated, self._n_indexed = {}, 0
-
-    def _update_incumbent(self, trial: Trial, outcome: Outcome, loss: float) -> None:
-        best = self.best.get(trial.budget)
-        if best is not None and loss >= best.loss:
-            return
-        result = self.best[trial.budget] = Result(trial, outcome)
-        if trial.budget == max(self.best):
-            self.trajectory.append(result)
-            self.spent_at_improvement = self.budget_spent
 
     def snapshot(self) -> History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""
         still = copy.copy(self)
         for name, value in vars(still).items():
-            if isinstance(value, dict | list | set | deque):
+            if isinstance(value, dict | list | set):
                 setattr(still, name, copy.copy(value))
         still._evidence = copy.deepcopy(self.evidence)
         still._evaluated = self.evaluated.copy()
-        still.schedule = self.schedule.snapshot()
+        still._leaders = self._leaders.snapshot()
+        still.schedule, still.given = self.schedule.snapshot(), copy.deepcopy(self.given)
         return still

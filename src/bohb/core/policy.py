@@ -28,10 +28,12 @@ from bohb.core.density.sampler import DensitySampler, Model, min_points
 from bohb.core.events import BracketPlanned, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random
+from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random, significant
 from bohb.core.schedule.brackets import Bracket, Rung
 from bohb.core.schedule.halving import Done, Wait
-from bohb.core.settings import TPE
+from bohb.core.schedule.schedule import GIVEN
+from bohb.core.settings import TPE, Settings
+from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
 
@@ -93,8 +95,11 @@ class Starter:
                 return self._sample(start, now)
             case StartPromotion() as start:
                 return self._promote(start, now)
-            case PlanBracket(index):
+            case PlanBracket(index, None):
                 return [self._plan(index)]
+            case PlanBracket(index, budget):
+                assert budget is not None
+                return [BracketPlanned(index, ((budget, 1),), {GIVEN: True})]
             case Wait() | Done():
                 return []
 
@@ -110,10 +115,12 @@ class Starter:
     def _in_time(self, left: TimeLeft, now: Now, max_brackets: int | None) -> list[Event]:
         """Start what ends before the deadline, brackets that end in time first; choose new ones accordingly."""
         history, kept = self._history, self._course.kept
-        index = len(history.brackets)
+        index, given = len(history.brackets), history.given.on_budget
+        if given and left.fits(history, StartSample(index, 0, given[0].budget or 0.0)):
+            return self._carry_out(decide(history, max_brackets), now)
         ready = [run for run in ready_runs(history) if left.fits(history, run)]
-        if ready:
-            return self._carry_out(min(ready, key=lambda run: bracket_of(run) not in kept), now)
+        if ready or given:
+            return self._carry_out(min(ready, key=lambda run: bracket_of(run) not in kept, default=Wait()), now)
         decision = decide(history, max_brackets, lambda _: False)
         match decision:
             case PlanBracket():
@@ -163,12 +170,24 @@ class Starter:
         choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
 
+    def _given(self, start: StartSample) -> Proposal | None:
+        """Return the user's configuration for this place; None if there is none."""
+        history = self._history
+        if history.schedule.is_given(start.bracket):
+            return Proposal(history.space.restore(history.given.on_budget[0].config), Origin.GIVEN)
+        if history.given.anywhere:
+            return Proposal(history.space.restore(history.given.anywhere[0]), Origin.GIVEN)
+        return None
+
     def _sample(self, start: StartSample, now: Now) -> list[Event]:
         """Start a new configuration."""
         number = len(self._history.trials)
         assert self._history.created is not None
         seed = self._history.created.seed
-        proposal = self._propose(streams.proposal_stream(seed, number), start)
+        rng = streams.proposal_stream(seed, number)
+        proposal: Proposal | None = self._given(start)
+        if proposal is None:
+            proposal = self.propose(rng, start.budget, random_share(self._history, start.bracket))
         if proposal is None:
             return self._cut(start)
         trial = Trial(
@@ -184,19 +203,21 @@ class Starter:
         )
         return [TrialStarted(trial, *now)]
 
-    def _propose(self, rng: np.random.Generator, start: StartSample) -> Proposal | None:
-        """Propose the user's next configuration, or follow Algorithm 2; None if nothing new is left on this budget."""
+    def propose(self, rng: np.random.Generator, budget: float, share: float) -> Proposal | None:
+        """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
+
+        budget: the one that the configuration will be evaluated on first.
+        share: ρ, the share of random configurations.
+        """
         history = self._history
-        if history.given:
-            return Proposal(history.space.restore(history.given[0]), Origin.GIVEN)
         proposer = self._proposer or self._make_proposer()
         may_repeat = not history.space.finite or history.settings.duplicates
 
         def is_new(config: Mapping[str, Any]) -> bool:
-            return may_repeat or (history.key(config), start.budget) not in history.evaluated
+            return may_repeat or (history.key(config), budget) not in history.evaluated
 
-        situation = Situation(history, start.budget, is_new, self.failures())
-        if rng.random() < random_share(history, start.bracket):
+        situation = Situation(history, budget, is_new, self.failures())
+        if rng.random() < share:
             return propose_random(rng, situation, "random fraction")
         proposal = proposer.propose(rng, situation)
         return propose_random(rng, situation, proposal.why) if isinstance(proposal, Declined) else proposal
@@ -209,7 +230,7 @@ class Starter:
         elif settings.sampler == TPE:
             from bohb.core.gp.mixture import MixtureSampler  # slow to import, and most studies do without
 
-            self._proposer = MixtureSampler(self._history.space, settings, self._density)
+            self._proposer = MixtureSampler(self._history.space, settings, self._density, self._history.goals)
         elif self._function is not None:
             self._proposer = CustomSampler(self._function)
         else:
@@ -231,7 +252,7 @@ class Starter:
         """Start a survivor on the next rung; if another bracket has its result there, take that one over."""
         history = self._history
         before = history.trials[start.number]
-        reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss}
+        reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss, **self._place(start)}
         if start.number in history.schedule.at_random:
             reason["picked"] = "at random"  # to see whether rungs agree
         known = twin(history, start.number, start.budget)
@@ -251,6 +272,19 @@ class Starter:
         started = TrialStarted(trial, *now)
         return [started] if known is None else [started, TrialFinished(trial.number, history.outcomes[known])]
 
+    def _place(self, start: StartPromotion) -> dict[str, Any]:
+        """Return the place of a promoted trial in its rung, if the loss alone does not tell it."""
+        history, before = self._history, self._history.trials[start.number]
+        if history.goals.single:
+            return {}
+        rung = [n for n, t in history.trials.items() if (t.bracket, t.rung) == (before.bracket, before.rung)]
+        rank = best_first(history.goals, history.outcomes, rung).index(start.number) + 1
+        found: dict[str, Any] = {"rank": rank, "of": len(rung)}
+        violation = history.violation(history.outcomes[start.number])
+        if violation:
+            return {**found, "violation": significant(violation)}
+        return {**found, "front": 1 + int(levels(history.goals, history.outcomes, rung)[start.number])}
+
 
 def random_share(history: History, bracket: int) -> float:
     """Return ρ in a bracket (Alg. 2, line 1).
@@ -258,14 +292,18 @@ def random_share(history: History, bracket: int) -> float:
     With the Gaussian process it grows from `random_fraction_at_top`, in brackets that start on the largest budget, to
     `random_fraction`, in those that start on the smallest.
     """
-    settings, steps = history.settings, len(history.budgets) - 1
+    opened = bracket < len(history.brackets)  # perhaps before the budgets were raised
+    plan = history.brackets[bracket].bracket if opened else history.bracket_plan(bracket)
+    return random_share_of(history.settings, len(plan.rungs), len(history.budgets))
+
+
+def random_share_of(settings: Settings, rungs: int, budgets: int) -> float:
+    """Return ρ in a bracket of so many rungs, in a study of so many budgets."""
     at_top = settings.random_fraction_at_top
     if at_top is None or settings.model == "density" or settings.sampler != TPE:
         return settings.random_fraction
-    opened = bracket < len(history.brackets)  # perhaps before the budgets were raised
-    plan = history.brackets[bracket].bracket if opened else history.bracket_plan(bracket)
-    below = min(len(plan.rungs) - 1, steps)
-    return at_top + (settings.random_fraction - at_top) * below / max(1, steps)
+    steps = budgets - 1
+    return at_top + (settings.random_fraction - at_top) * min(rungs - 1, steps) / max(1, steps)
 
 
 def restart_lost(history: History, now: Now, left: TimeLeft | None = None) -> list[Event]:

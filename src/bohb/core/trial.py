@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from bohb.core.goals import PLAIN, Goals
 from bohb.errors import InvalidArgument, InvalidResult
 
 _LARGEST_BITS = 14_284  # any integer of so many bits has at most 4300 digits, which Python's own JSON reader accepts
@@ -57,6 +58,7 @@ class Trial:
     from_trial: number of the trial that this one was promoted from, or None.
     reuses: number of the trial whose result this one reuses instead of running, or None.
     checkpoint_dir: a directory of this configuration, which is kept from one budget to the next.
+    goals: the study's objectives and constraints, by which the result is read.
     """
 
     number: int
@@ -74,9 +76,16 @@ class Trial:
     reason: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
     checkpoint_dir: Path | None = field(default=None, compare=False, repr=False)
     reporter: Callable[[float, float], None] | None = field(default=None, compare=False, repr=False)
+    goals: Goals = field(default=PLAIN, compare=False, repr=False)
 
     def report(self, step: float, loss: float) -> None:
-        """Record one point of the learning curve. It is stored with the outcome and never used in a decision."""
+        """Record one point of the learning curve, which is stored with the outcome.
+
+        With `learning_curves`, a setting of `BEST`, the model uses the losses on the way as results on smaller budgets.
+
+        step: what has been spent so far, in the unit of the budget if the model is to use the curve.
+        loss: the loss at this step; at the last step, the loss that the objective returns.
+        """
         if self.reporter is not None:
             self.reporter(_real(step, "step"), _real(loss))
 
@@ -85,7 +94,9 @@ class Trial:
 class Outcome:
     """The end of one evaluation: a finite loss, or the cause of its failure.
 
-    loss: finite if and only if `status` is ok.
+    loss: to be minimised; finite if and only if `status` is ok. With named objectives it is the first one's, with the
+        opposite sign if that one is maximised.
+    values: the named values of a study with objectives or constraints, as the objective returned them.
     error: what went wrong, in one line; `traceback` and `output` have the details.
     info: anything that the objective wants to keep, as JSON.
     cost: the cost of the evaluation in the objective's own unit, if it returned one.
@@ -105,6 +116,7 @@ class Outcome:
     curve: tuple[tuple[float, float], ...] = ()
     output: str | None = None
     worker: str | None = None
+    values: dict[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Check that the loss is finite exactly if the evaluation succeeded."""
@@ -126,25 +138,29 @@ class Outcome:
         return math.inf if self.loss is None else self.loss
 
     def same_effect(self, other: Outcome) -> bool:
-        """Whether two reports of one evaluation agree in status and loss, the only fields that decisions use."""
-        return self.status == other.status and self.loss == other.loss
+        """Whether two reports of one evaluation agree in status and values. The first one is kept, with its curve."""
+        return (self.status, self.loss, self.values) == (other.status, other.loss, other.values)
 
 
-def outcome_of(result: object) -> Outcome:
+def outcome_of(result: object, goals: Goals = PLAIN) -> Outcome:
     """Turn the return value of an objective, or an argument of `tell`, into an Outcome.
 
     Accepts a real number (Python's or numpy's), a dict with a 'loss', an Outcome or an exception. NaN and
     infinities are failed evaluations; anything else raises InvalidResult.
+
+    goals: the values that a dict must have, in its table 'losses' or beside it; `info` is not searched.
     """
     match result:
         case Outcome():
-            return result
+            return _checked_outcome(result, goals)
         case BaseException():
             return failure(result)
         case Mapping():
-            return _outcome_of_mapping(result)
+            return _outcome_of_mapping(result, goals)
+        case _ if len(goals.names) == 1:
+            return _outcome_of_values({goals.label: _real(result, goals.label)}, goals)
         case _:
-            return _outcome_of_loss(_real(result))
+            raise InvalidResult(f"the result {_short(result)} must be a dict: {_expected(goals)}")
 
 
 def failure(error: BaseException, status: Status = Status.CRASHED) -> Outcome:
@@ -158,29 +174,63 @@ def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:
     return replace(outcome, started=started, finished=finished)
 
 
-def _outcome_of_mapping(result: Mapping[Any, Any]) -> Outcome:
-    if "loss" not in result:
-        keys = ", ".join(sorted(map(_short, result))) or "no keys"
-        raise InvalidResult(
-            f"the result {_short(result)} has no 'loss' (it has {keys}); "
-            "return a number or {'loss': number, 'info': {…}, 'cost': number}"
-        )
+def _checked_outcome(outcome: Outcome, goals: Goals) -> Outcome:
+    """Return an Outcome that somebody else made; its values must be those that the study decides by."""
+    if outcome.ok and not goals.plain:
+        for name in goals.names:
+            if not math.isfinite(outcome.values.get(name, math.nan)):
+                raise InvalidResult(f"the Outcome must have a finite {name!r} among its values {outcome.values}")
+        if outcome.loss != goals.losses(outcome.values)[0]:
+            raise InvalidResult(
+                f"the Outcome has loss={outcome.loss!r}, which must be {goals.losses(outcome.values)[0]!r}: "
+                f"the first objective of {outcome.values}, to be minimised"
+            )
+    return outcome
+
+
+def _outcome_of_mapping(result: Mapping[Any, Any], goals: Goals) -> Outcome:
+    nested = {} if goals.plain else result.get("losses", {})
+    if not isinstance(nested, Mapping):
+        raise InvalidResult(f"losses={_short(nested)} must be a dict: {_expected(goals)}")
+    known = {**result, **nested}
+    for name in goals.names:
+        if name not in known:
+            keys = ", ".join(sorted(map(_short, known))) or "no keys"
+            raise InvalidResult(f"the result {_short(result)} has no {name!r} (it has {keys}); {_expected(goals)}")
     cost = result.get("cost")
     if cost is not None:
         cost = _real(cost, "cost")
         if not (math.isfinite(cost) and cost >= 0):
             raise InvalidResult(f"cost={cost!r} must be a finite number, at least 0")
-    extra = {k: v for k, v in result.items() if k not in ("loss", "info", "cost")}
+    taken = ("info", "cost", *goals.names, *(() if goals.plain else ("losses",)))
+    extra = {k: v for k, v in known.items() if k not in taken}
     info = result.get("info")
     if info is not None and not isinstance(info, Mapping):
         info = {"info": info}
-    return replace(_outcome_of_loss(_real(result["loss"])), info=jsonable({**(info or {}), **extra}), cost=cost)
+    values = {name: _real(known[name], name) for name in goals.names}
+    return replace(_outcome_of_values(values, goals), info=jsonable({**(info or {}), **extra}), cost=cost)
 
 
-def _outcome_of_loss(loss: float) -> Outcome:
-    if math.isfinite(loss):
-        return Outcome(Status.OK, loss=loss)
-    return Outcome(Status.DIVERGED, error=f"the loss is {loss}, not a finite number")
+def _outcome_of_values(values: dict[str, float], goals: Goals) -> Outcome:
+    """Return the outcome of all values that the goals name; the finite ones are kept if another is not finite."""
+    finite = {name: value for name, value in values.items() if math.isfinite(value)}
+    kept = {} if goals.plain else finite
+    for name, value in values.items():
+        if name not in finite:
+            return Outcome(Status.DIVERGED, error=f"the {name} is {value}, not a finite number", values=kept)
+    return Outcome(Status.OK, loss=goals.losses(values)[0], values=kept)
+
+
+def _expected(goals: Goals) -> str:
+    """Return what an objective should return, for messages."""
+    if goals.plain:
+        return "return a number or {'loss': number, 'info': {…}, 'cost': number}"
+    names = [f"{name!r}: number" for name in goals.names]
+    if goals.several:
+        losses = [f"{objective.name!r}: number" for objective in goals.objectives]
+        names = [f"'losses': {{{', '.join(losses)}}}", *names[len(losses) :]]
+    number = "a number or " if len(goals.names) == 1 else ""
+    return f"return {number}{{{', '.join(names)}, 'info': {{…}}}}"
 
 
 def _real(value: object, name: str = "loss") -> float:

@@ -23,7 +23,7 @@ def evaluate(objective: Objective, trial: Trial, propagate: tuple[type[BaseExcep
     propagate: exceptions that are raised instead, such as a KeyboardInterrupt in this process.
     """
     started, clock = time.time(), time.monotonic()
-    outcome = attempt(lambda: check_storable(outcome_of(objective(trial))), propagate)
+    outcome = attempt(lambda: check_storable(outcome_of(objective(trial), trial.goals)), propagate)
     # the monotonic clock measures the duration, so that setting the machine's clock cannot make it negative
     return with_times(outcome, started, started + (time.monotonic() - clock))
 

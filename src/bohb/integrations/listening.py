@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Protocol
 
 from bohb.core.events import TrialFinished, to_json
-from bohb.core.history import History, Result
+from bohb.core.history import History
+from bohb.core.results import Result
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable, MissingExtra, install_hint
 from bohb.journal import Journal, open_journal

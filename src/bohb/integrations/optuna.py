@@ -1,4 +1,4 @@
-"""Use the trials of an Optuna study for a warm start."""
+"""Optuna: BOHB as a sampler and a pruner, and the trials of an Optuna study as a warm start."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ try:
 except ImportError as error:
     raise MissingExtra(f"Optuna is not installed: {install_hint('optuna')}") from error
 
+from bohb.integrations.optuna_rungs import one_more
+from bohb.integrations.optuna_sampler import BOHBPruner, BOHBSampler
+
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-
-def one_more(step: int) -> float:
-    """Return the budget of a step counted from 0: after epoch 0, one epoch has been spent."""
-    return step + 1
+__all__ = ["BOHBPruner", "BOHBSampler", "observations", "one_more"]
 
 
 def observations(

@@ -37,9 +37,14 @@ def lock_file(database: Path) -> Path:
     return database.with_name(database.name + ".lock")
 
 
-def encoded(holder: str | None, entry: Acknowledged | None) -> bytes:
-    """Return the contents of a lock file: who holds it, and how far the journal was acknowledged."""
+def encoded(holder: str | None, entry: Acknowledged | None, generation: str | None = None) -> bytes:
+    """Return the contents of a lock file: who wrote to it last, and how far the journal was acknowledged.
+
+    generation: the name of the time since a writer was the only one (`WriterLock`).
+    """
     contents: dict[str, object] = {} if holder is None else {"holder": holder}
+    if generation is not None:
+        contents["generation"] = generation
     if entry is not None:
         contents["acknowledged"] = [*entry, entry.check]
     return json.dumps(contents).encode().ljust(SIZE) if contents else b""
@@ -55,19 +60,33 @@ def decoded(contents: bytes) -> Acknowledged | None:
         return None
 
 
+def generation_of(contents: bytes) -> str | None:
+    """Return the generation of the writers; None if there are none, or if they were of an older version."""
+    try:
+        found = json.loads(contents)["generation"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, str) else None
+
+
 def acknowledged(database: Path) -> Acknowledged | None:
     """Return how far a journal was acknowledged, or None if that is unknown.
 
     A reader asks before it reads the journal, which then has at least these events.
     """
+    return decoded(lock_contents(database))
+
+
+def lock_contents(database: Path) -> bytes:
+    """Return the contents of a lock file; nothing if it cannot be read."""
     try:
         handle = os.open(lock_file(database), _READ)
     except OSError:  # none; a journal may be copied without it
-        return None
+        return b""
     try:
-        return decoded(os.read(handle, SIZE))
+        return os.read(handle, SIZE)
     except OSError:
-        return None
+        return b""
     finally:
         os.close(handle)
 

@@ -41,9 +41,9 @@ class SharedJournal(Journal, Protocol):
         ...
 
     def turn(self, seconds: float = 60.0) -> AbstractContextManager[None]:
-        """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never.
+        """Keep other runners from appending; events that are appended meanwhile may be stored only at the end.
 
-        seconds: after this time without a sign of life of this runner its turn ends.
+        seconds: after this time without a sign of life of this runner others can append, and its own appends fail.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +16,10 @@ from sqlalchemy.exc import DBAPIError
 
 from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
 from bohb.journal import schema
-from bohb.journal.acknowledged import check_complete
+from bohb.journal.acknowledged import check_complete, generation_of, lock_contents
 from bohb.journal.database_errors import is_not_a_database, is_read_only, is_uncertain, translated, unreachable
 from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
-from bohb.journal.lock import WriterLock
+from bohb.journal.lock import SHARED, TurnLock, WriterLock
 from bohb.journal.quick import quick_end
 
 _logger = logging.getLogger("bohb")
@@ -29,6 +30,7 @@ class Database:
 
     path: the file; None for a server.
     name: the file or the URL without its password, for messages.
+    shared: whether several processes may write to it.
     doubt: the error after which nobody knows what the disk holds; None while there was none.
     """
 
@@ -41,17 +43,22 @@ class Database:
         self._connection: Connection | None = None
         self._turn: Connection | None = None  # the connection of the current turn
         self._lock: WriterLock | None = None
+        self._turns: TurnLock | None = None  # of a file; its turns are no transactions
+        self._in_file_turn = False
+        self.shared = self.path is None or SHARED
         if self.path is not None:
             self.name = str(self.path)
             check_file(self.path, read_only)
-            self._lock = None if read_only else _complete(self.path)
+            if not read_only:
+                self._lock = _complete(self.path)
+                self._turns = TurnLock(self.path) if SHARED else None
             self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
         else:
             self.url = make_url(str(url))
             self.name = self.url.render_as_string(hide_password=True)
             self._engine = self._server_engine(read_only)
         try:
-            with self._explaining():
+            with self.file_turn(), self._explaining():  # one process at a time creates the tables
                 schema.prepare(self._connected(), self.name, read_only)
         except BaseException:
             self.close()
@@ -62,17 +69,71 @@ class Database:
         if self._lock is not None:
             self._lock.acknowledge(study, length, crc)
 
+    def forget(self, study: str) -> None:
+        """Forget how far a study was acknowledged, which was deleted."""
+        if self._lock is not None:
+            self._lock.forget_study(study)
+
+    @property
+    def generation(self) -> str | None:
+        """The generation of the writers of a file (`WriterLock`); None for a server, or if nobody writes."""
+        if self.path is None or self._lock is not None:
+            return None if self._lock is None else self._lock.generation
+        return generation_of(lock_contents(self.path))
+
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """Yield the connection; everything that is executed is committed at the end, or nothing."""
+    def transaction(self, reads: bool = False) -> Iterator[Connection]:
+        """Yield the connection; everything that is executed is committed at the end, or nothing.
+
+        reads: whether nothing will be changed; other processes can then write to a file meanwhile.
+        """
         with self._mutex:
             if self._turn is not None:
                 yield self._turn
                 return
             with self._explaining():
                 connection = self._connected()
-                with connection.begin():
-                    yield connection
+                if reads:
+                    connection.info[schema.READS] = True
+                try:
+                    with connection.begin():
+                        yield connection
+                finally:
+                    connection.info.pop(schema.READS, None)
+
+    def version(self) -> int | None:
+        """Return a number that changes whenever another connection changes the file; None for a server."""
+        if self.path is None:
+            return None
+        with self._mutex, self._explaining():
+            cursor = self._connected().connection.cursor()  # not through SQLAlchemy, which takes 20 times as long
+            try:
+                cursor.execute("PRAGMA data_version")
+                return int(cursor.fetchall()[0][0])
+            except sqlite3.Error as error:
+                raise DBAPIError("PRAGMA data_version", None, error) from error
+            finally:
+                cursor.close()
+
+    @contextmanager
+    def file_turn(self, seconds: float = schema.BUSY_SECONDS) -> Iterator[None]:
+        """Keep other writers of a file from deciding and appending; do nothing for a server.
+
+        seconds: after waiting for so long this process goes on without a turn. One that is suspended in its turn then
+            finds that others have appended.
+        """
+        with self._mutex:
+            if self._turns is None or self._in_file_turn:
+                yield
+                return
+            self._in_file_turn = True
+            try:
+                if not self._turns.take(seconds):
+                    _logger.info("another process keeps its turn at %s for %g s: going on without", self.name, seconds)
+                yield
+            finally:
+                self._in_file_turn = False
+                self._turns.give()
 
     @contextmanager
     def turn(self, lock: Executable, parameters: dict[str, Any]) -> Iterator[Connection]:
@@ -92,6 +153,9 @@ class Database:
             if self._engine is not None:
                 self._engine.dispose()
                 self._engine = None
+            if self._turns is not None:
+                self._turns.forget()
+                self._turns = None
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None
@@ -168,11 +232,9 @@ def _complete(path: Path) -> WriterLock:
     """Lock a file for writing. Raises DamagedAt if acknowledged events are missing, before SQLite changes anything."""
     lock = WriterLock(path)
     try:
-        if not path.exists() or path.stat().st_size == 0:  # a new journal, or one that the user has deleted
-            lock.discard()
-        elif lock.acknowledged is None:
+        if lock.acknowledged is None:
             log = Path(f"{path}-wal")
-            if log.exists() and log.stat().st_size:
+            if log.exists() and log.stat().st_size and lock.alone:
                 _logger.info("no %s says how many events %s has: it is used as it is", lock.path.name, log.name)
         elif (end := quick_end(str(path), lock.acknowledged.study)) is not None:  # None: opening the file says why
             check_complete(lock.acknowledged, *end)

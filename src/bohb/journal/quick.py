@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,11 +15,14 @@ from urllib.parse import quote
 
 from bohb.core.events import Event
 from bohb.errors import JournalError
-from bohb.journal.acknowledged import acknowledged, check_complete
+from bohb.journal.acknowledged import acknowledged, check_complete, generation_of, lock_contents
 from bohb.journal.records import SCHEMA, Reader, no_collector
 
 _BUSY_SECONDS = 10
 _ROWS = "SELECT position, epoch, kind, key, body, crc FROM event WHERE study = ? ORDER BY position"
+_LEASES = (
+    "SELECT holder FROM lease WHERE study = :study AND generation = :generation AND expires >= :now ORDER BY holder"
+)
 
 
 def quick_read(path: str, study: str) -> list[Event] | None:
@@ -54,6 +58,16 @@ def quick_study_names(path: str) -> list[str] | None:
             return sorted(name for (name,) in connection.execute("SELECT study FROM study"))
     except (sqlite3.Error, JournalError, TypeError):
         return None
+
+
+def quick_leases(path: str, study: str) -> list[str]:
+    """Return the runners whose leases have not expired, sorted; none if that cannot be read."""
+    place = {"study": study, "now": time.monotonic(), "generation": generation_of(lock_contents(Path(path)))}
+    try:
+        with _connected(path) as connection:
+            return [holder for (holder,) in connection.execute(_LEASES, place)]
+    except (sqlite3.Error, JournalError, TypeError):
+        return []
 
 
 @contextmanager

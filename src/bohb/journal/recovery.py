@@ -34,7 +34,7 @@ def repair(target: str | Path, study: str = "study") -> int:
     path = Path(target).resolve()
     if "://" in str(target):
         raise JournalError(f"{target}: repair works on SQLite files; for a server, restore the database's own backup")
-    lock = WriterLock(path)
+    lock = WriterLock(path, exclusive=True)
     try:
         _back_up(path)
         fresh = path.with_name(path.name + ".repair")
@@ -43,7 +43,8 @@ def repair(target: str | Path, study: str = "study") -> int:
         for leftover in (f"{path}-wal", f"{path}-shm"):
             Path(leftover).unlink(missing_ok=True)
         os.replace(fresh, path)
-        Path(f"{fresh}.lock").unlink(missing_ok=True)
+        for leftover in (f"{fresh}.lock", f"{fresh}.turn"):
+            Path(leftover).unlink(missing_ok=True)
         lock.discard()
         return kept[study]
     finally:

@@ -12,7 +12,6 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Connection,
-    DateTime,
     Engine,
     Integer,
     MetaData,
@@ -32,9 +31,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from bohb.errors import JournalDamaged, JournalError
+from bohb.journal.lease_table import LEASE, lease_table
 from bohb.journal.records import SCHEMA
 
 BUSY_SECONDS = 10
+READS = "reads"  # in the info of a connection: the next transaction changes nothing
 TURN_SECONDS = 60.0  # after which a runner that was stopped in the middle of its turn loses it, unless it says less
 _ADVISORY = 0x626F6862  # 'bohb': the lock under which PostgreSQL tables are created
 
@@ -63,15 +64,6 @@ EVENT = Table(
     sqlite_with_rowid=False,
 )
 
-_servers = MetaData()  # tables of servers only: a file has one runner and needs no leases
-LEASE = Table(
-    "lease",
-    _servers,
-    Column("study", Text, primary_key=True),
-    Column("holder", Text, primary_key=True),
-    Column("expires", DateTime(timezone=True), nullable=False),
-)
-
 _of_study = STUDY.c.study == bindparam("of")
 HEAD = select(STUDY.c.length, STUDY.c.crc, STUDY.c.epoch, STUDY.c.owner).where(_of_study)
 HEAD_LOCKED = HEAD.with_for_update()  # PostgreSQL: one append per study at a time; SQLite has BEGIN IMMEDIATE
@@ -94,19 +86,8 @@ FINISHED = (  # the index of the keys is enough to count these, so that no event
     .outerjoin(EVENT, and_(EVENT.c.study == STUDY.c.study, EVENT.c.key.like("finished/%")))
     .group_by(STUDY.c.study)
 )
+NOTES = select(EVENT.c.study, EVENT.c.body).where(EVENT.c.key.like("note/%")).order_by(EVENT.c.study, EVENT.c.position)
 NEW_ROWS = EVENT.insert()
-
-# A runner holds a lease while it lives; once it has expired, another runner may delete it and take over the trials. All
-# times are those of the server, so that the clocks of the runners do not matter.
-_of_holder = "study = :study AND holder = :holder"
-RENEW_LEASE = text(
-    "INSERT INTO lease VALUES (:study, :holder, clock_timestamp() + make_interval(secs => :seconds)) "
-    "ON CONFLICT (study, holder) DO UPDATE SET expires = excluded.expires"
-)
-END_LEASE = text(f"DELETE FROM lease WHERE {_of_holder}")
-END_EXPIRED_LEASE = text(f"DELETE FROM lease WHERE {_of_holder} AND expires < clock_timestamp()")
-HELD_LEASE = text(f"SELECT 1 FROM lease WHERE {_of_holder}")
-LIVE_LEASES = text("SELECT holder FROM lease WHERE study = :study AND expires >= clock_timestamp()")
 
 
 def connect_sqlite(uri: str) -> sqlite3.Connection:
@@ -131,7 +112,7 @@ def sqlite_engine(path: Path, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN" if read_only or READS in connection.info else "BEGIN IMMEDIATE")
 
     return engine
 
@@ -148,8 +129,7 @@ def prepare(connection: Connection, name: str, read_only: bool) -> None:
         _create(connection)  # before the write-ahead log is enabled, so that a file without its log is still a journal
     if connection.dialect.name == "sqlite":
         _log_ahead(connection, name)
-    else:
-        _create_leases(connection)
+    _create_leases(connection)
 
 
 def _version(connection: Connection, name: str) -> bool:
@@ -178,8 +158,8 @@ def _create(connection: Connection) -> None:
     with connection.begin():
         if connection.dialect.name == "postgresql":  # CREATE IF NOT EXISTS alone fails when two runners start together
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY})"))
-            if inspect(connection).has_table(FORMAT.name):
-                return
+        if inspect(connection).has_table(FORMAT.name):
+            return
         _tables.create_all(connection)
         connection.execute(FORMAT.insert().values(version=SCHEMA))
 
@@ -187,9 +167,11 @@ def _create(connection: Connection) -> None:
 def _create_leases(connection: Connection) -> None:
     """Create the table of leases, which older journals do not have."""
     with connection.begin():
-        if not inspect(connection).has_table(LEASE.name):
+        if inspect(connection).has_table(LEASE):
+            return
+        if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY})"))
-            _servers.create_all(connection)
+        lease_table(connection.dialect.name).create(connection, checkfirst=True)
 
 
 def _log_ahead(connection: Connection, name: str) -> None:

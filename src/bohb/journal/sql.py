@@ -9,16 +9,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, inspect, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from bohb.core.events import Event
+from bohb.core.events import Event, NoteAdded, from_json
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import schema
 from bohb.journal.acknowledged import acknowledged, check_complete
 from bohb.journal.base import Journal
 from bohb.journal.database import Database
 from bohb.journal.database_errors import is_damage, is_lock_timeout
+from bohb.journal.lease_table import Leases
 from bohb.journal.lock import this_process
 from bohb.journal.memory import MemoryJournal
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
@@ -43,9 +44,9 @@ class SqlJournal:
     study: the name of the study.
     read_only: take no lock and change nothing; the writer never waits for a reader.
 
-    A SQLite file has one writer, which holds a lock on `<file>.lock`. If the lock is circumvented, the epoch prevents
-    damage, because each writer raises it and older writers can no longer append. PostgreSQL has several writers; each
-    append locks the row of the study, and the slower one of two gets a Conflict.
+    A journal may have several writers: processes of one machine for a file, of any machine for a server. An append
+    locks the file or the row of the study, and the slower one of two gets a Conflict. The epoch of a row says who wrote
+    it.
     """
 
     def __init__(self, url: str | Path, study: str = "study", read_only: bool = False) -> None:
@@ -54,23 +55,29 @@ class SqlJournal:
         self.database = Database(url, read_only)
         self.path = self.database.path  # None: a server
         self.name = self.database.name
+        self._leases = Leases(self.study, self.database.generation)
         self._epoch: int | None = None  # claimed at the first append
+        self._version: int | None = None  # of the file when it was last read
         self._end: tuple[int, int] | None = None  # length and checksum of the study when it was last read or written
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
+        version = None if self.read_only else self.database.version()
+        if version is not None and self._end is not None and self._end[0] == after and version == self._version:
+            return []  # a runner asks all the time, and mostly nobody else has written
         # A writer was checked when it opened the file.
         entry = acknowledged(self.path) if self.read_only and self.path is not None else None
-        with self.database.transaction() as connection:
+        with self.database.transaction(reads=True) as connection:
             head = self._head(connection)
             if entry is not None and entry.study == self.study:
                 check_complete(entry, *(head[:2] if head is not None else (0, 0)))
             if head is None or head.length <= after:
                 self._check_same(after, *(head[:2] if head is not None else (0, 0)))
+                self._version = version
                 return []
             try:
                 events = self._read(connection, head, after)
-                self._end = head[:2]
+                self._end, self._version = head[:2], version
                 return events
             except DBAPIError as error:
                 if is_damage(error):
@@ -85,38 +92,45 @@ class SqlJournal:
         """
         self._check_writable()
         bodies = [(event, body_of(event)) for event in events]
+        with self.database.file_turn():  # acknowledgements are written in the order of the commits
+            records = self._append(bodies, after)
+            if records:
+                self._end = records[-1].position + 1, records[-1].crc
+                self.database.acknowledge(self.study, *self._end)
+
+    def _append(self, bodies: list[tuple[Event, str]], after: int) -> list[Record]:
+        """Store events and return their records; none if there was nothing to store, or if it was stored before."""
         epoch = self._claim()
         with self.database.transaction() as connection:
             head = connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
-            if self.path is not None and head.epoch != epoch:
-                raise JournalError(
-                    f"study {self.study!r} in {self.name} was taken over by {head.owner} (epoch {head.epoch}, this "
-                    f"runner has {epoch}); nothing was stored. Stop this runner, or open the journal again"
-                )
             if head.length != after:
                 if self._already_stored(connection, chained(self.study, after, 0, epoch, bodies)):
-                    return
+                    return []
                 raise Conflict(f"study {self.study!r} has {head.length} events, not {after}")
             records = chained(self.study, after, head.crc, epoch, bodies)
             self._insert(connection, records)
-        if records:
-            self._end = records[-1].position + 1, records[-1].crc
-            self.database.acknowledge(self.study, records[-1].position + 1, records[-1].crc)
+        return records
 
     @property
     def shared(self) -> bool:
         """Whether several runners may work on the study at once."""
-        return self.path is None
+        return self.database.shared
 
     @contextmanager
     def turn(self, seconds: float = schema.TURN_SECONDS) -> Iterator[None]:
-        """Keep other runners from appending; events that are appended meanwhile are stored at the end, or never.
+        """Keep other runners from appending.
 
-        The row of the study is locked on the server, and runners get their turns in the order in which they asked.
+        The row of the study is locked on the server, and runners get their turns in the order in which they asked. The
+        events that are appended meanwhile are stored at the end, or never. In a file they are stored at once.
 
-        seconds: after this time without a sign of life the server ends the turn, so that others can go on.
+        seconds: after this time without a sign of life the server ends the turn, so that others can go on; at a file
+            the others go on without a turn, and the runner that kept them waiting gets a Conflict.
         """
         self._check_writable()
+        if self.path is not None:
+            with self.database.file_turn(seconds):
+                yield
+            return
         parameters = {"of": self.study, "idle": f"{round(1000 * seconds)}ms"}
         with ExitStack() as turn:
             patience = time.monotonic() + _PATIENCE_SECONDS
@@ -131,33 +145,44 @@ class SqlJournal:
             yield
 
     def renew_lease(self, holder: str, seconds: float) -> None:
-        """Let a lease expire `seconds` from now, by the server's clock, even if it had already expired."""
+        """Let a lease expire `seconds` from now, by the clock of the server or the machine."""
         with self.database.transaction() as connection:
-            connection.execute(schema.RENEW_LEASE, {"study": self.study, "holder": holder, "seconds": seconds})
+            self._leases.renew(connection, holder, seconds)
 
     def end_lease(self, holder: str) -> None:
         """Delete a lease: its runner has stopped."""
         with self.database.transaction() as connection:
-            connection.execute(schema.END_LEASE, {"study": self.study, "holder": holder})
+            self._leases.end(connection, holder)
 
     def lease_is_over(self, holder: str) -> bool:
         """Whether a runner has no lease any more; one that has expired is deleted, and renewals wait for that."""
-        of = {"study": self.study, "holder": holder}
         with self.database.transaction() as connection:
-            connection.execute(schema.END_EXPIRED_LEASE, of)
-            return connection.execute(schema.HELD_LEASE, of).first() is None
+            return self._leases.is_over(connection, holder)
 
     def live_leases(self) -> set[str]:
         """Return the holders of all leases that have not expired."""
-        with self.database.transaction() as connection:
-            if not inspect(connection).has_table(schema.LEASE.name):  # written before leases existed
-                return set()
-            return set(connection.execute(schema.LIVE_LEASES, {"study": self.study}).scalars())
+        with self.database.transaction(reads=True) as connection:
+            return self._leases.live(connection)
 
     def again(self) -> SqlJournal:
-        """Open the same study of the same server with another connection."""
-        assert self.path is None, "a file has one connection"
-        return SqlJournal(self.database.url.render_as_string(hide_password=False), self.study)
+        """Open the same study once more with another connection."""
+        return SqlJournal(*self.source)
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """The arguments that open the same study again: path or URL, with its password, and name."""
+        where = self.database.url.render_as_string(hide_password=False) if self.path is None else str(self.path)
+        return where, self.study
+
+    def notes(self) -> dict[str, list[NoteAdded]]:
+        """Return the notes of every study in the database that has any, by its name."""
+        found: dict[str, list[NoteAdded]] = {}
+        with self.database.transaction(reads=True) as connection:
+            for name, body in connection.execute(schema.NOTES):
+                note = from_json(NoteAdded.kind, json.loads(body))
+                assert isinstance(note, NoteAdded)
+                found.setdefault(name, []).append(note)
+        return found
 
     def lengths(self) -> dict[str, int]:
         """Return the number of events of every study in the database, in the order of their names."""
@@ -266,8 +291,8 @@ class SqlJournal:
             return False
         place = {"of": self.study, "first": records[0].position, "last": records[-1].position + 1}
         found = connection.execute(schema.ROWS, place).all()
-        # Two runners on a server may make the same decision; only the one whose epoch is stored was first.
-        mine = self.path is not None or all(row.epoch == self._epoch for row in found)
+        # Two runners may make the same decision; only the one whose epoch is stored was first.
+        mine = all(row.epoch == self._epoch for row in found)
         return mine and [_contents(row) for row in found] == [_contents(record) for record in records]
 
     def _insert(self, connection: Connection, records: list[Record]) -> None:

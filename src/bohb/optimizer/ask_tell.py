@@ -14,8 +14,11 @@ from bohb.core.custom_sampler import Sampler
 from bohb.core.deadline import TimeLeft
 from bohb.core.density.sampler import Model
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
-from bohb.core.history import History, Result
+from bohb.core.goals import Direction, Objectives, goals_of
+from bohb.core.history import History
+from bohb.core.notes import new_note
 from bohb.core.policy import Starter, restart_lost
+from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
@@ -26,10 +29,8 @@ from bohb.journal.base import shared_journal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     Budgets,
-    as_histories,
     continue_events,
     given_events,
-    observed_events,
     study_budgets,
     study_seed,
     study_settings,
@@ -39,6 +40,7 @@ from bohb.optimizer.ledger import Ledger
 from bohb.optimizer.reports import known_number, result_events
 from bohb.optimizer.session import Session, forgotten_brackets
 from bohb.optimizer.unknown import check_changes
+from bohb.optimizer.warm_start import as_histories, observed_events
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -60,6 +62,11 @@ class BOHB:
     settings: "paper" (BOHB as published, the default), "best" (strongest measured) or "hpbandster", or a `Settings`;
         single settings can be changed by name: random_fraction=1 is Hyperband.
     sampler: a function that proposes configurations instead of the paper's model (see `Situation`).
+    objectives: the names of the values to minimise, such as ["error", "-accuracy"]; a minus maximises. The objective
+        returns them by name: {"losses": {"error": …, "accuracy": …}}. Default: one unnamed loss.
+    constraints: bounds of values by name, such as {"latency": "<= 10ms", "memory": "<= 8GB"}, in seconds and bytes. The
+        objective returns these values, too: {"loss": …, "latency": …, "memory": …}.
+    direction: "maximize" if the objective returns one score to maximise; short for objectives=["-score"].
     max_brackets: open no more brackets than this.
     initial_configs: a list of configurations to evaluate before the sampler proposes any; when a study is continued,
         new ones are added.
@@ -80,6 +87,9 @@ class BOHB:
         seed: int | None = None,
         settings: Settings | Preset = PAPER,
         sampler: Sampler | None = None,
+        objectives: Objectives = None,
+        constraints: Mapping[str, str] | None = None,
+        direction: Direction = "minimize",
         max_brackets: int | None = None,
         initial_configs: Iterable[Mapping[str, Any]] = (),
         warm_start: object = (),
@@ -90,6 +100,7 @@ class BOHB:
     ) -> None:
         check_changes(BOHB, changes)
         compiled = space if isinstance(space, Space) else Space(space)
+        goals = goals_of(objectives, constraints, direction)
         created = StudyCreated(
             space=compiled.to_json(),
             budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
@@ -99,6 +110,7 @@ class BOHB:
             version=__version__,
             format=FORMAT,
             time=clock(),
+            **goals.to_json(),
         )
         journal = MemoryJournal() if journal is None else journal
         self._sampler = sampler
@@ -107,7 +119,8 @@ class BOHB:
             self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
                 given = given_events(compiled, initial_configs, self.history)
-                self._ledger.append([created, *given, *observed_events(compiled, as_histories(warm_start))])
+                earlier = observed_events(compiled, as_histories(warm_start), created, goals)
+                self._ledger.append([created, *given, *earlier])
                 return
             more = continue_events(self.history, created, seed is not None)
             more += given_events(compiled, initial_configs, self.history)
@@ -201,10 +214,12 @@ class BOHB:
                 trials.append(self.history.trials[last.trial.number])
         self._ledger.store(events, first)
         # Copies, so that changes by the user cannot reach the history.
-        return [replace(trial, config=dict(trial.config)) for trial in trials]
+        return [replace(trial, config=dict(trial.config), goals=self.history.goals) for trial in trials]
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
+
+        With named objectives or constraints, their values: {"losses": {"error": …, "latency": …}, "info": …}.
 
         The result of a trial that was declared lost in the meantime is stored as late, and no decision uses it.
         """
@@ -217,18 +232,30 @@ class BOHB:
             lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
         )
 
-    def enqueue(self, config: Mapping[str, Any]) -> bool:
+    def enqueue(self, config: Mapping[str, Any], budget: float | None = None) -> bool:
         """Evaluate this configuration before the sampler proposes any; return False if the study was given it before.
 
         It takes the next place of a bracket that is free for a new configuration, on the budget of that place. If no
         limit leaves such a place, it waits until the study is continued.
-        """
-        return self._ledger.in_turn(lambda: self._enqueue(config))
 
-    def _enqueue(self, config: Mapping[str, Any]) -> bool:
-        new = given_events(self.space, [config], self.history)
+        budget: one of the study's; the configuration is the next one to start, directly there, and belongs to no other
+            bracket.
+        """
+        return self._ledger.in_turn(lambda: self._enqueue(config, budget))
+
+    def _enqueue(self, config: Mapping[str, Any], budget: float | None) -> bool:
+        new = given_events(self.space, [config], self.history, budget)
         self._ledger.append(new)
         return bool(new)
+
+    def note(self, text: str, *, trial: int | None = None, tags: Iterable[str] = ()) -> None:
+        """Add a note to the study, or to one of its trials; no decision uses it.
+
+        trial: the number of a trial.
+        tags: short texts, by which studies and trials can be found.
+        """
+        tags = tags if isinstance(tags, str) else tuple(tags)
+        self._ledger.in_turn(lambda: self._ledger.append([new_note(self.history, text, trial, tags, self._clock())]))
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
         """Report that the worker of a trial disappeared; `ask` will return the trial again.
@@ -301,8 +328,13 @@ class BOHB:
 
     @property
     def best_loss(self) -> float:
-        """The loss of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().loss
+        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
+        return self.history.goals.shown(self.history.require_incumbent().loss)
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates and that keep the constraints, by their first loss (`History.front`)."""
+        return self.history.front
 
     @property
     def best_trial(self) -> Trial:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,16 +16,15 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
-    ObservationAdded,
     StudyCreated,
 )
+from bohb.core.goals import Goals, goals_of
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
-from bohb.journal import SqlJournal, study_names
 
 Budgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use min_budget and max_budget
 
@@ -86,66 +85,35 @@ def study_settings(
     return replace(changed, sampler=name)
 
 
-def given_events(space: Space, configs: Iterable[Mapping[str, Any]], history: History) -> list[Event]:
-    """Return the user's configurations that the study was not given yet, checked against the space."""
+def given_events(
+    space: Space, configs: Iterable[Mapping[str, Any]], history: History, budget: float | None = None
+) -> list[Event]:
+    """Return the user's configurations that the study was not given yet, checked against the space.
+
+    budget: where to evaluate them; None for the next places of any bracket.
+    """
     if isinstance(configs, Mapping):
         raise InvalidArgument("initial_configs must be a list of configurations: write initial_configs=[{…}]")
-    given = [trial.config for trial in history.trials.values() if trial.origin is Origin.GIVEN]
-    known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given))}
+    if budget is not None:
+        budget = _one_of(history.budgets, budget)
+    started = [trial for trial in history.trials.values() if trial.origin is Origin.GIVEN]
+    directly = {trial.number: history.schedule.is_given(trial.bracket) for trial in started}
+    given = [t.config for t in started if (t.budget if directly[t.number] else None) == budget]
+    known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given.waiting(budget)))}
     checked: list[Event] = []
     for config in configs:
         if space.encode(config).tobytes() not in known:
-            checked.append(ConfigGiven(history.n_given + len(checked), dict(config)))
+            checked.append(ConfigGiven(history.given.total + len(checked), dict(config), budget))
     return checked
 
 
-def as_histories(source: Any) -> list[History]:
-    """Return the histories that `warm_start` names: of studies, optimizers, journals and their paths, or a list."""
-    match source:
-        case History():
-            return [source]
-        case str() | Path():
-            return [_stored_history(source)]
-        case _ if isinstance(getattr(source, "history", None), History):
-            return [source.history]
-        case _ if hasattr(source, "read"):
-            return [History().extend(source.read(0))]
-        case Iterable() if not isinstance(source, Mapping):
-            return [history for item in source for history in as_histories(item)]
-    raise InvalidArgument(
-        f"warm_start={source!r} must be a Study, a History, a BOHB, a journal or its path, or a list of these"
-    )
-
-
-def _stored_history(journal: str | Path) -> History:
-    """Return the history of the only study of a journal."""
-    if "://" not in str(journal) and not Path(journal).exists():
-        raise InvalidArgument(f"warm_start={str(journal)!r} must be the path of a journal; there is no such file")
-    names = study_names(journal)
-    if len(names) != 1:
-        raise InvalidArgument(
-            f"warm_start={str(journal)!r} must hold one study; it has {', '.join(names) or 'none'}: "
-            "choose one with SqlJournal(path, name, read_only=True)"
-        )
-    with SqlJournal(journal, names[0], read_only=True) as opened:
-        return History().extend(opened.read())
-
-
-def observed_events(space: Space, histories: Iterable[History]) -> list[Event]:
-    """Return the results of earlier studies as events. Raises InvalidConfiguration."""
-    events: list[Event] = []
-    studies: dict[tuple[int, int], int] = {}  # (history, one of its own earlier studies or -1 for itself) -> number
-    for h, history in enumerate(histories):
-        known = [(old.config, old.budget, old.loss, old.source, old.study) for old in history.observed]
-        for number, outcome in history.outcomes.items():
-            trial = history.trials[number]
-            if trial.reuses is None and number not in history.forgotten:  # reused: the result of another trial
-                known.append((trial.config, trial.budget, outcome.loss, f"trial {number}", -1))
-        for config, budget, loss, source, of in known:
-            space.encode(space.restore(config))
-            study = studies.setdefault((h, of), len(studies))
-            events.append(ObservationAdded(len(events), config, budget, loss, source, study))
-    return events
+def _one_of(budgets: tuple[float, ...], given: float) -> float:
+    """Return the budget of the study that is meant."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        for budget in budgets:
+            if math.isclose(budget, given, rel_tol=1e-9):
+                return budget
+    raise InvalidArgument(f"budget={given!r} must be one of the study's: {', '.join(f'{b:g}' for b in budgets)}")
 
 
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
@@ -163,6 +131,7 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
         differences.append(("eta", f"{stored.eta}", f"{wanted.eta}"))
     if seed_given and stored.seed != wanted.seed:
         differences.append(("seed", f"{stored.seed}", f"{wanted.seed}"))
+    differences += _goal_differences(history.goals, goals_of(wanted.objectives, wanted.constraints))
     then = Settings.from_json(stored.settings).to_json()
     differences += [
         (name, f"{then[name]!r}", f"{value!r}") for name, value in wanted.settings.items() if then[name] != value
@@ -179,6 +148,12 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
     # A bracket whose rungs were chosen keeps them.
     first = max([len(history.brackets), *(index + 1 for index in history.planned)])
     return [BudgetsRaised(wanted.budgets, first)] if raised else []
+
+
+def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]]:
+    """List what differs in the goals of two studies, as the user writes it."""
+    pairs = ((name, stored.to_json().get(name), wanted.to_json().get(name)) for name in ("objectives", "constraints"))
+    return [(name, f"{then or 'none'}", f"{now or 'none'}") for name, then, now in pairs if then != now]
 
 
 def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:

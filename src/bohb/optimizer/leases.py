@@ -1,7 +1,7 @@
 """Several runners of one study: which trials belong to which runner, and which runners are gone.
 
-Only a journal on a server can be shared (`SharedJournal`). Each of its runners holds a lease, which a thread renews as
-long as the process lives, however busy the objective keeps it.
+Each runner of a journal that can be shared (`SharedJournal`) holds a lease, which a thread renews as long as the
+process lives, however busy the objective keeps it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bohb.core.events import Event, ResultLate, TrialFinished, check_storable
+from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Status, Trial, outcome_of
 from bohb.errors import AlreadyTold, InvalidResult, UnknownTrial
@@ -36,7 +37,7 @@ def result_events(
     late = {(event.number, event.attempt) for event in history.late}
     for trial, result in results:
         number = known_number(history, trial)
-        outcome = _storable_outcome(result)
+        outcome = _storable_outcome(result, history.goals)
         if isinstance(trial, Trial) and (number, trial.attempt) in history.given_up:
             if (number, trial.attempt) not in late:
                 log.warning("the result of trial %d, attempt %d, is late and not used", number, trial.attempt)
@@ -53,19 +54,18 @@ def result_events(
     return events
 
 
-def _storable_outcome(result: object) -> Outcome:
+def _storable_outcome(result: object, goals: Goals) -> Outcome:
     """Return a result as an outcome to store. Raises InvalidResult, except for an Outcome.
 
     An Outcome comes from an executor after the evaluation, so that it fails as a bad result and the study goes on.
     """
-    outcome = outcome_of(result)
     try:
-        return check_storable(outcome)
+        return check_storable(outcome_of(result, goals))
     except InvalidResult as error:
         if not isinstance(result, Outcome):
             raise
         bare = Outcome(Status.BAD_RESULT, error=str(error))
-        return replace(bare, started=outcome.started, finished=outcome.finished, worker=outcome.worker)
+        return replace(bare, started=result.started, finished=result.finished, worker=result.worker)
 
 
 def _describe(outcome: Outcome) -> str:

@@ -49,13 +49,13 @@ class Session:
         """Store the start of the session, and what it changes."""
         history = self._ledger.history
         index = len(history.sessions)
-        forgotten = forgotten_failures(history, forget_failures, self._ledger.shared)
+        orphans = self._orphans()
+        forgotten = forgotten_failures(history, forget_failures, len(history.running) > len(orphans))
         if forgotten:
             log.warning("failures of earlier sessions no longer count: the sampler does not learn from them")
         self._began, self._earlier = self._stopwatch(), history.seconds
-        self._ledger.append(
-            [SessionStarted(index, runner, self._clock(), dict(limits), workers), *forgotten, *self._orphans()]
-        )
+        session = SessionStarted(index, runner, self._clock(), dict(limits), workers)
+        self._ledger.append([session, *forgotten, *orphans])
         self.index = index if self._ledger.shared else None
 
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
@@ -82,15 +82,16 @@ class Session:
         return [t for n, t in history.running.items() if self.index is not None and history.owners[n] == self.index]
 
 
-def forgotten_failures(history: History, forget: bool, shared: bool) -> list[Event]:
+def forgotten_failures(history: History, forget: bool, others: bool) -> list[Event]:
     """Return the event that makes a new session forget earlier failures; none if they stay evidence.
 
     forget: whether the user asked to forget all of them. Otherwise only those of the last session are forgotten, and
         only if the objective was broken: every trial of the session failed, and there were at least three or none of
-        the study had ever succeeded. Where another runner is at work, that session is not over.
+        the study had ever succeeded.
+    others: whether other runners are at work, so that the last session is not over.
     """
     last = list(history.outcomes.values())[history.n_before_session :]
-    all_failed = bool(last) and not any(outcome.ok for outcome in last) and not (shared and history.running)
+    all_failed = bool(last) and not any(outcome.ok for outcome in last) and not others
     broken = all_failed and (len(last) >= BROKEN_FROM or history.incumbent is None)
     since = 0 if forget else history.n_before_session
     failed = {n for n, outcome in itertools.islice(history.outcomes.items(), since, None) if not outcome.ok}

@@ -38,13 +38,12 @@ _ARGUMENTS = {
     "top_n_percent": "good_fraction",
     "min_points_in_model": "min_points",
 }
-_MINIMISES = "bohb always minimises; return the negative score to maximise it"
+_MAXIMISE = "use direction='maximize' for one score, or a minus for each value to maximise: objectives=['-accuracy']"
 _ADVICE = {
     "timeout": "use max_seconds for the whole study or trial_seconds for a single trial",
-    "direction": _MINIMISES,
-    "directions": _MINIMISES,
-    "mode": _MINIMISES,
-    "maximize": _MINIMISES,
+    "directions": _MAXIMISE,
+    "mode": _MAXIMISE,
+    "maximize": _MAXIMISE,
     "metric": "the objective returns the loss, or {'loss': …, 'info': {…}}",
     "callbacks": "it is an argument of bohb.minimize; with ask and tell, call your functions after tell",
     "pruner": "leave it out: the brackets already stop poor configurations early",

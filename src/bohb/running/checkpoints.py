@@ -17,9 +17,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from bohb.core.history import History
-from bohb.core.trial import Trial
+from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import InvalidArgument
 from bohb.running.trees import UnusableTree, copy, is_directory, make_durable, remove, size, sync
 from bohb.running.workplace import Workplace
@@ -28,15 +29,28 @@ log = logging.getLogger("bohb")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
+class Places(Protocol):
+    """Makes the directories that trials work in."""
+
+    def make(self) -> Path:
+        """Create a new directory."""
+        ...
+
+    def close(self) -> None:
+        """Remove what need not outlive this process."""
+        ...
+
+
 class Checkpoints:
     """The checkpoint directories of one study.
 
     root: the directory that contains them.
     quota: total size of finished checkpoints in bytes. Beyond it the cheapest to lose are removed first: those of the
         smallest budgets, the worst losses first. Their configurations start afresh. The incumbent's is always kept.
+    places: makes the directories that trials work in; by default they are removed when this process ends.
     """
 
-    def __init__(self, root: Path, quota: int | None = None) -> None:
+    def __init__(self, root: Path, quota: int | None = None, places: Places | None = None) -> None:
         if quota is not None and (isinstance(quota, bool) or not isinstance(quota, int) or quota <= 0):
             raise InvalidArgument(f"checkpoint_quota={quota!r} must be a positive number of bytes")
         self.root = root
@@ -46,7 +60,7 @@ class Checkpoints:
         self._sizes = {config_id: self._size(path) for config_id, path in homes.items()}
         self._homes = set(homes)  # configurations that have a directory
         self._synced = False  # whether the parents of `root` are on the disk
-        self._workplace = Workplace(root / "working")
+        self._workplace = Workplace(root / "working") if places is None else places
         self._working: dict[int, Path] = {}  # by the number of the running trial
         self._clean: list[Path] = []  # empty directories that can be reused
         self._empty_file = root / "empty"  # numbers of successful trials that wrote nothing
@@ -61,6 +75,10 @@ class Checkpoints:
         if trial.previous_budget is not None and not self._hand_on(trial):
             trial = replace(trial, previous_budget=None)
         return replace(trial, checkpoint_dir=self._working[trial.number])
+
+    def resume(self, trial: Trial, directory: Path) -> None:
+        """Go on with a directory that another process has prepared for this trial."""
+        self._working[trial.number] = directory
 
     def _hand_on(self, trial: Trial) -> bool:
         """Copy the previous checkpoint into the directory of a trial; return whether that was possible."""
@@ -180,11 +198,28 @@ class Checkpoints:
         del self._sizes[config_id]
 
 
+def keep_checkpoint(checkpoints: Checkpoints, trial: Trial, outcome: Outcome) -> Outcome:
+    """Keep the checkpoint of a trial if it succeeded, and return its outcome.
+
+    A result whose checkpoint the disk cannot hold still counts; a trial that left something else than files,
+    directories and links fails.
+    """
+    if not outcome.ok:
+        return outcome
+    try:
+        checkpoints.keep(trial)
+    except OSError as error:
+        log.error("the checkpoint of trial %d is lost: %s", trial.number, error)
+    except UnusableTree as error:
+        text = f"its checkpoint cannot be kept: {error}; leave only readable files, directories and links there"
+        return replace(outcome, status=Status.BAD_RESULT, loss=None, info={}, error=text)
+    return outcome
+
+
 def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
     """Return configurations in the order of removing their checkpoints, without running ones and the incumbent."""
     busy = {trial.config_id for trial in history.pending.values()}
-    if history.incumbent is not None:
-        busy.add(history.incumbent.trial.config_id)
+    busy |= history.leading
     reached: dict[int, tuple[float, float]] = {}
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]

@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterable
 from html import escape
 
-from bohb.core.history import History, Result
+from bohb.core.goals import PLAIN, Goals
+from bohb.core.history import History
+from bohb.core.results import Result
 
 _WIDTH, _HEIGHT, _MARGIN = 320, 90, 14
 
@@ -20,22 +22,23 @@ def study_html(history: History, summary: str) -> str:
     best = history.incumbent
     if best is None:
         return f"<div>{'<br>'.join(lines)}</div>"
-    where = f"best loss {best.loss:.6g} on budget {best.budget:g} (trial {best.trial.number})"
+    what = escape(history.goals.described(best.loss, best.values))
+    where = f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat})"
     cell = "<td style='text-align:left'>"
     rows = "".join(
         f"<tr>{cell}{escape(name)}</td>{cell}{escape(repr(value))}</td></tr>" for name, value in best.config.items()
     )
-    picture = trajectory_svg(history.trajectory, len(history.trials))
+    picture = trajectory_svg(history.trajectory, len(history.trials), history.goals)
     return f"<div>{lines[0]}<br><b>{where}</b><table>{rows}</table>{picture}</div>"
 
 
-def trajectory_svg(trajectory: Iterable[Result], n_trials: int) -> str:
+def trajectory_svg(trajectory: Iterable[Result], n_trials: int, goals: Goals = PLAIN) -> str:
     """Draw the best loss on the largest budget by trial as a step line; empty with fewer than two incumbents.
 
     The scale is logarithmic if all losses are positive.
     """
     incumbents = list(trajectory)
-    steps = [(r.trial.number, r.loss) for r in incumbents if r.budget == incumbents[-1].budget]
+    steps = [(r.trial.number, goals.shown(r.loss)) for r in incumbents if r.budget == incumbents[-1].budget]
     if len(steps) < 2:
         return ""
     log = all(loss > 0 for _, loss in steps)
@@ -50,7 +53,8 @@ def trajectory_svg(trajectory: Iterable[Result], n_trials: int) -> str:
     text = "font-family='sans-serif' font-size='10' fill='#666'"
     return (
         f"<svg width='{_WIDTH}' height='{_HEIGHT}' viewBox='0 0 {_WIDTH} {_HEIGHT}' role='img'>"
-        f"<title>best loss by trial</title><path d='{path}' fill='none' stroke='#0072b2' stroke-width='1.5'/>"
+        f"<title>best {escape(goals.label)} by trial</title>"
+        f"<path d='{path}' fill='none' stroke='#0072b2' stroke-width='1.5'/>"
         f"<text x='{_MARGIN}' y='10' {text}>{steps[0][1]:.4g}</text>"
         f"<text x='{_WIDTH - _MARGIN}' y='{_HEIGHT - 2}' text-anchor='end' {text}>"
         f"{steps[-1][1]:.4g} on budget {incumbents[-1].budget:g}, {n_trials} trials</text></svg>"

@@ -35,7 +35,8 @@ class Limits:
     until: a time of day in seconds since the epoch, for this session.
     max_cost: budget spent, in full evaluations; a promoted configuration counts for what it adds to its last budget.
     max_reported_cost: the sum of the costs that the objective reports.
-    target_loss: a loss on the largest budget.
+    target_loss: a loss on the largest budget, or a value of the first objective with the sign that the user gave it;
+        only results that keep the constraints count.
     patience: full evaluations spent since the incumbent last changed.
     max_initial_failures: failed trials of this session while no trial ever succeeded; a broken objective need not use
         up the budget.
@@ -101,11 +102,16 @@ def reason_to_stop(limits: Limits, history: History, seconds: float, time: float
         _reached("max_reported_cost", limits.max_reported_cost, history.cost_reported),
         _reached("patience", limits.patience, (history.budget_spent - history.spent_at_improvement) / full),
     ]
-    best = history.best.get(full)
-    if limits.target_loss is not None and best is not None and best.loss <= limits.target_loss:
-        checks.append(f"target_loss={limits.target_loss:g} reached: {best.loss:g}")
+    checks.append(_target_reached(limits.target_loss, history))
     checks.append(_all_failed(limits.max_initial_failures, history))
     return next((reason for reason in checks if reason), None)
+
+
+def _target_reached(target: float | None, history: History) -> str | None:
+    best, goals = history.best.get(history.budgets[-1]), history.goals
+    if target is None or best is None or not best.feasible or best.loss > goals.minimised(target):
+        return None
+    return f"target_loss={target:g} reached: {goals.shown(best.loss):g}"
 
 
 def _reached(name: str, limit: float | None, value: float) -> str | None:

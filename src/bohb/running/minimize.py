@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime
 import logging
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bohb.core.custom_sampler import Sampler
+from bohb.core.goals import Direction, Objectives
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
@@ -22,7 +22,6 @@ from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.executors.resources import Resources
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.journal.base import shared_journal
-from bohb.journal.files import files_directory
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.unknown import check_changes
 from bohb.running.callbacks import Callback, checked_callbacks
@@ -31,6 +30,7 @@ from bohb.running.limits import Limits, check_grace, deadline
 from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.runner import LEASE_SECONDS, run
+from bohb.running.setup import RunSetup, files_of
 from bohb.running.study import Study
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ def minimize(
     seed: int | None = None,
     settings: Settings | Preset = PAPER,
     sampler: Sampler | None = None,
+    objectives: Objectives = None,
+    constraints: Mapping[str, str] | None = None,
+    direction: Direction = "minimize",
     workers: int | None = None,
     executor: Any = None,
     resources: Mapping[str, Any] | None = None,
@@ -85,8 +88,9 @@ def minimize(
     """Find the configuration with the lowest loss.
 
     objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
-    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, initial_configs,
-        warm_start, and further settings by name: as for `BOHB`.
+        With named objectives or constraints it returns their values: {"losses": {"error": …, "latency": …}, "info": …}.
+    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, objectives, constraints,
+        direction, initial_configs, warm_start, and further settings by name: as for `BOHB`.
     workers: number of trials that run at once, each in its own process, which may crash, hang or be killed without
         affecting the others. None runs them one after the other in this process, without that protection; with
         `executor`, None uses as many as the engine reports.
@@ -94,7 +98,7 @@ def minimize(
         such as "dask://host:8786" or "ray://auto", or an executor of ours (docs/cluster.md).
     resources: what each trial needs, such as {"gpu": 1, "cpu": 2, "memory": "8GB"}.
     journal: a file such as "study.db" (or a database URL) that stores the study; the same call with the same journal
-        continues it. On PostgreSQL several processes and machines can work on it together.
+        continues it. Several processes of this machine can share it; on PostgreSQL, those of several machines.
     study: the name of the study in the journal.
     directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
         journal is not a file.
@@ -109,8 +113,8 @@ def minimize(
         at least three, or if no trial of the study had ever succeeded.
     trial_seconds, trial_memory: limits of a single evaluation, in seconds and bytes; they need workers or executor.
     max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
-    lease_seconds: where several runners share a study on a server, the time without a sign of life after which the
-        others take over a runner's trials.
+    lease_seconds: where several runners share a study, the time without a sign of life after which the others take
+        over a runner's trials.
     checkpoints: False for objectives that keep no state, on machines that share no file system.
     checkpoint_quota: bytes that checkpoints may take together.
     start_method, recycle_after: see `LocalExecutor`.
@@ -154,6 +158,9 @@ def minimize(
             seed=seed,
             settings=settings,
             sampler=sampler,
+            objectives=objectives,
+            constraints=constraints,
+            direction=direction,
             max_brackets=max_brackets,
             initial_configs=_repeatable(initial_configs),
             warm_start=_repeatable(warm_start),
@@ -163,7 +170,7 @@ def minimize(
         optimizer = patiently(shared_journal(opened) is not None, create)
         if not limits.bounded:
             optimizer.max_brackets = len(optimizer.history.round)
-        files = stack.enter_context(_files(directory, opened, study))
+        files = stack.enter_context(files_of(opened, study, directory))
         kept = Checkpoints(files / "checkpoints", checkpoint_quota) if checkpoints else None
         if kept is not None:
             stack.callback(kept.close)
@@ -172,7 +179,7 @@ def minimize(
         )
         chosen = choose_executor(objective, executor, workers, options)
         shown = None if progress is False else stack.enter_context(Progress(limits))
-        return run(
+        found = run(
             optimizer,
             chosen,
             limits,
@@ -184,22 +191,11 @@ def minimize(
             callbacks=functions,
             progress=shown,
         )
+    where = opened if journal is None else journal
+    setup = RunSetup(where, study, directory, objective, executor, workers, options, checkpoints, max_attempts)
+    return replace(found, setup=setup, _source=opened.source if isinstance(opened, SqlJournal) else None)
 
 
 def _repeatable(given: Any) -> Any:
     """Return a list in place of a generator, which could be used only once."""
     return list(given) if isinstance(given, Iterator) else given
-
-
-@contextmanager
-def _files(directory: str | Path | None, journal: Journal, study: str) -> Iterator[Path]:
-    """Yield the directory of a study's checkpoints and logs; a temporary one if the journal is not a file either."""
-    permanent = files_directory(journal.path if isinstance(journal, SqlJournal) else None, study, directory)
-    if permanent is not None:
-        yield permanent
-        return
-    temporary = Path(tempfile.mkdtemp(prefix="bohb-"))
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

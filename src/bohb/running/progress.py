@@ -17,7 +17,9 @@ from rich.live import Live
 from rich.text import Text
 
 from bohb.core.estimate import time_to_end
-from bohb.core.history import History, Result
+from bohb.core.goals import PLAIN, Goals
+from bohb.core.history import History
+from bohb.core.results import Result
 from bohb.core.schedule.plan import plan
 from bohb.running.limits import Limits
 from bohb.units import clock, duration, printable
@@ -128,7 +130,8 @@ class Progress:
         parts.append(self._counts(history))
         best = history.incumbent
         if best is not None:
-            parts.append(f"best loss {best.loss:.6g} on budget {best.budget:g} (trial {best.trial.number})")
+            what = printable(history.goals.described(best.loss, best.values))
+            parts.append(f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat})")
         left = None if final else self._left(history, seconds)
         if left is not None:
             parts.append(self._until(left))
@@ -145,9 +148,11 @@ class Progress:
         rows += [("" if n else "brackets", rungs) for n, rungs in enumerate(_rungs(history))]
         best = history.incumbent
         if best is not None:
-            where = f" on budget {best.budget:g} (trial {best.trial.number}, {best.trial.origin.value})  "
-            bars = sparkline(history.trajectory, time.time())
-            rows.append(("best", Text.assemble((f"{best.loss:.6g}", "bold green"), where, bars)))
+            goals = history.goals
+            where = f" on budget {best.budget:g} (trial {best.trial.number}, {best.trial.origin.value}{best.caveat})  "
+            bars = sparkline(history.trajectory, time.time(), goals=goals)
+            what = f"{best.loss:.6g}" if goals.plain else printable(goals.described(best.loss, best.values))
+            rows.append(("best", Text.assemble((what, "bold green"), where, bars)))
         spent = history.budget_spent / history.budgets[-1]
         rows.append(("spent", Text(f"{spent:.1f}{_of(self._limits.max_cost)} full evaluations")))
         rows.append(("time", Text(self._time(history, seconds, final))))
@@ -226,9 +231,11 @@ class _Notebook:
             self._handle.update(page)
 
 
-def sparkline(trajectory: list[Result], now: float, width: int = 24) -> str:
+def sparkline(trajectory: list[Result], now: float, width: int = 24, goals: Goals = PLAIN) -> str:
     """Return the incumbent's loss over time as a row of small bars; empty with fewer than two incumbents."""
-    known = [(best.outcome.finished, best.loss) for best in trajectory if best.outcome.finished is not None]
+    known = [
+        (best.outcome.finished, goals.shown(best.loss)) for best in trajectory if best.outcome.finished is not None
+    ]
     if len(known) < 2:
         return ""
     began = known[0][0]

@@ -13,8 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from bohb.core.confirm_estimate import conclusion
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted, RepeatFinished
+from bohb.core.confirm_start import promising
 from bohb.core.custom_sampler import Sampler, sampler_name
-from bohb.core.events import BracketPlanned, Event, RungCut, StudyCreated, TrialFinished, TrialStarted
+from bohb.core.events import (
+    BracketPlanned,
+    Event,
+    RungCut,
+    StudyCreated,
+    TrialFinished,
+    TrialStarted,
+)
 from bohb.core.history import History
 from bohb.core.policy import Now, Starter, restart_lost
 from bohb.core.settings import TPE, Settings
@@ -98,6 +108,11 @@ def replay(
                 differences.append(f"event {position}: {_difference(decided, stored)}")
             else:
                 taken = list(stored)
+        elif isinstance(taken[0], ConfirmationEvent):
+            decided_text, match = _confirmed(history, taken[0])
+            counts[match] += 1
+            if match is _Match.DIFFERENT:
+                differences.append(f"event {position}: stored {taken[0]}, decided {decided_text}")
         history.extend(taken)
         position += len(taken)
     return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))
@@ -168,6 +183,20 @@ def _compare_event(decided: Event, stored: Event, space: Space) -> _Match:
             return _compare_values([decided.rungs, decided.reason], [stored.rungs, stored.reason])
         case _:
             return _Match.EXACT if decided == stored else _Match.DIFFERENT
+
+
+def _confirmed(history: History, stored: ConfirmationEvent) -> tuple[str, _Match]:
+    """Return what a confirmation decides, and how well the stored event agrees with it."""
+    if isinstance(stored, ConfirmationStarted):
+        trials = tuple(promising(history, len(stored.trials)))
+        return f"{trials}", _compare_values([trials, history.budgets[-1]], [stored.trials, stored.budget])
+    if isinstance(stored, RepeatFinished):
+        due = history.confirmations[stored.confirmation].due()
+        return f"{due}", _Match.EXACT if (stored.candidate, stored.repeat) in due else _Match.DIFFERENT
+    assert history.created is not None
+    made = conclusion(history.confirmations[stored.confirmation], history.created.seed)
+    numbers = ([event.winner, event.estimates, event.noise, event.gain] for event in (made, stored))
+    return f"{made}", _compare_values(*numbers)
 
 
 def _choice(trial: Trial) -> dict[str, Any]:

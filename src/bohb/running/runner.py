@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 
-from bohb.core.trial import Outcome, Status, Trial
+from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalUnavailable
 from bohb.executors.base import Executor, Lost
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.leases import RENEWALS, runner_name
 from bohb.running.callbacks import Callback, Callbacks
-from bohb.running.checkpoints import Checkpoints
+from bohb.running.checkpoints import Checkpoints, keep_checkpoint
+from bohb.running.interrupts import interrupts
 from bohb.running.limits import Limits, given_limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
 from bohb.running.pace import Pace
 from bohb.running.patience import COMPLAIN_SECONDS, patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
-from bohb.running.trees import UnusableTree
 from bohb.units import counted, printable
 
 log = logging.getLogger("bohb")
@@ -103,7 +101,7 @@ class _Run:
         """Ask, wait and tell until the session ends."""
         kill = True
         try:
-            with _interrupts() as interrupted:
+            with interrupts() as interrupted:
                 stopped = self._loop(interrupted)
             if self.running or self.unsaved:  # the deadline has passed
                 stopped += self._stop_running()
@@ -162,7 +160,7 @@ class _Run:
 
     def _why_done(self) -> str:
         brackets = self.optimizer.max_brackets
-        if brackets is not None and len(self.optimizer.history.brackets) >= brackets:
+        if brackets is not None and self.optimizer.history.schedule.n_counted >= brackets:
             return f"all {brackets} brackets are complete"
         return "every configuration of the space has been evaluated"
 
@@ -291,22 +289,13 @@ class _Run:
         return (trial.number, trial.attempt) in self.optimizer.history.given_up
 
     def _keep_checkpoints(self) -> None:
-        """Keep the checkpoints of successful trials.
-
-        A result whose checkpoint the disk cannot hold still counts; a trial that left something else than files,
-        directories and links fails.
-        """
+        """Keep the checkpoints of successful trials."""
         for index, (trial, outcome, *_) in enumerate(self.unsaved):
-            if self.checkpoints is None or outcome is None or not outcome.ok or self._is_late(trial):
+            if self.checkpoints is None or outcome is None or self._is_late(trial):
                 continue
-            try:
-                self.checkpoints.keep(trial)
-            except OSError as error:
-                log.error("the checkpoint of trial %d is lost: %s", trial.number, error)
-            except UnusableTree as error:
-                text = f"its checkpoint cannot be kept: {error}; leave only readable files, directories and links there"
-                failed = replace(outcome, status=Status.BAD_RESULT, loss=None, info={}, error=text)
-                self.unsaved[index] = Ended(trial, failed)
+            kept = keep_checkpoint(self.checkpoints, trial, outcome)
+            if kept is not outcome:
+                self.unsaved[index] = Ended(trial, kept)
 
     def _settle(self, settled: Sequence[Ended]) -> None:
         """Clean up checkpoints after these results are stored, and note which trials have finished."""
@@ -327,28 +316,3 @@ class _Run:
             log.error("%s; no trial is started until this is resolved", trouble)
         self.looked = now  # after an outage other runners need a moment to renew their leases
         time.sleep(_TICK)
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; pressing it again raises KeyboardInterrupt.
-
-    Outside the main thread it always returns False, because signals only reach the main thread.
-    """
-    pressed = 0
-
-    def on_interrupt(*_: object) -> None:
-        nonlocal pressed
-        pressed += 1
-        if pressed > 1:
-            raise KeyboardInterrupt
-        log.warning("interrupted: finishing the running trials; press Ctrl-C again to stop at once")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: pressed > 0
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -15,6 +15,7 @@ import numpy as np
 
 from bohb.core.cost import Sample, fit_costs
 from bohb.core.estimate import planned_time
+from bohb.core.goals import PLAIN, Goals
 from bohb.core.schedule.brackets import Bracket, hyperband
 from bohb.core.trial import Origin, Outcome, Trial, outcome_of
 from bohb.errors import InvalidArgument
@@ -54,7 +55,7 @@ class Measured:
     objective: Objective
 
     def __call__(self, trial: Trial) -> Outcome:
-        outcome = outcome_of(self.objective(trial))
+        outcome = outcome_of(self.objective(trial), trial.goals)
         gc.collect()
         return replace(outcome, info={**outcome.info, _MEMORY: processes.resident_bytes([os.getpid()])})
 
@@ -62,8 +63,8 @@ class Measured:
 class _Caller:
     """Calls the objective in one worker process, each time as a new trial."""
 
-    def __init__(self, executor: LocalExecutor, root: Path, seed: int) -> None:
-        self._executor, self._root, self._seed = executor, root, seed
+    def __init__(self, executor: LocalExecutor, root: Path, seed: int, goals: Goals) -> None:
+        self._executor, self._root, self._seed, self._goals = executor, root, seed, goals
         self._number = 0
         self.config: dict[str, Any] = {}
 
@@ -82,6 +83,7 @@ class _Caller:
             origin=Origin.RANDOM if previous is None else Origin.PROMOTED,
             previous_budget=previous,
             checkpoint_dir=place,
+            goals=self._goals,
         )
         self._number += 1
         self._executor.submit(trial)
@@ -105,6 +107,7 @@ def preflight(
     config: Mapping[str, Any] | None = None,
     eta: float = 3,
     workers: int = 1,
+    goals: Goals = PLAIN,
 ) -> list[Finding]:
     """Call the objective on the two smallest budgets in a worker process, and report the findings.
 
@@ -116,11 +119,12 @@ def preflight(
     except InvalidArgument as error:
         return [Finding("pickles", "fail", str(error), "define the objective at the top level of a module")]
     with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
-        caller = _Caller(executor, Path(root), seed)
+        caller = _Caller(executor, Path(root), seed, goals)
         tried = _tried(caller, space, budgets[:2], [config] if config else _random_configs(space, seed))
         if isinstance(tried, Finding):
             return [tried]
-        number = Finding("returns", "pass", f"loss {tried.first.loss:.6g}")
+        assert tried.first.loss is not None
+        number = Finding("returns", "pass", goals.described(tried.first.loss, tried.first.values))
         again = [caller.call(budgets[0], f"again-{i}") for i in range(REPEATS)]
         same = _same_again(tried.first, again)
         findings = [tried.finding, number, same]

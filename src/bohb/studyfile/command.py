@@ -132,7 +132,7 @@ class ShellObjective:
             _end(process)
         if process.returncode != 0:
             return Outcome(Status.CRASHED, error=_failure(process.returncode, complaints), output=complaints[-2000:])
-        return outcome_of(result_in(printed))
+        return outcome_of(result_in(printed), trial.goals)
 
 
 def texts(trial: Trial) -> dict[str, str]:

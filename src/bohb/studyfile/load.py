@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
     from bohb.executors.base import Objective
     from bohb.executors.options import TrialOptions
+    from bohb.running.setup import RunSetup
 
 _BUDGETS = {"min": "min_budget", "max": "max_budget", "eta": "eta", "values": "budgets", "integer": "integer_budgets"}
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, begins
@@ -70,6 +71,11 @@ class StudyFile:
         return {"settings": preset, **changes}
 
     @property
+    def goal_arguments(self) -> dict[str, Any]:
+        """The objectives, constraints and direction, as `BOHB` takes them."""
+        return {key: self.values[key] for key in ("objectives", "constraints", "direction") if key in self.values}
+
+    @property
     def arguments(self) -> dict[str, Any]:
         """All arguments of `minimize` except the objective and the space."""
         trial, workers = self.values["trial"], self.values.get("workers", None if "executor" in self.values else 1)
@@ -82,7 +88,13 @@ class StudyFile:
         found["warm_start"] = [self.absolute(name) for name in self.values.get("warm_start", ())]
         names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
         found |= {names.get(key, key): value for key, value in trial.items()}
-        return {**found, **self.budget_arguments, **self.setting_arguments, **self.values["limits"]}
+        return {
+            **found,
+            **self.budget_arguments,
+            **self.goal_arguments,
+            **self.setting_arguments,
+            **self.values["limits"],
+        }
 
     def trial_options(self, seconds: float) -> TrialOptions:
         """Return the options for a single trial; `seconds` is its time limit if the file has none."""
@@ -90,6 +102,25 @@ class StudyFile:
 
         trial, method = self.values["trial"], self.values.get("start_method", START_METHOD)
         return TrialOptions(trial.get("seconds", seconds), trial.get("memory"), start_method=method)
+
+    def setup(self, objective: Objective, **given: Any) -> RunSetup:
+        """Return how the trials of the study are evaluated; `given` replaces values of the file, as for `minimize`."""
+        from bohb.executors.options import START_METHOD, TrialOptions
+        from bohb.executors.resources import Resources
+        from bohb.running.setup import RunSetup
+
+        found = self.arguments | given
+        if "executor" in found:
+            found["executor"] = self.executor(found["executor"])
+        options = TrialOptions(
+            found.get("trial_seconds"),
+            found.get("trial_memory"),
+            found.get("recycle_after"),
+            found.get("start_method", START_METHOD),
+            resources=Resources.of(found.get("resources")),
+        )
+        names = ("journal", "study", "directory", "executor", "workers", "checkpoints", "max_attempts")
+        return RunSetup(objective=objective, options=options, **{n: found[n] for n in names if n in found})
 
     def space(self) -> Space:
         """Build or load the search space and compile it."""
@@ -127,6 +158,11 @@ class StudyFile:
                     self.path, "objective", self.values["objective"], f"must be callable, but it is {found!r:.80}"
                 )
             return found
+        if "command" not in self.values:
+            raise StudyFileError(
+                f"{self.path}: one of the keys 'objective' and 'command' must be given, "
+                "unless a program of your own asks for trials ('bohb ask')"
+            )
         from bohb.studyfile.command import ShellObjective
 
         with self.named_in_errors():
@@ -207,6 +243,6 @@ def load(path: str | Path) -> StudyFile:
     for name in ("space", "budget"):
         if not checked.get(name):
             raise StudyFileError(f"{path}: the key '{name}' is missing")
-    if ("objective" in checked) == ("command" in checked):
-        raise StudyFileError(f"{path}: exactly one of the keys 'objective' and 'command' must be given")
+    if "objective" in checked and "command" in checked:
+        raise StudyFileError(f"{path}: only one of the keys 'objective' and 'command' can be given")
     return StudyFile(place, checked)

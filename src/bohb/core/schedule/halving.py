@@ -82,9 +82,9 @@ class Halving:
         return self.done and len(self.survivors) == len(self.bracket.rungs) - 1 and bool(self._losses)
 
     @property
-    def last_losses(self) -> list[float]:
-        """The losses on the last rung that it reached; +inf where a trial failed."""
-        return [loss for loss, _ in self._losses]
+    def last_losses(self) -> list[Loss]:
+        """The losses on the last rung that it reached, +inf where a trial failed, with the numbers of the trials."""
+        return self._losses
 
     @property
     def finished(self) -> int:

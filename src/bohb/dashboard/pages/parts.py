@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bohb.core.history import Result
+from bohb.core.results import Result
 from bohb.core.trial import Origin
 from bohb.dashboard.layout import link_to
 from bohb.plots.markup import Markup, details, element, joined

@@ -1,0 +1,259 @@
+"""`bohb ask`, `bohb tell`: evaluate the trials of a study with a program in any language. JSON in, JSON out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bohb.cli.options import SECONDS, limit_options
+from bohb.cli.target import DEFAULT, find, history
+from bohb.cli.text import emit, json_option, note
+from bohb.core.trial import Outcome, Status, Trial, jsonable
+from bohb.errors import InvalidResult, NoTrialReady, StudyDone
+from bohb.running.limits import Limits
+
+if TYPE_CHECKING:
+    from bohb.running.external import ExternalStudy
+    from bohb.studyfile.load import StudyFile
+
+NOT_READY, COMPLETE = 3, 4  # exit codes of `bohb ask`
+_ASKED = ("config", "budget", "previous_budget", "seed", "config_id", "bracket", "rung", "origin", "checkpoint_dir")
+_TOLD = ("number", "attempt", "loss", "losses", "info", "cost", "failed", "lost")
+_ENDS = ("loss", "losses", "failed", "lost")
+_SAID = {
+    "stored": "trial {}: {}",
+    "known": "trial {}: {}, as was already stored",
+    "late": "trial {}: {} is late; it is stored and not used, because the trial was handed out again",
+}
+
+
+def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where a study is, and how long to wait for it."""
+    wait = click.option(
+        "--wait",
+        "wait_seconds",
+        type=SECONDS,
+        default=60.0,
+        help="How long to wait for other processes, such as 90, 30m or 8h.  [default: 60]",
+    )
+    directory = click.option("--directory", help="For checkpoints and curves; default: <journal>.files.")
+    return click.option("--study", help="Name of the study in the journal.")(directory(wait(function)))
+
+
+def external(target: str, study: str | None, **options: Any) -> ExternalStudy:
+    """Return the stored study that the arguments of a command name; `options` are those of an ExternalStudy."""
+    from bohb.running.external import ExternalStudy
+
+    place = find(target, study)
+    history(place)  # explains a study that does not exist, before anything is opened for writing
+    if target.endswith(".toml"):
+        from bohb.studyfile.load import load
+
+        options = _options(load(target), options)
+    return ExternalStudy(place.journal, place.study, **options)
+
+
+@click.command()
+@click.argument("target", metavar="[STUDYFILE|JOURNAL]", default=DEFAULT)
+@click.option("--journal", help="A file or a database URL, instead of the one that the study file names.")
+@click.option("--seed", type=click.IntRange(0), help="Random seed of a new study.")
+@click.option("--lease", type=SECONDS, help="Hand out trials again that were asked for so long ago and not told.")
+@place_options
+@limit_options
+@json_option
+def ask(
+    target: str,
+    journal: str | None,
+    study: str | None,
+    seed: int | None,
+    lease: float | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Start the next trial and print it as one line of JSON.
+
+    The study is created from the study file if the journal does not have it. A trial is yours until you tell its
+    result: see 'bohb tell'. Several processes may ask at once. Exit code: 3 if no trial is ready within --wait because
+    running ones have to end first, 4 if the study is complete.
+
+    \b
+    Examples:
+      bohb ask study.toml
+      bohb ask study.toml --journal study.db --max-trials 100
+      bohb ask study.db --lease 2h
+    """
+    limits = {limit.name: given.pop(limit.name) for limit in fields(Limits)}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    try:
+        trial = askable(target, journal, study, seed, limits, given).ask(lease)
+    except (NoTrialReady, StudyDone) as error:
+        note(f"bohb: {error}")
+        sys.exit(NOT_READY if isinstance(error, NoTrialReady) else COMPLETE)
+    data = asked(trial)
+    emit(as_json, data, json.dumps(data, allow_nan=False))
+
+
+def askable(
+    target: str,
+    journal: str | None,
+    study: str | None,
+    seed: int | None,
+    limits: Mapping[str, Any],
+    options: dict[str, Any],
+) -> ExternalStudy:
+    """Return the study that `bohb ask` is about, which a study file can create.
+
+    options: those of an ExternalStudy.
+    """
+    from bohb.core.settings import Settings
+    from bohb.optimizer.ask_tell import BOHB
+    from bohb.running.external import ExternalStudy
+
+    if not target.endswith(".toml"):
+        if journal is not None or seed is not None:
+            raise click.UsageError(f"--journal and --seed belong to a study file, and {target} is a journal")
+        return external(target, study, limits=Limits(**limits), **options)
+    from bohb.studyfile.load import load
+
+    file = load(target)
+    known = {*inspect.signature(BOHB).parameters, *(field.name for field in fields(Settings))}
+    arguments = file.arguments | ({} if seed is None else {"seed": seed})
+    chosen = {name: value for name, value in arguments.items() if name in known and name != "journal"}
+    with file.named_in_errors():
+        create = partial(BOHB, file.space(), **chosen)
+        limited = Limits(**(file.values["limits"] | limits))
+    return ExternalStudy(
+        journal or file.journal,
+        study or file.study,
+        lambda opened: create(journal=opened),
+        limits=limited,
+        **_options(file, options),
+    )
+
+
+def _options(file: StudyFile, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an ExternalStudy; those of the command replace those of the file."""
+    found = {
+        name: value
+        for name, value in file.arguments.items()
+        if name in ("directory", "max_attempts", "checkpoint_quota")
+    }
+    return found | {name: value for name, value in options.items() if value is not None}
+
+
+def asked(trial: Trial) -> dict[str, Any]:
+    """Return a trial as `bohb ask` prints it. Whole budgets are integers, because most programs expect them."""
+    values = {name: getattr(trial, name) for name in ("number", "attempt", *_ASKED)}
+    for name in ("budget", "previous_budget"):
+        if values[name] is not None and float(values[name]).is_integer():
+            values[name] = int(values[name])
+    values["checkpoint_dir"] = None if trial.checkpoint_dir is None else str(trial.checkpoint_dir)
+    plain: dict[str, Any] = jsonable(values)
+    return plain
+
+
+@click.command(context_settings={"ignore_unknown_options": True})  # a loss may begin with a minus
+@click.argument("target", metavar="STUDYFILE|JOURNAL")
+@click.argument("number", required=False, type=click.IntRange(0), metavar="[NUMBER]")
+@click.argument("loss", required=False, type=float, metavar="[LOSS]")
+@click.option("--attempt", type=click.IntRange(1), help="As `bohb ask` printed it; default: 1.")
+@click.option("--failed", metavar="REASON", help="The evaluation failed.")
+@click.option("--lost", metavar="REASON", help="The evaluation was cut short; `bohb ask` hands the trial out again.")
+@place_options
+@json_option
+def tell(
+    target: str,
+    number: int | None,
+    loss: float | None,
+    attempt: int | None,
+    failed: str | None,
+    lost: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Store how a trial ended.
+
+    Without NUMBER, read JSON objects from stdin, one per line: the line that `bohb ask` printed with "loss" added, or
+    {"number": 12, "loss": 0.31, "info": {…}, "cost": 2.5}, {"number": 12, "failed": "reason"} or {"number": 12,
+    "lost": "reason"}. A study with several objectives needs "losses": {"error": 0.1, …} instead of "loss". Telling the
+    same result twice has no effect.
+
+    \b
+    Examples:
+      bohb tell study.db 12 0.31
+      bohb tell study.db 12 --failed "out of memory"
+      echo '{"number": 12, "loss": 0.31, "info": {"accuracy": 0.9}}' | bohb tell study.db
+    """
+    if number is None:
+        if any(value is not None for value in (attempt, failed, lost)):
+            raise click.UsageError("--attempt, --failed and --lost need NUMBER; what is read from stdin has its own")
+        results = [_line(line) for line in sys.stdin.read().splitlines() if line.strip()]
+        if not results:
+            raise click.UsageError("stdin is empty; give NUMBER and LOSS, or JSON objects on stdin")
+    else:
+        values = {"number": number, "attempt": attempt, "loss": loss, "failed": failed, "lost": lost}
+        results = [checked({name: value for name, value in values.items() if value is not None})]
+    study = external(target, **options)
+    said = [store(study, result) for result in results]
+    text = "\n".join(done.pop("text") for done in said)
+    emit(as_json, said if number is None else said[0], text)
+
+
+def _line(line: str) -> dict[str, Any]:
+    """Return what a line of stdin says about a trial."""
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise InvalidResult(f"{line[:200]!r} is not JSON ({error}); write one JSON object per line") from error
+    if not isinstance(found, dict):
+        raise InvalidResult(f'{line[:200]!r} must be a JSON object such as {{"number": 12, "loss": 0.31}}')
+    return checked(found)
+
+
+def checked(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with known keys, a trial, and exactly one of loss, losses, failed and lost."""
+    unknown = [key for key in found if key not in _TOLD and key not in _ASKED]
+    if unknown:
+        raise InvalidResult(f"the key {unknown[0]!r} is unknown; use {', '.join(_TOLD)}, and info for all else")
+    for key, kind in (("number", int), ("attempt", int), ("failed", str), ("lost", str)):
+        if key in found and (not isinstance(found[key], kind) or isinstance(found[key], bool)):
+            raise InvalidResult(f"{key}={found[key]!r} must be {'a whole number' if kind is int else 'a text'}")
+    if "number" not in found:
+        raise InvalidResult('"number" is missing: the number of the trial, as `bohb ask` printed it')
+    if sum(key in found for key in _ENDS) != 1:
+        raise InvalidResult(f"trial {found['number']} needs exactly one of {', '.join(_ENDS)}")
+    return found
+
+
+def store(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
+    """Store one result; return what was done, for programs and as `text` for people."""
+    number, attempt = result["number"], result.get("attempt")
+    if "lost" in result:
+        study.lose(number, result["lost"], attempt)
+        return {"number": number, "result": "lost", "text": f"trial {number}: lost; it will be handed out again"}
+    if "failed" in result:
+        what, outcome = "failed", Outcome(Status.CRASHED, error=result["failed"])
+        told = study.tell(number, outcome, attempt)
+    else:
+        what = f"loss {result['loss']}" if "loss" in result else f"losses {json.dumps(result['losses'])}"
+        values = {key: result[key] for key in ("loss", "losses", "info", "cost") if key in result}
+        told = study.tell(number, result["loss"] if list(values) == ["loss"] else values, attempt)
+    return {"number": number, "result": told, "text": _SAID[told].format(number, what)}
+
+
+def store_point(target: str, number: int, loss: float, step: float, attempt: int | None, place: dict[str, Any]) -> None:
+    """Store one point of a trial's learning curve.
+
+    place: the study and the directory, as `external` takes them.
+    """
+    external(target, **place).report(number, step, loss, attempt)
+
+
+COMMANDS = (ask, tell)

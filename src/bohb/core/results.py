@@ -1,0 +1,115 @@
+"""Results: successful evaluations, and which of them are the best so far."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bohb.core.goals import PLAIN, Goals
+from bohb.core.trial import Outcome, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished trial with its finite loss.
+
+    violation: by how much it violates the study's constraints; 0 if it keeps them or there are none.
+    """
+
+    trial: Trial
+    outcome: Outcome
+    violation: float = 0.0
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration."""
+        return self.trial.config
+
+    @property
+    def budget(self) -> float:
+        """The budget it was evaluated on."""
+        return self.trial.budget
+
+    @property
+    def loss(self) -> float:
+        """Its loss, to be minimised; `Goals.shown` turns it into what the user knows."""
+        return self.outcome.ranking_loss
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Its named values, as the objective returned them; empty in a study with one unnamed loss."""
+        return self.outcome.values
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it keeps all constraints."""
+        return self.violation == 0
+
+    @property
+    def caveat(self) -> str:
+        """A warning for people if it violates the constraints; empty if it keeps them."""
+        return "" if self.feasible else ", violates the constraints"
+
+
+class Leaders:
+    """The best results of a study.
+
+    trajectory: all incumbents in order; the last one is current.
+    best: the best result per budget: the lowest loss among those that keep the constraints, or the least violation.
+    fronts: with several objectives, the results per budget that keep the constraints and that no other dominates.
+    """
+
+    def __init__(self, goals: Goals = PLAIN) -> None:
+        self._goals = goals
+        self.trajectory: list[Result] = []
+        self.best: dict[float, Result] = {}
+        self.fronts: dict[float, list[Result]] = {}
+
+    def add(self, result: Result) -> bool:
+        """Add a result; return whether it is the new incumbent, or belongs to the front that the incumbent is on."""
+        improved = self._goals.several and self._join_front(result)
+        best = self.best.get(result.budget)
+        better = best is None or (result.violation, result.loss) < (best.violation, best.loss)
+        if better:
+            self.best[result.budget] = result
+        leads = result.budget == self._budget
+        if better and leads:
+            self.trajectory.append(result)
+        return leads and (better or improved)
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates, by their first loss, on the largest budget that has feasible results."""
+        best = self.trajectory[-1] if self.trajectory else None
+        if best is None or not best.feasible:
+            return []
+        if not self._goals.several:
+            return [best]
+        return sorted(self.fronts[self._budget], key=lambda result: self._goals.losses(result.values))
+
+    def snapshot(self) -> Leaders:
+        """Return a copy that later results do not change."""
+        still = copy.copy(self)
+        still.trajectory, still.best, still.fronts = self.trajectory.copy(), self.best.copy(), self.fronts.copy()
+        return still
+
+    @property
+    def _budget(self) -> float:
+        """The largest budget with a feasible result, or with any result while none is feasible."""
+        return max(self.best, key=lambda budget: (self.best[budget].feasible, budget))
+
+    def _join_front(self, result: Result) -> bool:
+        """Add a result to the front of its budget unless it is infeasible, or another is as good in all losses."""
+        front, losses = self.fronts.get(result.budget, []), self._goals.losses(result.values)
+        others = [self._goals.losses(other.values) for other in front]
+        if not result.feasible or any(_at_most(other, losses) for other in others):
+            return False
+        kept = [other for other, of in zip(front, others, strict=True) if not _at_most(losses, of)]
+        self.fronts[result.budget] = [*kept, result]  # a new list: a snapshot keeps the old one
+        return True
+
+
+def _at_most(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(x <= y for x, y in zip(a, b, strict=True))

@@ -1,0 +1,175 @@
+"""BOHB inside Optuna: `BOHBSampler` proposes parameters, `BOHBPruner` ends trials that are not promoted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution
+from optuna.pruners import BasePruner, HyperbandPruner
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.study import Study
+from optuna.trial import FrozenTrial
+
+from bohb.core.settings import BEST, TPE, Preset, Settings, as_settings
+from bohb.errors import InvalidArgument
+from bohb.integrations.optuna_history import Evaluations
+from bohb.integrations.optuna_rungs import Ladder, one_more, sign
+
+
+class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
+    """Proposes parameters by the models of this package, fitted to the values that trials report on the budgets.
+
+    min_budget, max_budget, eta: the budgets, as for `bohb.minimize`, in the unit of `budget_of_step`. The value that an
+        objective returns counts on the largest budget; intermediate values count on the budgets that they reach.
+    preset: `bohb.BEST`, `bohb.PAPER` or other settings. Their schedule is not used: trials belong to the brackets of
+        Hyperband by their number.
+    seed: decides all proposals, given the same results; None draws one.
+    budget_of_step: the budget that has been spent when `trial.report(value, step)` is called; by default steps count
+        from 0, so that step 8 is budget 9.
+    """
+
+    def __init__(
+        self,
+        min_budget: float,
+        max_budget: float,
+        eta: float = 3,
+        preset: Settings | Preset = BEST,
+        seed: int | None = None,
+        *,
+        budget_of_step: Callable[[int], float] = one_more,
+    ) -> None:
+        self._settings = as_settings(preset)
+        if self._settings.sampler != TPE:
+            raise InvalidArgument(f"preset has sampler={self._settings.sampler!r}; inside Optuna it must be {TPE!r}")
+        self.ladder = Ladder.of(min_budget, max_budget, eta, self._settings.bracket_sizes, budget_of_step)
+        self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0])
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+        self._study: tuple[Any, int] | None = None
+        self._evaluations = Evaluations(self.ladder, self._settings, self._seed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the lock and the fitted models, which the storage brings back."""
+        return {name: getattr(self, name) for name in ("_settings", "ladder", "_seed")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:  # noqa: ARG002 - Optuna's signature
+        """Check that the study has one objective and that its pruner has the same budgets."""
+        sign(study)
+        check_same_ladder(self, study.pruner)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
+        """Return the parameters that finished trials have."""
+        with self._lock:
+            self._catch_up(study)
+            return dict(self._evaluations.inferred.distributions)
+
+    def sample_relative(
+        self,
+        study: Study,  # noqa: ARG002
+        trial: FrozenTrial,
+        search_space: dict[str, BaseDistribution],
+    ) -> dict[str, Any]:
+        """Propose the parameters of a trial together."""
+        with self._lock:
+            proposed = self._evaluations.propose(trial.number)
+        # Another thread may have found more parameters in the meantime.
+        return {name: value for name, value in proposed.items() if name in search_space}
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Draw a parameter at random: one that no finished trial has, or whose condition did not seem to hold."""
+        stream = np.random.SeedSequence([self._seed, trial.number, zlib.crc32(param_name.encode())])
+        random = RandomSampler(seed=int(stream.generate_state(1)[0]))
+        return random.sample_independent(study, trial, param_name, param_distribution)
+
+    def _catch_up(self, study: Study) -> None:
+        """Follow the study; start over if the sampler is used for another one."""
+        known = study._storage, study._study_id
+        if self._study is None or self._study[0] is not known[0] or self._study[1] != known[1]:
+            self._forget_study(known)
+        self._evaluations.catch_up(study.get_trials(deepcopy=False), sign(study))
+
+    def _forget_study(self, new: tuple[Any, int]) -> None:
+        self._study = new
+        self._evaluations = Evaluations(self.ladder, self._settings, self._seed)
+
+
+class BOHBPruner(BasePruner):  # type: ignore[misc,unused-ignore]
+    """Prunes a trial that is not among the best 1/η on a rung.
+
+    Optuna's trials cannot pause until a rung is complete. A trial is therefore compared with the latest trials that
+    have reached the rung, whichever bracket they belong to, as many as its own bracket has. Earlier ones, whose
+    parameters were proposed by a model that knew less, do not count. The bracket decides the first rung on which a
+    trial can be pruned.
+
+    sampler: the study's sampler, which has the budgets. To use another sampler of Optuna, give the budgets instead, as
+        for `BOHBSampler`.
+    """
+
+    def __init__(
+        self,
+        sampler: BOHBSampler | None = None,
+        *,
+        min_budget: float | None = None,
+        max_budget: float | None = None,
+        eta: float = 3,
+        budget_of_step: Callable[[int], float] = one_more,
+    ) -> None:
+        if sampler is not None:
+            if (min_budget, max_budget) != (None, None):
+                raise InvalidArgument("BOHBPruner takes the budgets from its sampler; give one or the other, not both")
+            self.ladder = sampler.ladder
+        elif min_budget is None or max_budget is None:
+            raise InvalidArgument("BOHBPruner needs a BOHBSampler, or min_budget and max_budget")
+        else:
+            self.ladder = Ladder.of(min_budget, max_budget, eta, "paper", budget_of_step)
+
+    def prune(self, study: Study, trial: FrozenTrial) -> bool:
+        """Whether the trial ends on the rung that it has reached."""
+        check_same_ladder(study.sampler, self)
+        ladder, direction = self.ladder, sign(study)
+        own = ladder.reported(trial.intermediate_values, direction)
+        rung = max(own, default=-1)
+        if rung == ladder.top or rung < ladder.first_rung(trial.number):
+            return False
+        if math.isinf(own[rung]):
+            return True
+        others = self._competitors(study.get_trials(deepcopy=False), trial.number, rung, direction)
+        places = max(1, math.floor((len(others) + 1) / ladder.eta))
+        return sum(loss < own[rung] for loss in others) >= places
+
+    def _competitors(self, trials: Sequence[FrozenTrial], number: int, rung: int, direction: float) -> list[float]:
+        """Return the latest losses of other trials on a rung, as many as the trial's bracket has trials."""
+        size = self.ladder.bracket(number).rungs[0].size
+        losses = (
+            self.ladder.reported(other.intermediate_values, direction).get(rung)
+            for other in reversed(trials)
+            if other.number != number
+        )
+        return list(itertools.islice((loss for loss in losses if loss is not None), size))
+
+
+def check_same_ladder(sampler: BaseSampler, pruner: BasePruner) -> None:
+    """Raise InvalidArgument if sampler and pruner disagree on the budgets."""
+    if not isinstance(sampler, BOHBSampler):
+        return
+    if isinstance(pruner, HyperbandPruner):
+        raise InvalidArgument("HyperbandPruner hides trials from the sampler; use pruner=BOHBPruner(sampler)")
+    if isinstance(pruner, BOHBPruner) and sampler.ladder != pruner.ladder:
+        raise InvalidArgument(
+            f"the sampler has the budgets {sampler.ladder.budgets}, the pruner has {pruner.ladder.budgets}, or they "
+            "count steps differently; use pruner=BOHBPruner(sampler)"
+        )

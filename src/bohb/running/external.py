@@ -1,0 +1,295 @@
+"""Ask and tell for programs outside of this process: every call opens the journal, acts and closes it.
+
+No runner lives between two calls, so that nobody notices when a program dies. A trial that was handed out stays with
+its program until it is told, until `lose` gives it up, or until it is older than the lease of another `ask`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bohb.core.events import check_storable
+from bohb.core.history import History
+from bohb.core.trial import Outcome, Status, Trial, outcome_of, with_times
+from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
+from bohb.journal import Journal, SqlJournal
+from bohb.journal.files import files_directory
+from bohb.journal.stored import shown_journal, stored_events
+from bohb.optimizer.ask_tell import BOHB
+from bohb.optimizer.reports import known_number
+from bohb.running.checkpoints import Checkpoints, keep_checkpoint
+from bohb.running.limits import Limits, reason_to_stop
+from bohb.running.trees import is_directory, remove, sync
+from bohb.units import duration
+
+log = logging.getLogger("bohb")
+WAIT_SECONDS = 60.0
+Told = Literal["stored", "known", "late"]
+"""What became of a result: "known" if the same one was stored before, "late" if the trial was handed out again
+meanwhile, so that it is stored and no decision uses it."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25  # seconds between two attempts to open a journal or to get a trial
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalStudy:
+    """A study whose trials are evaluated by other programs.
+
+    journal, study: the file or database, and the name of the study in it.
+    open: opens the study with its journal, or creates it there.
+    directory: for checkpoints and learning curves; "<journal>.files" by default.
+    limits: when `ask` stops handing out trials. Without any limit, one round of Hyperband is run. `max_seconds` counts
+        from the creation of the study, because nobody knows when its programs worked.
+    max_attempts: how often a trial is handed out before it counts as failed because no result came.
+    checkpoint_quota: bytes that checkpoints may take together.
+    wait_seconds: how long a call waits for another process to close the journal, and `ask` for a trial.
+    """
+
+    journal: str
+    study: str
+    open: Callable[[Journal], BOHB] = BOHB.from_journal
+    directory: str | Path | None = None
+    limits: Limits = field(default_factory=Limits)
+    max_attempts: int = 3
+    checkpoint_quota: int | None = None
+    wait_seconds: float = WAIT_SECONDS
+
+    def ask(self, lease_seconds: float | None = None) -> Trial:
+        """Return the next trial, with a checkpoint directory that is kept until the trial ends.
+
+        Raises NoTrialReady if none is ready in time, and StudyDone if none is left.
+
+        lease_seconds: hand out trials again that were asked for so long ago and not told. It must be the same for
+            all programs of a study, and longer than any trial takes.
+        """
+        patience = _Patience(self.wait_seconds)
+        while True:
+            with self._opened() as optimizer:
+                trial = self._next(optimizer, lease_seconds)
+                running = len(optimizer.history.running)
+            if trial is not None:
+                return self._prepared(trial)
+            if not patience.rest():
+                raise NoTrialReady(f"no trial can start before one of the {running} running ones is told; ask again")
+
+    def tell(self, number: int, result: object, attempt: int | None = None) -> Told:
+        """Store how a trial ended.
+
+        number, attempt: as `ask` returned them; without an attempt, the first one, unless there were several.
+        result: as for `BOHB.tell`.
+        """
+        root = self._root("checkpoints")
+        kept = None if root is None else Checkpoints(root, self.checkpoint_quota)
+        history = self._history()
+        trial = attempt_of(history, number, attempt)
+        told: Told = "late" if (number, trial.attempt) in history.given_up else "stored"
+        told = "known" if number in history.outcomes and told == "stored" else told
+        outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
+        outcome = with_times(outcome, history.started[number] or time.time(), time.time())
+        if kept is not None and root is not None and told == "stored" and is_directory(_place(root, trial)):
+            kept.resume(trial, _place(root, trial))
+            outcome = keep_checkpoint(kept, trial, outcome)
+        with self._opened() as optimizer:
+            optimizer.tell(trial, outcome)
+        if kept is not None and told == "stored":
+            (kept.settle if outcome.ok else kept.discard)(trial)
+            kept.sweep(optimizer.history)
+        self._forget(trial)
+        return told
+
+    def lose(self, number: int, reason: str, attempt: int | None = None) -> None:
+        """Give up a trial whose program will not tell it; `ask` hands it out again, max_attempts times."""
+        with self._opened() as optimizer:
+            trial = attempt_of(optimizer.history, number, attempt)
+            if number in optimizer.history.outcomes:
+                raise AlreadyTold(f"trial {number} has already ended; it cannot be lost any more")
+            self._lose(optimizer, trial, reason)
+
+    def enqueue(self, config: Mapping[str, Any]) -> tuple[bool, int]:
+        """Hand out this configuration before the sampler proposes any; see `BOHB.enqueue`.
+
+        Return whether it is new to the study, and how many such configurations have not been handed out.
+        """
+        with self._opened() as optimizer:
+            return optimizer.enqueue(config), len(optimizer.history.given)
+
+    def report(self, number: int, step: float, loss: float, attempt: int | None = None) -> None:
+        """Store one point of the learning curve durably; it becomes part of the outcome when the trial is told."""
+        history = self._history()
+        trial = attempt_of(history, number, attempt)
+        if number in history.outcomes:
+            raise AlreadyTold(f"trial {number} has already ended; report the points of a curve before `tell`")
+        folder = self._root("curves")
+        if folder is None:
+            raise InvalidArgument(
+                f"{shown_journal(self.journal)} is on a server, and no directory is given for learning curves; "
+                "name a study file with the key 'directory', or give --directory"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        file = _curve_file(folder, trial)
+        checked = replace(trial, reporter=lambda *point: _append_line(file, json.dumps(point)))
+        checked.report(step, loss)
+
+    def _history(self) -> History:
+        """Read the study without locking anything."""
+        return History().extend(stored_events(self.journal, self.study))
+
+    @contextmanager
+    def _opened(self) -> Iterator[BOHB]:
+        """Open the study, waiting for another process that writes to its file."""
+        patience = _Patience(self.wait_seconds)
+        while True:
+            try:
+                journal = SqlJournal(self.journal, self.study)
+                break
+            except JournalBusy:
+                if not patience.rest():
+                    raise
+        with journal:
+            yield self.open(journal)
+
+    def _next(self, optimizer: BOHB, lease_seconds: float | None) -> Trial | None:
+        """Start the next trial; None if running ones have to end first."""
+        history = optimizer.history
+        if lease_seconds is not None:
+            for number, trial in history.running.items():
+                age = time.time() - (history.started[number] or 0.0)
+                if history.owners[number] is None and age > lease_seconds:
+                    self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
+        optimizer.max_brackets = self.limits.max_brackets if self.limits.bounded else len(history.round)
+        assert history.created is not None
+        seconds = time.time() - (history.created.time or time.time())
+
+        def reason() -> str | None:
+            return reason_to_stop(self.limits, optimizer.history, seconds)
+
+        trials = optimizer.ask_many(1, enough=lambda: reason() is not None)
+        if trials:
+            return trials[0]
+        why = reason() or ("no trial is left" if optimizer.done else None)
+        if why is not None:
+            raise StudyDone(f"the study is complete after {len(history.trials)} trials: {why}")
+        return None
+
+    def _prepared(self, trial: Trial) -> Trial:
+        """Return the trial with its checkpoint directory; give it up if that cannot be made."""
+        root = self._root("checkpoints")
+        if root is None:
+            return trial
+        try:
+            return Checkpoints(root, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
+        except OSError:
+            with self._opened() as optimizer:
+                optimizer.lose(trial, "its checkpoint directory could not be made", counts=False)
+            raise
+
+    def _lose(self, optimizer: BOHB, trial: Trial, reason: str) -> None:
+        if optimizer.history.losses.get(trial.number, 0) + 1 < self.max_attempts:
+            optimizer.lose(trial, reason)
+        elif (trial.number, trial.attempt) not in optimizer.history.given_up:
+            error = f"handed out {self.max_attempts} times without a result, at last: {reason}"
+            optimizer.tell(trial, Outcome(Status.LOST, error=error))
+        self._forget(trial)
+
+    def _forget(self, trial: Trial) -> None:
+        """Remove the files that an attempt leaves beside its checkpoint."""
+        checkpoints, curves = self._root("checkpoints"), self._root("curves")
+        if checkpoints is not None and curves is not None:
+            remove(_place(checkpoints, trial))
+            _curve_file(curves, trial).unlink(missing_ok=True)
+
+    def _curve(self, trial: Trial) -> tuple[tuple[float, float], ...]:
+        folder = self._root("curves")
+        try:
+            lines = [] if folder is None else _curve_file(folder, trial).read_text().splitlines()
+        except FileNotFoundError:
+            return ()
+        points = []
+        for line in lines:
+            try:
+                step, loss = json.loads(line)
+                points.append((float(step), float(loss)))
+            except ValueError:
+                log.warning("the learning curve of trial %d has an incomplete line, left by a power cut", trial.number)
+        return tuple(points)
+
+    def _root(self, name: str) -> Path | None:
+        """Return the directory of checkpoints or curves; None if the study has no directory."""
+        path = None if "://" in self.journal else Path(self.journal).resolve()
+        files = files_directory(path, self.study, self.directory)
+        return None if files is None else files / name
+
+
+@dataclass(slots=True)
+class _Patience:
+    """Waits in growing steps, until a time is over."""
+
+    seconds: float
+    _since: float = field(default_factory=time.monotonic)
+    _pause: float = _FIRST_PAUSE
+
+    def rest(self) -> bool:
+        """Sleep for a moment; return False at once if the time is over."""
+        if time.monotonic() - self._since + self._pause > self.seconds:
+            return False
+        time.sleep(self._pause)
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The working directory of one trial, which outlives the process that made it."""
+
+    path: Path
+
+    def make(self) -> Path:
+        """Create the directory; an earlier one of that name is removed."""
+        remove(self.path)
+        self.path.mkdir(parents=True)
+        return self.path
+
+    def close(self) -> None:
+        """Leave the directory to the program that works in it."""
+
+
+def attempt_of(history: History, number: int, attempt: int | None) -> Trial:
+    """Return a trial that was handed out. Raises UnknownTrial, or InvalidArgument if the attempt is in doubt."""
+    trial = history.trials[known_number(history, number)]
+    if attempt is None and (trial.attempt, (number, 1) in history.given_up) != (1, False):
+        raise InvalidArgument(
+            f"trial {number} was handed out more than once or declared lost; give the attempt that this is about, "
+            "as `ask` returned it"
+        )
+    attempt = 1 if attempt is None else attempt
+    if not 1 <= attempt <= trial.attempt:
+        raise UnknownTrial(f"trial {number} has no attempt {attempt!r}; it was handed out {trial.attempt} times")
+    return replace(trial, attempt=attempt)
+
+
+def _place(root: Path, trial: Trial) -> Path:
+    return root / "asked" / f"{trial.number}-{trial.attempt}"
+
+
+def _curve_file(folder: Path, trial: Trial) -> Path:
+    return folder / f"{trial.number}-{trial.attempt}.jsonl"
+
+
+def _append_line(path: Path, line: str) -> None:
+    """Append a line with a single write, so that lines of several processes do not mix, and wait for the disk."""
+    is_new = not path.exists()
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if is_new:
+        sync(path.parent)

@@ -1,0 +1,205 @@
+"""Programs outside of this process get every trial once, and none of their results is lost."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bohb import BOHB, Limits, Status, Trial
+from bohb.core.history import History
+from bohb.errors import AlreadyTold, InvalidArgument, InvalidResult, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
+from bohb.journal import Journal, SqlJournal
+from bohb.running.external import ExternalStudy
+
+
+def create(journal: Journal) -> BOHB:
+    return BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, seed=3, journal=journal)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> ExternalStudy:
+    return ExternalStudy(str(tmp_path / "study.db"), "bowl", create, wait_seconds=30)
+
+
+def stored(study: ExternalStudy) -> History:
+    with SqlJournal(study.journal, study.study, read_only=True) as journal:
+        return History().extend(journal.read())
+
+
+def finish(study: ExternalStudy, n: int) -> list[Trial]:
+    trials = []
+    for _ in range(n):
+        trials.append(trial := study.ask())
+        study.tell(trial.number, trial.config["x"])
+    return trials
+
+
+def test_programs_at_the_same_time_get_different_trials_and_lose_no_result(study: ExternalStudy) -> None:
+    numbers: list[int] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            numbers.extend(trial.number for trial in finish(study, 2))
+        except BaseException as error:  # noqa: BLE001 - a thread must not swallow it
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert errors == []
+    assert sorted(numbers) == list(range(6))
+    assert set(stored(study).outcomes) == set(range(6))
+
+
+def test_a_study_that_is_asked_by_many_calls_makes_the_decisions_of_one_optimizer(study: ExternalStudy) -> None:
+    trials = finish(study, 6)
+    optimizer = BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, seed=3)
+    for trial in trials:
+        expected = optimizer.ask()
+        assert (trial.config, trial.budget, trial.seed) == (expected.config, expected.budget, expected.seed)
+        optimizer.tell(expected, expected.config["x"])
+
+
+def test_a_call_waits_for_a_process_that_has_the_journal_and_gives_up_in_time(study: ExternalStudy) -> None:
+    study.ask()
+    with SqlJournal(study.journal, study.study) as journal:
+        if not journal.shared:  # one writer at a time
+            with pytest.raises(JournalBusy):
+                replace(study, wait_seconds=0).tell(0, 0.5)
+        timer = threading.Timer(0.3, journal.close)
+        timer.start()
+        try:
+            assert study.tell(0, 0.5) == "stored"
+        finally:
+            timer.join()
+
+
+def test_a_checkpoint_reaches_the_next_budget_and_a_failed_one_does_not(study: ExternalStudy) -> None:
+    seen: dict[int, tuple[float | None, str]] = {}
+    for _ in range(4):
+        trial = study.ask()
+        assert trial.checkpoint_dir is not None
+        state = trial.checkpoint_dir / "state"
+        seen[trial.number] = trial.previous_budget, state.read_text() if state.exists() else ""
+        state.write_text(f"{trial.config_id} {trial.budget:g}")
+        study.tell(trial.number, OSError("disk") if trial.number == 0 else trial.config["x"])
+        assert not trial.checkpoint_dir.exists()
+    trials = stored(study).trials
+    promoted = [number for number, (previous, _) in seen.items() if previous is not None]
+    assert len(promoted) == 1
+    assert all(seen[n][1] == f"{trials[n].config_id} {seen[n][0]:g}" for n in promoted)
+    assert all(seen[n] == (None, "") for n in seen if n not in promoted)
+
+
+def test_a_checkpoint_that_was_told_elsewhere_is_not_taken_for_an_empty_one(study: ExternalStudy) -> None:
+    elsewhere = replace(study, directory=Path(study.journal).parent / "elsewhere")
+    for _ in range(3):
+        trial = elsewhere.ask()
+        assert trial.checkpoint_dir is not None
+        (trial.checkpoint_dir / "state").write_text("trained")
+        study.tell(trial.number, trial.config["x"])
+    promoted = study.ask()
+    assert promoted.from_trial is not None
+    assert promoted.previous_budget is None  # it starts afresh
+
+
+def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(study: ExternalStudy) -> None:
+    first, again = study.ask(), study.ask(lease_seconds=3600)
+    assert (first.number, again.number) == (0, 1)
+    second = study.ask(lease_seconds=0)
+    assert (second.number, second.attempt, second.config) == (0, 2, first.config)
+    assert study.tell(0, 0.7, attempt=1) == "late"
+    assert study.tell(0, 0.8, attempt=2) == "stored"
+    history = stored(study)
+    assert history.outcomes[0].loss == 0.8
+    assert [late.outcome.loss for late in history.late] == [0.7]
+
+
+def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy) -> None:
+    for attempt in (1, 2, 3):
+        assert study.ask().attempt == attempt
+        study.lose(0, "preempted", attempt)
+    outcome = stored(study).outcomes[0]
+    assert outcome.status is Status.LOST
+    assert outcome.error == "handed out 3 times without a result, at last: preempted"
+    assert study.ask().number == 1
+
+
+def test_a_result_without_an_attempt_is_refused_once_the_attempt_is_in_doubt(study: ExternalStudy) -> None:
+    study.ask()
+    study.lose(0, "preempted")
+    for act in (lambda: study.tell(0, 1.0), lambda: study.lose(0, "again"), lambda: study.report(0, 1, 1.0)):
+        with pytest.raises(InvalidArgument, match="give the attempt"):
+            act()
+    assert study.ask().attempt == 2
+    with pytest.raises(InvalidArgument, match="give the attempt"):
+        study.tell(0, 1.0)
+
+
+def test_points_of_a_curve_are_stored_with_the_outcome_even_after_a_torn_line(study: ExternalStudy) -> None:
+    trial = study.ask()
+    study.report(0, 1, 0.9)
+    study.report(0, 2, float("nan"))
+    (file,) = Path(study.journal).parent.glob("**/curves/*")
+    with file.open("a") as torn:
+        torn.write("[3, 0.")
+    study.tell(0, {"loss": 0.5, "info": {"accuracy": 0.9}})
+    outcome = stored(study).outcomes[0]
+    assert json.dumps(outcome.curve) == "[[1.0, 0.9], [2.0, NaN]]"
+    assert outcome.info == {"accuracy": 0.9}
+    assert not file.exists()
+    assert trial.checkpoint_dir is not None
+    with pytest.raises(AlreadyTold, match="has already ended"):
+        study.report(0, 3, 0.4)
+
+
+def test_telling_twice_is_harmless_and_telling_otherwise_is_refused(study: ExternalStudy) -> None:
+    study.ask()
+    assert study.tell(0, 0.5) == "stored"
+    assert study.tell(0, 0.5) == "known"
+    with pytest.raises(AlreadyTold, match=r"loss 0\.6 is not recorded"):
+        study.tell(0, 0.6)
+    with pytest.raises(AlreadyTold, match="cannot be lost"):
+        study.lose(0, "late")
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [(None, InvalidResult), ({"los": 1}, InvalidResult), ({"loss": 1, "info": {"x": "y" * 2**24}}, InvalidResult)],
+)
+def test_a_wrong_result_changes_nothing(study: ExternalStudy, result: Any, error: type[Exception]) -> None:
+    study.ask()
+    with pytest.raises(error):
+        study.tell(0, result)
+    assert stored(study).outcomes == {}
+    with pytest.raises(UnknownTrial):
+        study.tell(1, 0.5)
+    with pytest.raises(UnknownTrial):
+        study.tell(0, 0.5, attempt=2)
+
+
+def test_a_limit_ends_the_study_and_running_trials_make_it_wait(study: ExternalStudy) -> None:
+    limited = replace(study, limits=Limits(max_trials=2))
+    finish(limited, 2)
+    with pytest.raises(StudyDone, match="max_trials=2 reached"):
+        limited.ask()
+    narrow = replace(study, study="narrow", limits=Limits(max_brackets=1), wait_seconds=0)
+    for _ in range(3):
+        narrow.ask()
+    with pytest.raises(NoTrialReady, match="3 running"):
+        narrow.ask()
+
+
+def test_without_a_limit_one_round_of_hyperband_is_run(study: ExternalStudy) -> None:
+    trials = finish(study, 3 + 1 + 2)
+    assert {trial.bracket for trial in trials} == {0, 1}
+    with pytest.raises(StudyDone, match="no trial is left"):
+        study.ask()

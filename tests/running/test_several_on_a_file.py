@@ -1,0 +1,73 @@
+"""Several processes on one SQLite file: killed, interrupted and left alone."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from bohb import History, replay
+from bohb.core.events import Event, SessionStarted, TrialFinished, TrialLost, TrialStarted
+from bohb.errors import JournalError
+from bohb.journal.stored import stored_events
+from tests.running.roles import start
+from tests.sizes import size
+
+
+def stored(path: Path) -> list[Event]:
+    try:
+        return list(stored_events(str(path), "study"))
+    except JournalError:  # it is being created
+        return []
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.05)
+
+
+PROCESSES, WORKERS = size(3, 4), size(1, 2)
+
+
+def test_processes_share_a_file_although_one_is_killed_and_one_interrupted(tmp_path: Path) -> None:
+    path, traces = tmp_path / "study.db", tmp_path / "traces"
+    traces.mkdir()
+    runners = {}
+    try:
+        for _ in range(PROCESSES):
+            runner = start("held", str(path), traces, max_trials=30, workers=WORKERS)
+            runners[runner.pid] = runner
+        slots = PROCESSES * WORKERS
+        until(lambda: Counter(type(event) for event in stored(path))[TrialStarted] == slots, "trials in all processes")
+        events = stored(path)
+        names = {event.index: event.runner for event in events if isinstance(event, SessionStarted)}
+        owners = {event.trial.number: event.session for event in events if isinstance(event, TrialStarted)}
+        assert sorted(Counter(owners.values()).values()) == [WORKERS] * PROCESSES
+        killed = runners[int(names[owners[0] or 0].split(":")[1])]
+        killed.kill()
+        interrupted = next(runner for runner in runners.values() if runner is not killed)
+        interrupted.send_signal(signal.SIGINT)
+        (traces / "go").touch()
+        said = {pid: runner.communicate(timeout=120) for pid, runner in runners.items()}
+    finally:
+        for runner in runners.values():
+            runner.kill()
+    for pid, runner in runners.items():
+        if runner is not killed:
+            assert runner.returncode == 0, said[pid][1]
+            assert ("interrupted" if runner is interrupted else "reached") in said[pid][0]
+    events = stored(path)
+    finished = [event.number for event in events if isinstance(event, TrialFinished)]
+    lost = [event for event in events if isinstance(event, TrialLost)]
+    assert sorted(finished) == list(range(30))
+    assert {event.number for event in lost} == {number for number, owner in owners.items() if owner == owners[0]}
+    assert not any(event.counts for event in lost)
+    calls = Counter(tuple(trace.name.split("-")[:2]) for trace in traces.iterdir() if "-" in trace.name)
+    assert set(calls.values()) == {1}  # no attempt was evaluated by two processes
+    assert {int(number) for number, _ in calls} == set(range(30))
+    assert not History().extend(events).late
+    assert replay(path).ok
