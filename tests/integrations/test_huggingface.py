@@ -105,8 +105,10 @@ class Counted:
 
 
 @LONG
-def test_the_example_runs(example: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    example["main"]()
+@pytest.mark.parametrize("name", ["huggingface", "peft"])
+def test_the_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip({"huggingface": "transformers"}.get(name, name))
+    runpy.run_path(str(EXAMPLES / f"{name}_continue.py"))["main"]()
     match = re.search(r"(\d+) of (\d+) continued trainings equal", capsys.readouterr().out)
     assert match is not None
     assert match[1] == match[2] == "4"

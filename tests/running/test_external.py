@@ -127,6 +127,18 @@ def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(study: E
     assert [late.outcome.loss for late in history.late] == [0.7]
 
 
+def test_a_trial_whose_directory_cannot_be_made_is_handed_out_again(study: ExternalStudy) -> None:
+    in_the_way = Path(f"{study.journal}.files")
+    in_the_way.write_text("")
+    with pytest.raises(OSError, match=in_the_way.name):
+        study.ask()
+    in_the_way.unlink()
+    again = study.ask()
+    assert (again.number, again.attempt) == (0, 2)
+    assert again.checkpoint_dir is not None
+    assert stored(study).losses == {}  # not the fault of the trial
+
+
 def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy) -> None:
     for attempt in (1, 2, 3):
         assert study.ask().attempt == attempt
