@@ -69,8 +69,8 @@ def test_the_line_that_ask_printed_can_be_told_with_its_loss(tmp_path: Path) -> 
         ("{", "'{' is not JSON"),
         ('{"loss": 1}', '"number" is missing'),
         ('{"number": "0", "loss": 1}', "number='0' must be a whole number"),
-        ('{"number": 0}', "trial 0 needs exactly one of loss, failed and lost"),
-        ('{"number": 0, "loss": 1, "failed": "x"}', "trial 0 needs exactly one of loss, failed and lost"),
+        ('{"number": 0}', "trial 0 needs exactly one of loss, losses, failed, lost"),
+        ('{"number": 0, "loss": 1, "failed": "x"}', "trial 0 needs exactly one of loss, losses, failed, lost"),
         ('{"number": 0, "los": 1}', "the key 'los' is unknown; use number"),
         ('{"number": 0, "loss": null}', "loss=None is of type NoneType"),
         ('{"number": 7, "loss": 1}', "trial 7 was never asked for"),
@@ -91,7 +91,7 @@ def test_wrong_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     asked(file)
     assert "'much' is not a valid float" in complaint("tell", file, "0", "much", code=2)
     assert "'--faild' is not a valid float" in complaint("tell", file, "0", "--faild", "x", code=2)
-    assert "exactly one of loss, failed and lost" in complaint("tell", file, "0")
+    assert "exactly one of loss, losses, failed, lost" in complaint("tell", file, "0")
     assert "needs NUMBER, LOSS and --step" in complaint("report", file, "0", "1", code=2)
     assert "belong to a study file" in complaint("ask", tmp_path / "study.db", "--seed", "1", code=2)
     assert "there is no journal" in complaint("ask", tmp_path / "none.db")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bohb.core.history import History
+from bohb.core.standings import levels
 from bohb.core.trial import Origin, Trial
 
 
@@ -60,15 +61,17 @@ class Record:
 
 def records(history: History) -> list[Record]:
     """Return the record of each proposer, the best first."""
-    budgets: dict[float, list[tuple[float, str]]] = {}
-    for number, outcome in history.outcomes.items():
+    budgets: dict[float, list[int]] = {}
+    for number in history.outcomes:
         trial = history.trials[number]
         if trial.origin is not Origin.PROMOTED:
-            budgets.setdefault(trial.budget, []).append((outcome.ranking_loss, proposer(trial)))
+            budgets.setdefault(trial.budget, []).append(number)
     ranks: dict[str, list[float]] = {}
     for new in budgets.values():
-        losses = np.array([loss for loss, _ in new])
-        for loss, name in new:
+        compared = levels(history.goals, history.outcomes, new)
+        losses = np.array(list(compared.values()))
+        for number, loss in compared.items():
+            name = proposer(history.trials[number])
             ties = (losses == loss).sum() - 1
             ranks.setdefault(name, []).append(float(((losses < loss).sum() + ties / 2) / max(1, len(new) - 1)))
     found = [Record(name, len(known), float(np.mean(known))) for name, known in ranks.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bohb.core.history import History
+from bohb.core.standings import best_first
 from bohb.core.trial import Status
 
 
@@ -33,7 +34,8 @@ class RungTable:
     keep: number of trials that are promoted; 0 on the last rung.
     next_budget: the budget of the next rung; None on the last rung.
     complete: whether all its trials have finished and the promotions are decided.
-    cutoff: the worst loss that was promoted, except at random; None while there is none.
+    cutoff: the worst loss that was promoted, except at random; None while there is none, and where the loss alone does
+        not decide.
     at_random: the trial that was promoted at random, or None.
     """
 
@@ -75,13 +77,13 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
     rungs = halving.bracket.rungs
     last = rung == len(rungs) - 1
     keep = 0 if last else rungs[rung + 1].size
-    ranked = sorted((history.outcomes[n].ranking_loss, n) for n in members if n in history.outcomes)
+    ranked = best_first(history.goals, history.outcomes, (n for n in members if n in history.outcomes))
     # A bracket without a survivor ends early; its rung is then the number of its rungs.
     complete = halving.rung > rung
     survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
     lucky = next((n for n in survivors if n in history.schedule.at_random), None)
     by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
-    rank = {n: place for place, (_, n) in enumerate(ranked, start=1) if history.outcomes[n].ok}
+    rank = {n: place for place, n in enumerate(ranked, start=1)}
     entries = tuple(
         Entry(
             number=n,
@@ -101,7 +103,7 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
         keep=keep,
         next_budget=None if last else rungs[rung + 1].budget,
         complete=complete,
-        cutoff=max(by_merit, default=None),
+        cutoff=max(by_merit, default=None) if history.goals.single else None,
         at_random=lucky,
         entries=entries,
     )

@@ -82,7 +82,7 @@ def why(history: History, number: int) -> Explanation:
     sentences = [
         *_chosen(history, first, trial),
         *_proposers(history, first),
-        *_promoted_from(history.goals, trial, origin_trial, from_rung),
+        *_promoted_from(history, trial, origin_trial, from_rung),
         *_became(history, trial),
         *_went_on(history.goals, rung, entry.rank, fate, promoted_to),
         *_bracket(history, bracket),
@@ -171,6 +171,9 @@ def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterat
         f"{subject} was proposed by the Gaussian process, as the candidate with the largest expected improvement on "
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
+    if "expected" in reason:
+        yield from _by_processes(goals, reason)
+        return
     yield (
         f"The process was fitted to {reason['model_points']} results. It expected a {goals.label} of "
         f"{_loss(goals, reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
@@ -184,6 +187,22 @@ def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterat
     if "earlier_agreement" in reason:
         known = ", ".join(f"{agreement:.2f}" for agreement in reason["earlier_agreement"])
         yield f"The correlation of the results of earlier studies with those of this one was estimated as {known}."
+
+
+def _by_processes(goals: Goals, reason: Mapping[str, Any]) -> Iterator[str]:
+    """What several processes expected: one for each objective and each constraint."""
+    deviations = reason["deviations"]
+    known = ", ".join(f"{name} {value:.6g} ± {deviations[name]:.3g}" for name, value in reason["expected"].items())
+    yield (
+        f"There is one process for each objective and constraint. From {reason['model_points']} results they expected "
+        f"{known}."
+    )
+    if goals.constraints and "chance" in reason:
+        yield f"The constraints were expected to be kept with a probability of {reason['chance']:.3g}."
+    if not reason["front"]:
+        yield "No configuration was likely to keep the constraints yet, so this probability alone was maximised."
+    elif goals.several:
+        yield f"Improvement means hypervolume beyond the {reason['front']} best configurations known."
 
 
 def _times(log_ratio: float) -> str:
@@ -216,16 +235,18 @@ def _random_why(history: History, trial: Trial) -> str:
             return ""
 
 
-def _promoted_from(goals: Goals, trial: Trial, number: int | None, rung: RungTable | None) -> Iterator[str]:
-    if rung is None:
+def _promoted_from(history: History, trial: Trial, number: int | None, rung: RungTable | None) -> Iterator[str]:
+    if rung is None or number is None:
         return
+    goals, before = history.goals, history.outcomes[number]
     entry = next(entry for entry in rung.entries if entry.number == number)
     rank = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
-    source = f"trial {number} ({goals.label} {_loss(goals, entry.loss)} on budget {rung.budget:g}{rank})"
+    what = goals.described(before.ranking_loss, before.values)
+    source = f"trial {number} ({what} on budget {rung.budget:g}{rank})"
     if trial.reason.get("picked") == "at random":
         yield f"It was promoted at random from {source}, to measure how well rungs agree."
     else:
-        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(goals, rung)}."
+        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(goals, rung)}{_place(goals, trial)}."
     if trial.reuses is not None:
         yield (
             f"It did not run: it reuses the result of trial {trial.reuses}, which had already evaluated this "
@@ -285,6 +306,9 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
             f"{name} starts on the largest budget: by the results of the last rounds, evaluations there are better "
             f"than promoted configurations of the same cost with a chance of {choice.chance_of_top:.2f}."
         )
+    if choice.verdict == "given":
+        yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
+        return
     if not history.adaptive:
         return
     if choice.published:
@@ -314,6 +338,20 @@ def _best(rung: RungTable, one: str = "was", several: str = "were") -> str:
     if rung.at_random is not None:
         return f"{best} and one at random {several}"
     return f"{best} {one if keep == 1 else several}"
+
+
+def _place(goals: Goals, trial: Trial) -> str:
+    """Say what decided a promotion that did not follow from the loss alone."""
+    reason = trial.reason
+    if "violation" in reason:
+        return f"; it violates the constraints (by {reason['violation']:.3g}), and too few trials of its rung keep them"
+    if "front" not in reason:
+        return ""
+    kept = "it keeps the constraints and " if goals.constraints else "it "
+    if not goals.several:
+        return f"; {kept}had rank {reason['rank']} of {reason['of']}"
+    which = "the first front" if reason["front"] == 1 else f"front {reason['front']}"
+    return f"; {kept}is on {which} of its rung (rank {reason['rank']} of {reason['of']})"
 
 
 def _cutoff(goals: Goals, rung: RungTable) -> str:

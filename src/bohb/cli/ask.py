@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 NOT_READY, COMPLETE = 3, 4  # exit codes of `bohb ask`
 _ASKED = ("config", "budget", "previous_budget", "seed", "config_id", "bracket", "rung", "origin", "checkpoint_dir")
-_TOLD = ("number", "attempt", "loss", "info", "cost", "failed", "lost")
+_TOLD = ("number", "attempt", "loss", "losses", "info", "cost", "failed", "lost")
+_ENDS = ("loss", "losses", "failed", "lost")
 _SAID = {
     "stored": "trial {}: {}",
     "known": "trial {}: {}, as was already stored",
@@ -91,7 +92,7 @@ def ask(
     limits = {limit.name: given.pop(limit.name) for limit in fields(Limits)}
     limits = {name: value for name, value in limits.items() if value is not None}
     try:
-        trial = _askable(target, journal, study, seed, limits, given).ask(lease)
+        trial = askable(target, journal, study, seed, limits, given).ask(lease)
     except (NoTrialReady, StudyDone) as error:
         note(f"bohb: {error}")
         sys.exit(NOT_READY if isinstance(error, NoTrialReady) else COMPLETE)
@@ -99,7 +100,7 @@ def ask(
     emit(as_json, data, json.dumps(data, allow_nan=False))
 
 
-def _askable(
+def askable(
     target: str,
     journal: str | None,
     study: str | None,
@@ -107,7 +108,10 @@ def _askable(
     limits: Mapping[str, Any],
     options: dict[str, Any],
 ) -> ExternalStudy:
-    """Return the study that `bohb ask` is about, which a study file can create."""
+    """Return the study that `bohb ask` is about, which a study file can create.
+
+    options: those of an ExternalStudy.
+    """
     from bohb.core.settings import Settings
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.external import ExternalStudy
@@ -178,7 +182,8 @@ def tell(
 
     Without NUMBER, read JSON objects from stdin, one per line: the line that `bohb ask` printed with "loss" added, or
     {"number": 12, "loss": 0.31, "info": {…}, "cost": 2.5}, {"number": 12, "failed": "reason"} or {"number": 12,
-    "lost": "reason"}. Telling the same result twice has no effect.
+    "lost": "reason"}. A study with several objectives needs "losses": {"error": 0.1, …} instead of "loss". Telling the
+    same result twice has no effect.
 
     \b
     Examples:
@@ -189,14 +194,14 @@ def tell(
     if number is None:
         if any(value is not None for value in (attempt, failed, lost)):
             raise click.UsageError("--attempt, --failed and --lost need NUMBER; what is read from stdin has its own")
-        told = [_line(line) for line in sys.stdin.read().splitlines() if line.strip()]
-        if not told:
+        results = [_line(line) for line in sys.stdin.read().splitlines() if line.strip()]
+        if not results:
             raise click.UsageError("stdin is empty; give NUMBER and LOSS, or JSON objects on stdin")
     else:
         values = {"number": number, "attempt": attempt, "loss": loss, "failed": failed, "lost": lost}
-        told = [_checked({name: value for name, value in values.items() if value is not None})]
+        results = [checked({name: value for name, value in values.items() if value is not None})]
     study = external(target, **options)
-    said = [_tell(study, result) for result in told]
+    said = [store(study, result) for result in results]
     text = "\n".join(done.pop("text") for done in said)
     emit(as_json, said if number is None else said[0], text)
 
@@ -209,11 +214,11 @@ def _line(line: str) -> dict[str, Any]:
         raise InvalidResult(f"{line[:200]!r} is not JSON ({error}); write one JSON object per line") from error
     if not isinstance(found, dict):
         raise InvalidResult(f'{line[:200]!r} must be a JSON object such as {{"number": 12, "loss": 0.31}}')
-    return _checked(found)
+    return checked(found)
 
 
-def _checked(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a result with known keys, a trial, and exactly one of loss, failed and lost."""
+def checked(found: dict[str, Any]) -> dict[str, Any]:
+    """Return a result with known keys, a trial, and exactly one of loss, losses, failed and lost."""
     unknown = [key for key in found if key not in _TOLD and key not in _ASKED]
     if unknown:
         raise InvalidResult(f"the key {unknown[0]!r} is unknown; use {', '.join(_TOLD)}, and info for all else")
@@ -222,12 +227,12 @@ def _checked(found: dict[str, Any]) -> dict[str, Any]:
             raise InvalidResult(f"{key}={found[key]!r} must be {'a whole number' if kind is int else 'a text'}")
     if "number" not in found:
         raise InvalidResult('"number" is missing: the number of the trial, as `bohb ask` printed it')
-    if sum(key in found for key in ("loss", "failed", "lost")) != 1:
-        raise InvalidResult(f"trial {found['number']} needs exactly one of loss, failed and lost")
+    if sum(key in found for key in _ENDS) != 1:
+        raise InvalidResult(f"trial {found['number']} needs exactly one of {', '.join(_ENDS)}")
     return found
 
 
-def _tell(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
+def store(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
     """Store one result; return what was done, for programs and as `text` for people."""
     number, attempt = result["number"], result.get("attempt")
     if "lost" in result:
@@ -237,8 +242,9 @@ def _tell(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
         what, outcome = "failed", Outcome(Status.CRASHED, error=result["failed"])
         told = study.tell(number, outcome, attempt)
     else:
-        what = f"loss {result['loss']}"
-        told = study.tell(number, {key: result[key] for key in ("loss", "info", "cost") if key in result}, attempt)
+        what = f"loss {result['loss']}" if "loss" in result else f"losses {json.dumps(result['losses'])}"
+        values = {key: result[key] for key in ("loss", "losses", "info", "cost") if key in result}
+        told = study.tell(number, result["loss"] if list(values) == ["loss"] else values, attempt)
     return {"number": number, "result": told, "text": _SAID[told].format(number, what)}
 
 

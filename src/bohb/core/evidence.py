@@ -7,6 +7,9 @@ from collections import deque
 from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bohb.core.goals import PLAIN, Goals
+from bohb.core.standings import Standing, standing
+
 if TYPE_CHECKING:
     from bohb.core.density.observations import Observations
     from bohb.core.events import ObservationAdded
@@ -19,55 +22,79 @@ _RECENT = 1000  # vectors kept to tell where evaluations fail
 class Evidence:
     """Results of this study and of earlier ones. Configurations are encoded when vectors are first needed.
 
+    goals: how results compare; with several objectives or constraints, D_b is sorted by their order.
     observations: D_b by budget.
-    seen: in an adaptive study, the losses on each budget by encoded configuration.
     recent_ok, recent_failed: the vectors of the last successful and failed evaluations.
     n_failures: number of failed evaluations.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, goals: Goals = PLAIN) -> None:
+        self._goals = goals
         self.observations: dict[float, Observations] = {}
-        self.seen: dict[float, dict[bytes, float]] = {}
+        self._seen: dict[float, dict[bytes, Standing]] = {}
         self.recent_ok: deque[Array] = deque(maxlen=_RECENT)
         self.recent_failed: deque[Array] = deque(maxlen=_RECENT)
         self.n_failures = 0
-        self._waiting: deque[tuple[float, Mapping[str, Any], float]] = deque()  # (budget, configuration, loss)
+        self._waiting: deque[tuple[float, Mapping[str, Any], Standing]] = deque()
 
-    def add(self, budget: float, config: Mapping[str, Any], loss: float | None) -> None:
-        """Add a result; a failed evaluation has no loss, or +inf."""
-        loss = math.inf if loss is None else loss
-        self.n_failures += math.isinf(loss)
-        self._waiting.append((budget, config, loss))
+    @property
+    def seen(self) -> dict[float, dict[bytes, float]]:
+        """In an adaptive study, what to compare results on each budget by: losses, or levels; +inf if one failed."""
+        return {budget: _compared(self._goals, known) for budget, known in self._seen.items()}
+
+    def add(self, budget: float, config: Mapping[str, Any], result: Outcome | ObservationAdded) -> None:
+        """Add a result; a failed evaluation has no loss."""
+        self.n_failures += result.loss is None
+        self._waiting.append((budget, config, standing(self._goals, result)))
 
     def encode(self, space: Space, adaptive: bool) -> None:
         """Encode the results that were added since the last call."""
         if not self._waiting:
             return
-        from bohb.core.density.observations import Observations  # not before vectors are needed: it imports numpy
+        # not before vectors are needed: it imports numpy
+        from bohb.core.density.observations import Observations, RankedObservations
 
         while self._waiting:
-            budget, config, loss = self._waiting[0]
+            budget, config, standing = self._waiting[0]
             vector = space.encode(space.restore(config))
             if budget not in self.observations:
-                self.observations[budget] = Observations(space.d)
-            self.observations[budget].add(vector, loss)
+                self.observations[budget] = (Observations if self._goals.single else RankedObservations)(space.d)
+            d_b = self.observations[budget]
+            if isinstance(d_b, RankedObservations):
+                d_b.add_standing(vector, standing)
+            else:
+                d_b.add(vector, standing[1])
             if adaptive:
-                self.seen.setdefault(budget, {})[vector.tobytes()] = loss
-            (self.recent_failed if math.isinf(loss) else self.recent_ok).append(vector)
+                self._seen.setdefault(budget, {})[vector.tobytes()] = standing
+            (self.recent_failed if math.isinf(standing[-1]) else self.recent_ok).append(vector)
             self._waiting.popleft()
 
 
+def _compared(goals: Goals, known: Mapping[bytes, Standing]) -> dict[bytes, float]:
+    """Return what to compare results of one budget by."""
+    if goals.single:
+        return {key: losses[1] for key, losses in known.items()}
+    import numpy as np
+
+    from bohb.core.fronts import levels
+
+    found = levels(np.array(list(known.values()))).astype(float).tolist()
+    failed = (math.isinf(losses[0]) for losses in known.values())
+    return {key: math.inf if lost else level for key, level, lost in zip(known, found, failed, strict=True)}
+
+
 def collected(
+    goals: Goals,
     observed: Iterable[ObservationAdded],
     trials: Mapping[int, Trial],
     outcomes: Mapping[int, Outcome],
     forgotten: Container[int],
 ) -> Evidence:
     """Return the evidence of earlier studies and finished trials, without the forgotten ones."""
-    evidence = Evidence()
+    evidence = Evidence(goals)
     for event in observed:
-        evidence.add(event.budget, event.config, event.loss)
+        evidence.add(event.budget, event.config, event)
     for number, outcome in outcomes.items():
         if trials[number].reuses is None and number not in forgotten:
-            evidence.add(trials[number].budget, trials[number].config, outcome.ranking_loss)
+            evidence.add(trials[number].budget, trials[number].config, outcome)
     return evidence

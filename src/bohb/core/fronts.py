@@ -7,6 +7,7 @@ their range, so that the unit of a loss does not matter.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -105,6 +106,27 @@ def ranked(standings: Array) -> Order:
         order += rows[finite][along].tolist()
         order += rows[~finite].tolist()
     return np.array(order, dtype=np.intp)
+
+
+def cells(front: Array, reference: Array) -> tuple[Array, Array]:
+    """Return the lower and upper corners of disjoint boxes that cover what a front does not dominate, (b, m) each.
+
+    They reach up to the reference point, and downwards without end. With two losses there is one box more than points.
+    """
+    m = len(reference)
+    if m == 1:
+        best = min([float(reference[0]), *front[:, 0].tolist()])
+        return np.array([[-np.inf]]), np.array([[best]])
+    inside = front[(front < reference).all(axis=1)]
+    inside = inside[np.argsort(inside[:, -1], kind="stable")]
+    edges = np.unique(np.concatenate([[-np.inf], inside[:, -1], [reference[-1]]]))
+    lower, upper = [], []
+    for low, high in itertools.pairwise(edges.tolist()):
+        below = inside[inside[:, -1] <= low, :-1]
+        lows, highs = cells(_front_of(below), reference[:-1])
+        lower.append(np.column_stack([lows, np.full(len(lows), low)]))
+        upper.append(np.column_stack([highs, np.full(len(highs), high)]))
+    return np.concatenate(lower), np.concatenate(upper)
 
 
 def hypervolume(losses: Iterable[Sequence[float]], reference: Sequence[float]) -> float:

@@ -9,17 +9,20 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bohb.core.confirm import Confirmation, begun, continued
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted
 from bohb.core.events import (
     BracketPlanned,
+    BracketShortened,
     BudgetsRaised,
     ConfigGiven,
     Event,
     FailuresForgotten,
+    NoteAdded,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -30,18 +33,34 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
-from bohb.core.goals import goals_of
+from bohb.core.given import Given
+from bohb.core.goals import Goals, goals_of
 from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Schedule
 from bohb.core.settings import Settings
+from bohb.core.standings import best_first, levels
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
 if TYPE_CHECKING:
     from bohb.core.density.observations import Observations
     from bohb.core.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """Compares trials by several losses and constraints."""
+
+    goals: Goals
+    outcomes: Mapping[int, Outcome]
+
+    def best_first(self, numbers: Iterable[int]) -> list[int]:
+        return best_first(self.goals, self.outcomes, numbers)
+
+    def levels(self, numbers: Iterable[int]) -> Mapping[int, float]:
+        return levels(self.goals, self.outcomes, numbers)
 
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"
@@ -58,11 +77,14 @@ class History:
     given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
     late: late results in the order of their arrival; no decision uses them.
     sessions: the runners that worked on the study, in order.
+    shortened: the changes of open brackets that had to end before a deadline.
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
+    notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
+    confirmations: new evaluations of promising configurations, which belong to no bracket.
     goals: the objectives and constraints.
     """
 
@@ -79,13 +101,15 @@ class History:
         self.late: list[ResultLate] = []
         self.owners: dict[int, int | None] = {}
         self.started: dict[int, float | None] = {}
-        self.given: deque[dict[str, Any]] = deque()
-        self.n_given = 0
+        self.given = Given()
         self.observed: list[ObservationAdded] = []
+        self.notes: list[NoteAdded] = []
         self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
+        self.shortened: list[BracketShortened] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
+        self.confirmations: list[Confirmation] = []
         self.seconds = 0.0
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
@@ -233,9 +257,15 @@ class History:
         return self.schedule.plan(index)
 
     def alive(self) -> set[int]:
-        """Return the config_ids that can still be promoted, and that of the incumbent."""
+        """Return the config_ids that can still be promoted, and those of the incumbent and the front."""
         alive = {self.trials[number].config_id for number in self.schedule.alive()}
-        return alive | ({self.incumbent.trial.config_id} if self.incumbent else set())
+        return alive | self.leading
+
+    @property
+    def leading(self) -> set[int]:
+        """The config_ids of the incumbent and the front."""
+        leading = [*self.front, *([self.incumbent] if self.incumbent else [])]
+        return {result.trial.config_id for result in leading}
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """Return bytes that are equal exactly for equal configurations."""
@@ -266,10 +296,9 @@ class History:
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
-                self.given.append(event.config)
-                self.n_given += 1
+                self.given.add(event)
             case ObservationAdded():
-                self._evidence.add(event.budget, event.config, event.loss)
+                self._evidence.add(event.budget, event.config, event)
                 self.observed.append(event)
             case BudgetsRaised():
                 self.schedule.use_budgets(event.budgets, event.first_bracket)
@@ -281,11 +310,20 @@ class History:
                 self.late.append(event)
             case RungCut():
                 self.schedule.cut(event.bracket)
+            case BracketShortened():
+                self.schedule.shorten(event.bracket, event.rungs)
+                self.shortened.append(event)
             case SessionStarted():
                 self.sessions.append(event)
                 self.n_before_session = len(self.outcomes)
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
+            case ConfirmationStarted():
+                self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
+            case _ if isinstance(event, ConfirmationEvent):
+                self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
+            case NoteAdded():
+                self.notes.append(event)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -295,7 +333,9 @@ class History:
         self.settings = Settings.from_json(event.settings)
         self.goals = goals_of(event.objectives, event.constraints)
         self._leaders = Leaders(self.goals)
-        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets)
+        order = None if self.goals.single else _Order(self.goals, self.outcomes)
+        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets, order)
+        self._evidence = Evidence(self.goals)
 
     def _apply_started(self, event: TrialStarted) -> None:
         trial = event.trial
@@ -310,8 +350,8 @@ class History:
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
         self.schedule.start(trial.bracket, number)
-        if trial.origin == "given" and self.given:
-            self.given.popleft()
+        if trial.origin == "given":
+            self.given.start(own_bracket=self.schedule.is_given(trial.bracket))
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
@@ -334,7 +374,7 @@ class History:
         self.cost_reported += outcome.cost or 0.0
         loss = outcome.ranking_loss
         if trial.reuses is None:
-            self._evidence.add(trial.budget, trial.config, loss)
+            self._evidence.add(trial.budget, trial.config, outcome)
         self.schedule.finish(trial.bracket, number, loss)
         if outcome.ok:
             improved = self._leaders.add(Result(trial, outcome, self.violation(outcome)))
@@ -343,17 +383,17 @@ class History:
     def _apply_forgotten(self, since: int) -> None:
         """Collect the evidence again without the failures from the `since`-th finished trial on."""
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
-        self._evidence = collected(self.observed, self.trials, self.outcomes, self.forgotten)
+        self._evidence = collected(self.goals, self.observed, self.trials, self.outcomes, self.forgotten)
         self._evaluated, self._n_indexed = {}, 0
 
     def snapshot(self) -> History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""
         still = copy.copy(self)
         for name, value in vars(still).items():
-            if isinstance(value, dict | list | set | deque):
+            if isinstance(value, dict | list | set):
                 setattr(still, name, copy.copy(value))
         still._evidence = copy.deepcopy(self.evidence)
         still._evaluated = self.evaluated.copy()
         still._leaders = self._leaders.snapshot()
-        still.schedule = self.schedule.snapshot()
+        still.schedule, still.given = self.schedule.snapshot(), copy.deepcopy(self.given)
         return still

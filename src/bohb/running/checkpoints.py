@@ -219,8 +219,7 @@ def keep_checkpoint(checkpoints: Checkpoints, trial: Trial, outcome: Outcome) ->
 def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
     """Return configurations in the order of removing their checkpoints, without running ones and the incumbent."""
     busy = {trial.config_id for trial in history.pending.values()}
-    if history.incumbent is not None:
-        busy.add(history.incumbent.trial.config_id)
+    busy |= history.leading
     reached: dict[int, tuple[float, float]] = {}
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]

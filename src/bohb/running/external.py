@@ -10,11 +10,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bohb.core.events import check_storable
 from bohb.core.history import History
@@ -91,7 +91,7 @@ class ExternalStudy:
         trial = attempt_of(history, number, attempt)
         told: Told = "late" if (number, trial.attempt) in history.given_up else "stored"
         told = "known" if number in history.outcomes and told == "stored" else told
-        outcome = check_storable(replace(outcome_of(result), curve=self._curve(trial)))
+        outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
         outcome = with_times(outcome, history.started[number] or time.time(), time.time())
         if kept is not None and root is not None and told == "stored" and is_directory(_place(root, trial)):
             kept.resume(trial, _place(root, trial))
@@ -111,6 +111,14 @@ class ExternalStudy:
             if number in optimizer.history.outcomes:
                 raise AlreadyTold(f"trial {number} has already ended; it cannot be lost any more")
             self._lose(optimizer, trial, reason)
+
+    def enqueue(self, config: Mapping[str, Any]) -> tuple[bool, int]:
+        """Hand out this configuration before the sampler proposes any; see `BOHB.enqueue`.
+
+        Return whether it is new to the study, and how many such configurations have not been handed out.
+        """
+        with self._opened() as optimizer:
+            return optimizer.enqueue(config), len(optimizer.history.given)
 
     def report(self, number: int, step: float, loss: float, attempt: int | None = None) -> None:
         """Store one point of the learning curve durably; it becomes part of the outcome when the trial is told."""

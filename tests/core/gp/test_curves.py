@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import bohb
+from bohb.core.goals import goals_of
 from bohb.core.gp.curves import Curves, comparable
 from bohb.core.gp.targets import Results, rungs
 from bohb.core.history import History
@@ -53,6 +54,18 @@ def test_a_curve_of_another_quantity_than_the_returned_loss_is_ignored() -> None
     assert len(comparable(trial_on(4), ended(FALLING, loss=0.6 * (1 + 1e-8)))) == 3  # rounded to single precision
     assert not len(comparable(trial_on(4), ended(FALLING, loss=0.61)))
     assert not len(comparable(trial_on(4), Outcome(Status.DIVERGED, error="nan", curve=FALLING)))
+
+
+def test_a_curve_of_scores_is_turned_into_losses() -> None:
+    scores = tuple((step, -loss) for step, loss in FALLING)
+    goals = goals_of(direction="maximize")
+    assert comparable(trial_on(4), ended(scores, loss=0.6), goals).tolist() == [list(point) for point in FALLING[:3]]
+    assert not len(comparable(trial_on(4), ended(FALLING, loss=0.6), goals))  # losses beside a returned score
+
+
+def test_one_curve_is_not_enough_for_several_objectives_or_constraints() -> None:
+    for goals in (goals_of(["error", "latency"]), goals_of(["error"], {"latency": "<= 1"})):
+        assert not len(comparable(trial_on(4), ended(FALLING), goals))
 
 
 def test_a_promoted_trial_has_results_on_the_smaller_budgets_and_its_curve_is_ignored() -> None:

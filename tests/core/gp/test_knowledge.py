@@ -13,7 +13,8 @@ from scipy.integrate import quad
 
 import bohb
 from bohb.analysis import why
-from bohb.core.gp.sampler import GaussianSampler, log_prior
+from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.gp.search import log_prior
 from bohb.core.proposal import PRIOR_RESULTS, Situation
 from bohb.core.space import Space
 from bohb.journal import MemoryJournal

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import bohb
-from bohb.core.gp.sampler import GaussianSampler, mutations
+from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.gp.search import mutations
 from bohb.core.history import History
 from bohb.core.policy import random_share
 from bohb.core.space import Space

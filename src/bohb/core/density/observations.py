@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bohb.core.fronts import ranked
 
 Array = NDArray[np.float64]
 _MANY = 32  # more new observations than this are sorted, fewer are inserted one by one
@@ -74,3 +77,25 @@ class Observations:
         self._unordered = np.resize(self._unordered, size)
         self._losses = np.resize(self._losses, size)
         self._order = np.resize(self._order, size)
+
+
+class RankedObservations(Observations):
+    """Observations of a study with several objectives or constraints, sorted by the order of `fronts.ranked`.
+
+    Every new observation can change the ranks of the others, so all are sorted again when the order is needed.
+    """
+
+    def __init__(self, d: int) -> None:
+        super().__init__(d)
+        self._standings: list[Sequence[float]] = []
+
+    def add_standing(self, vector: Array, standing: Sequence[float]) -> None:
+        """Add one observation with its violation and losses; `losses` will have the first of them."""
+        self.add(vector, standing[1])
+        self._standings.append(standing)
+
+    def _put_in_order(self) -> None:
+        if self._n_ordered < self.n:
+            self._order[: self.n] = ranked(np.array(self._standings))
+            self._losses[: self.n] = self._unordered[self._order[: self.n]]
+            self._n_ordered = self.n

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from bohb.core.goals import PLAIN, Goals
 from bohb.core.gp.process import MOST_BELOW
 from bohb.core.space import Array
 from bohb.core.trial import Outcome, Trial
@@ -22,13 +23,13 @@ class Curves:
         self._curves: list[tuple[int, int, float, Array]] = []  # position of the result, row, budget, points
         self._read: dict[tuple[float, ...], tuple[int, Array]] = {}  # budgets -> number of curves read, readings
 
-    def add(self, result: int, row: int, trial: Trial, outcome: Outcome) -> None:
+    def add(self, result: int, row: int, trial: Trial, outcome: Outcome, goals: Goals = PLAIN) -> None:
         """Add the curve of a trial if it can be compared with losses on smaller budgets.
 
         result: the position of the trial among all results.
         row: the row of its configuration.
         """
-        points = comparable(trial, outcome)
+        points = comparable(trial, outcome, goals)
         if len(points):
             self._curves.append((result, row, trial.budget, points))
 
@@ -47,25 +48,25 @@ class Curves:
         return readings[readings[:, 0] < n, 1:]
 
 
-def comparable(trial: Trial, outcome: Outcome) -> Array:
+def comparable(trial: Trial, outcome: Outcome, goals: Goals = PLAIN) -> Array:
     """Return those points of a learning curve that can be compared with results on smaller budgets: step, loss, (n, 2).
 
     The steps must be in the budget's unit: the last one is the budget, perhaps rounded to a whole number, or one less
-    if steps are counted from 0. The last loss must be the returned one: otherwise the objective reports another
-    quantity than it returns. The curve of a promoted trial is not needed, since there are results on its smaller
-    budgets, and its steps may start anew where training was continued.
+    if steps are counted from 0. The last value must be the returned one: otherwise the objective reports another
+    quantity than it returns. With several objectives or constraints, one curve does not say enough. The curve of a
+    promoted trial is not needed, since there are results on its smaller budgets, and its steps may start anew where
+    training was continued.
     """
     none = np.empty((0, 2))
-    if trial.previous_budget is not None or outcome.loss is None or len(outcome.curve) < 2:
+    if trial.previous_budget is not None or outcome.loss is None or len(outcome.curve) < 2 or not goals.single:
         return none
-    (first, _), (last, loss) = outcome.curve[0], outcome.curve[-1]
-    if not math.isclose(loss, outcome.loss, rel_tol=_SAME_LOSS):
+    (first, _), (last, value) = outcome.curve[0], outcome.curve[-1]
+    if not math.isclose(goals.minimised(value), outcome.loss, rel_tol=_SAME_LOSS):
         return none
     from_zero = first == 0 and last + 1 == round(trial.budget)
     if not from_zero and not _is_at(last, trial.budget):
         return none
-    points: Array = np.array(outcome.curve[:-1])
-    points[:, 0] += from_zero
+    points: Array = np.array([(step + from_zero, goals.minimised(value)) for step, value in outcome.curve[:-1]])
     before_the_end = (points[:, 0] > 0) & (points[:, 0] < last + from_zero)
     return np.asarray(points[before_the_end & np.isfinite(points[:, 1])])
 

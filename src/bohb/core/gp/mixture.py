@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bohb.core.density.sampler import DensitySampler
+from bohb.core.goals import Goals
 from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.gp.several import SeveralSampler
 from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Situation
+from bohb.core.proposal import Declined, Proposal, Proposer, Situation
 from bohb.core.settings import Settings
 from bohb.core.space import Space
 
@@ -20,9 +22,9 @@ class MixtureSampler:
     Results on the lowest rung alone may mislead. The density answers the rest, and whenever the process declines.
     """
 
-    def __init__(self, space: Space, settings: Settings, density: DensitySampler) -> None:
+    def __init__(self, space: Space, settings: Settings, density: DensitySampler, goals: Goals) -> None:
         self._share = 1.0 if settings.model == "gp" else settings.gp_share
-        self._process = GaussianSampler(space)
+        self._process: Proposer = GaussianSampler(space) if goals.single else SeveralSampler(space, goals)
         self._density = density
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:

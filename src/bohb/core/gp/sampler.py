@@ -14,23 +14,20 @@ from scipy.special import erfcx, ndtr
 
 from bohb.core.gp import targets
 from bohb.core.gp.process import MOST_BELOW, Embedding, Kernel, Process, fit, prior
+from bohb.core.gp.quantities import LOSS, Quantity
+from bohb.core.gp.search import SCORE_DECIMALS, search
 from bohb.core.gp.targets import Results, Targets
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
 from bohb.core.space import Array, Space
-from bohb.core.trial import Origin, Trial
-from bohb.errors import ForbiddenConfiguration
+from bohb.core.trial import Trial
 
 POINTS = 200  # observations that the process is conditioned on …
 FIT_POINTS = 150  # … and that its hyperparameters are fitted to
 STEPS = 12  # of L-BFGS per fit
 AFRESH = 8  # every eighth fit starts from the prior instead of the last fit
-UNIFORM, MUTATIONS, LOCAL = 200, 200, 100  # candidates from the prior, near the best, and near the best candidates
 PARENTS = 10  # the best configurations, which are mutated
-WIDTHS = (0.08, 0.025)  # of the local steps, one round each
 ON_PLATEAU = -20.0  # added to log EI where a plateau is known, so that only a whole space of plateaus is searched again
-SCORE_DECIMALS = 6  # candidates that differ by less count as equal
-_WIDTH_DECIMALS = 12  # of mutations; rounding hides the last bits, in which mathematical libraries differ
 _LOSS_DIGITS = 6  # of the losses in a reason
 
 
@@ -57,14 +54,47 @@ class Surrogate:
         """Return a standardised loss on the user's scale."""
         return significant(targets.bounded(y * self.targets.spread + self.targets.centre), _LOSS_DIGITS)
 
+    @property
+    def noise(self) -> float:
+        """σ of single evaluations on the largest budget, on the user's scale."""
+        return targets.bounded(math.exp(0.5 * float(self.process.kernel.noises[0])) * self.targets.spread)
+
+    def standardised(self, loss: float) -> float:
+        """Return a loss on the scale of the process; the inverse of `loss`."""
+        return (loss - self.targets.centre) / self.targets.spread
+
     def log_improvement(self, X: Array) -> Array:
         """Return log EI of every row of X on the largest budget."""
+        mean, deviation, plateau = self.predict(X)
+        score = log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
+        return np.where(plateau, score + ON_PLATEAU, score)
+
+    def predict(self, X: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Return mean and deviation of every row of X on the largest budget, and whether it lies on a plateau.
+
+        The deviation is what an evaluation can add: near a known configuration, that is little.
+        """
         similarity = self.process.similarity(self.embedding(X))
         mean, deviation = self.process.predict(similarity)
         own = similarity if self.own.all() else similarity[:, self.own]
         deviation = np.minimum(deviation, self._deviation_given_neighbour(own.max(axis=1, initial=0.0)))
-        score = log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
-        return np.where(self._on_plateau(similarity), score + ON_PLATEAU, score)
+        return mean, deviation, self._on_plateau(similarity)
+
+    def reason(self, x: Array, score: float, more: Mapping[str, object]) -> dict[str, object]:
+        """Return what the process expected of x, (1, d)."""
+        mean, deviation = self.process.predict(self.process.similarity(self.embedding(x)))
+        if len(self.process.kernel.study_decays):
+            agreement = np.exp(-np.exp(self.process.kernel.study_decays))
+            more = {**more, "earlier_agreement": [significant(c, 3) for c in agreement.tolist()]}
+        return {
+            "model": "gp",
+            "log_improvement": significant(score),
+            "expected_loss": self.loss(float(mean[0])),
+            "deviation": significant(targets.bounded(float(deviation[0]) * self.targets.spread)),
+            "best_expected_loss": self.loss(self.best),
+            "model_points": len(self.targets.y),
+            **more,
+        }
 
     def _on_plateau(self, similarity: Array) -> NDArray[np.bool_]:
         """Return where the two nearest results of a rung of this study have exactly equal losses and are not far away.
@@ -95,30 +125,37 @@ class Surrogate:
 
 
 class GaussianSampler:
-    """The Gaussian process of one study. It caches its fits; decisions depend on history and generator alone."""
+    """The Gaussian process of one study. It caches its fits; decisions depend on history and generator alone.
 
-    def __init__(self, space: Space) -> None:
+    quantity: what the process models; default: the loss.
+    """
+
+    def __init__(self, space: Space, quantity: Quantity = LOSS) -> None:
         self._space = space
         self._embedding = Embedding(space)
-        self._results = Results(space.d)
+        self._results = Results(space.d, quantity)
         self._fits: dict[tuple[int, tuple[float, ...]], Kernel] = {}  # (number of earlier fits, rungs) -> fit
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
         """Propose the candidate of highest expected improvement that is neither known nor running."""
-        history = situation.history
         try:
-            surrogate = self.surrogate(history)
+            surrogate = self.surrogate(situation.history)
         except LinAlgError:
             return Declined("no fit")
         if surrogate is None:
             return Declined("no model yet")
+        return search(rng, surrogate, self.is_new(situation), situation)
+
+    def is_new(self, situation: Situation) -> Callable[[Mapping[str, Any]], bool]:
+        """Return a function that tells whether a configuration is allowed, and neither known nor running."""
+        history = situation.history
         running = {history.key(trial.config) for trial in history.pending.values()}
 
         def is_new(config: Mapping[str, Any]) -> bool:
             vector = self._space.encode(config)
             return vector not in self._results and vector.tobytes() not in running and situation.is_new(config)
 
-        return self._search(rng, surrogate, is_new, situation)
+        return is_new
 
     def surrogate(self, history: History) -> Surrogate | None:
         """Return the process given all results; None while there are too few, or if all losses are equal."""
@@ -182,72 +219,6 @@ class GaussianSampler:
         points = self._embedding(self._results.vectors(found.rows))
         return fit(start, self._embedding.owner, points, found.group(len(start.noises)), found.y, STEPS)
 
-    def _search(
-        self,
-        rng: np.random.Generator,
-        surrogate: Surrogate,
-        is_new: Callable[[Mapping[str, Any]], bool],
-        situation: Situation,
-    ) -> Proposal | Declined:
-        """Score random candidates, mutations of the best configurations and two rounds of local steps."""
-
-        def scores(X: Array) -> Array:
-            score = surrogate.log_improvement(X)
-            if space.has_prior:
-                score = score + log_prior(space, X, situation.prior_weight)
-            return np.round(score + situation.log_chance(X), SCORE_DECIMALS)
-
-        space = self._space
-        drawn = space.draw(rng, UNIFORM)
-        if space.has_prior:
-            n_uniform = round((1 - situation.prior_weight) * UNIFORM)
-            drawn[:n_uniform] = space.draw(rng, n_uniform, uniform=True)
-        X = np.vstack([drawn, mutations(rng, space, surrogate.parents, MUTATIONS), surrogate.earlier])
-        score = scores(X)
-        for width in WIDTHS:
-            steps = mutations(rng, space, X[descending(score, SCORE_DECIMALS)[:5]], LOCAL, width)
-            X = np.vstack([X, steps])
-            score = np.concatenate([score, scores(steps)])
-        for i in descending(score, SCORE_DECIMALS):
-            try:
-                config = space.decode(X[i])
-            except ForbiddenConfiguration:
-                continue
-            if is_new(config):
-                weight = situation.prior_weight if space.has_prior else None
-                return Proposal(config, Origin.MODEL, self._reason(surrogate, X[i : i + 1], float(score[i]), weight))
-        return Declined("no candidate allowed")
-
-    def _reason(self, surrogate: Surrogate, x: Array, score: float, weight: float | None) -> dict[str, object]:
-        mean, deviation = surrogate.process.predict(surrogate.process.similarity(self._embedding(x)))
-        more: dict[str, object] = {}
-        if weight is not None:
-            by_prior = float(log_prior(self._space, x, weight)[0])
-            score -= by_prior
-            more |= {"log_prior": significant(by_prior), "prior_weight": significant(weight)}
-        if len(surrogate.process.kernel.study_decays):
-            agreement = np.exp(-np.exp(surrogate.process.kernel.study_decays))
-            more["earlier_agreement"] = [significant(c, 3) for c in agreement.tolist()]
-        return {
-            "model": "gp",
-            "log_improvement": significant(score),
-            "expected_loss": surrogate.loss(float(mean[0])),
-            "deviation": significant(targets.bounded(float(deviation[0]) * surrogate.targets.spread)),
-            "best_expected_loss": surrogate.loss(surrogate.best),
-            "model_points": len(surrogate.targets.y),
-            **more,
-        }
-
-
-def log_prior(space: Space, X: Array, weight: float) -> Array:
-    """Return what the prior adds to log EI: weight · log(weight · π(x) + 1 − weight), with π relative to uniform.
-
-    This is the density of random configurations with a decaying exponent (Hvarfner et al. 2022). The uniform part
-    bounds what a prior can subtract, so that it does not exclude the optimum.
-    """
-    with np.errstate(divide="ignore"):
-        return np.asarray(weight * np.logaddexp(np.log(weight) + space.log_prior(X), np.log1p(-weight)))
-
 
 def log_expected_improvement(z: Array) -> Array:
     """Return log (φ(z) + z Φ(z)), the expected improvement in units of the deviation, exact far into the tail."""
@@ -259,24 +230,3 @@ def log_expected_improvement(z: Array) -> Array:
     tail = -0.5 * low**2 - 0.5 * math.log(2 * math.pi) + np.log(bracket)
     high = np.where(near, z, 0.0)
     return np.where(near, np.log(np.exp(-0.5 * high**2) / math.sqrt(2 * math.pi) + high * ndtr(high)), tail)
-
-
-def mutations(rng: np.random.Generator, space: Space, parents: Array, n: int, width: float | None = None) -> Array:
-    """Return n legal vectors, each a parent with some coordinates changed: numbers by a normal step, choices anew.
-
-    width: of the steps; None draws it between 0.02 and 0.5 for each vector.
-    """
-    d = space.d
-    fresh = space.draw(rng, n, snapped=False)
-    chosen = parents[rng.integers(len(parents), size=n)]
-    chosen = np.where(np.isnan(chosen), fresh, chosen)  # an inactive coordinate may become active
-    change = rng.random((n, d)) < max(0.3, 1 / d) if width is None else rng.random((n, d)) < max(0.5, 1 / d)
-    change[np.arange(n), rng.integers(d, size=n)] = True
-    if width is None:
-        widths = np.round(np.exp(rng.uniform(math.log(0.02), math.log(0.5), (n, 1))), _WIDTH_DECIMALS)
-    else:
-        widths = np.full((n, 1), width)
-    moved = np.clip(chosen + widths * rng.standard_normal((n, d)), 0, 1)
-    if width is not None:  # small steps change few choices
-        change &= (space.choices == 0) | (rng.random((n, d)) < 0.3)
-    return space.snap(np.where(change, np.where(space.choices > 0, fresh, moved), chosen))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bohb.core.gp.curves import Curves
 from bohb.core.gp.process import MOST_BELOW
+from bohb.core.gp.quantities import LOSS, Quantity
 from bohb.core.history import History
 from bohb.core.space import Array
 
@@ -24,18 +25,20 @@ class Results:
 
     Two evaluations of one configuration share a row, whichever study they come from.
 
+    quantity: which number of each result counts; a result without it is left out.
     n_earlier: the number of results of earlier studies.
     studies: the number of studies, this one included.
     """
 
-    def __init__(self, d: int) -> None:
+    def __init__(self, d: int, quantity: Quantity = LOSS) -> None:
+        self.quantity = quantity
         self._row_of: dict[bytes, int] = {}
         self._vectors = np.empty((16, d))
         self._entries = np.empty((16, 4))  # row, budget, loss, study; 0 is this one
         self._own: set[bytes] = set()
         self._curves = Curves()
         self._n = 0
-        self._n_outcomes = 0
+        self._n_outcomes = self._n_observed = 0
         self.n_earlier = 0
         self.studies = 1
 
@@ -53,18 +56,18 @@ class Results:
     def catch_up(self, history: History) -> None:
         """Add the results that are new in the history."""
         encode, restore = history.space.encode, history.space.restore
-        for event in history.observed[self.n_earlier :]:
-            loss = math.inf if event.loss is None else event.loss
-            self._add(encode(restore(event.config)), event.budget, loss, 1 + event.study)
-        self.n_earlier = len(history.observed)
+        for event in history.observed[self._n_observed :]:
+            self._add(encode(restore(event.config)), event.budget, self.quantity.value(event), 1 + event.study)
+            self.n_earlier = self._n
+        self._n_observed = len(history.observed)
         for number, outcome in itertools.islice(history.outcomes.items(), self._n_outcomes, None):
             trial = history.trials[number]
             if trial.reuses is None and number not in history.forgotten:  # reused: another trial's result
                 vector = encode(trial.config)
-                row = self._add(vector, trial.budget, outcome.ranking_loss, 0)
+                row = self._add(vector, trial.budget, self.quantity.value(outcome), 0)
                 self._own.add(vector.tobytes())
-                if history.settings.learning_curves:
-                    self._curves.add(len(self) - 1, row, trial, outcome)
+                if history.settings.learning_curves and self.quantity.first:
+                    self._curves.add(len(self) - 1, row, trial, outcome, history.goals)
         self._n_outcomes = len(history.outcomes)
 
     def _add(self, vector: Array, budget: float, loss: float, study: int) -> int:
@@ -75,6 +78,8 @@ class Results:
         if self._n == len(self._entries):
             self._entries = np.concatenate([self._entries, np.empty_like(self._entries)])
         self._vectors[row] = vector
+        if math.isnan(loss):
+            return row
         self._entries[self._n] = row, budget, loss, study
         self._n += 1
         self.studies = max(self.studies, study + 1)
@@ -116,16 +121,19 @@ def rungs_below(of: Array, budgets: Sequence[float]) -> NDArray[np.intp]:
     return nearest
 
 
-def winsorised(losses: Array) -> Array:
+def winsorised(losses: Array, bound: float = -math.inf) -> Array:
     """Return losses cut at the median plus twice the distance from the best to the median.
 
     A diverged network must not decide the scale of all others. NaN and +inf stay.
+
+    bound: losses are cut no nearer to it than twice its distance from the best, so that both of its sides stay apart.
     """
     finite = losses[np.isfinite(losses)]
     if not len(finite):
         return losses
     median = float(np.median(finite))
-    cut = median + 2 * (median - float(finite.min()))
+    best = float(finite.min())
+    cut = max(median + 2 * (median - best), 2 * bound - best)
     return np.where(np.isfinite(losses), np.minimum(losses, cut), losses)
 
 
@@ -155,7 +163,7 @@ class Targets:
         return self.study * rungs + self.below
 
 
-def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
+def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf) -> Targets:
     """Return the targets of a table of losses by rung, as `Results.table` gives it.
 
     Longer training lowers all losses. Each rung is therefore shifted by the median difference of the configurations
@@ -172,7 +180,7 @@ def targets(rows: NDArray[np.intp], losses: Array) -> Targets:
     y = shifted[configuration, below]
     finite = np.isfinite(y)
     y[~finite] = y[finite].max(initial=-math.inf)
-    y, centre, spread = standardised(winsorised(y))
+    y, centre, spread = standardised(winsorised(y, bound / unit))
     highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
     n = int(np.isfinite(shifted).any(axis=1).sum())
     own = np.zeros_like(below)
@@ -185,11 +193,12 @@ def joined(results: Results, n: int, budgets: Sequence[float], most: int) -> Tar
     Losses of every study are standardised on their own, since those of another data set have another scale. Earlier
     studies share the places that this study's results leave, and so fade out as it grows.
     """
-    own = targets(*results.table(n, budgets))
+    bound = max((bound for bound, _ in results.quantity.bounds), default=-math.inf)
+    own = targets(*results.table(n, budgets), bound)
     kept = best_first(own, most)
     room = (most - len(kept.y)) // max(1, results.studies - 1)
     for study in range(1, results.studies):
-        every = targets(*results.table(n, budgets, study))
+        every = targets(*results.table(n, budgets, study), bound)
         kept = _with_earlier(kept, best_first(every, room), study)
     return kept
 

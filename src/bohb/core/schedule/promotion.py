@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
-from bohb.core.schedule.halving import Loss, top_k
+from collections.abc import Callable, Sequence
 
 EXPLORE_FROM = 4  # a rung that passes on this many gives one of the places to chance
 
 
-def one_at_random(losses: list[Loss], k: int, draw: Callable[[int], int]) -> tuple[list[int], int | None]:
+def one_at_random(ordered: Sequence[int], k: int, draw: Callable[[int], int]) -> tuple[list[int], int | None]:
     """Return the k trials that go on, and the one among them that was chosen at random, to see how well rungs agree.
 
+    ordered: the trials of a rung that did not fail, best first.
     draw: returns a random number below its argument.
     """
-    best = top_k(losses, k)
-    if k < EXPLORE_FROM:
-        return best, None
-    rest = sorted(number for loss, number in losses if math.isfinite(loss) and number not in best[: k - 1])
-    if not rest:
-        return best, None
+    rest = sorted(ordered[k - 1 :])
+    if k < EXPLORE_FROM or not rest:
+        return list(ordered[:k]), None
     lucky = rest[draw(len(rest))]
-    return [*best[: k - 1], lucky], lucky
+    return [*ordered[: k - 1], lucky], lucky

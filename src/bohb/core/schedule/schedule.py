@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 from bohb.core.events import BracketPlanned
 from bohb.core.schedule.brackets import Bracket, Rung, check_budgets, hyperband, is_published, published_before
 from bohb.core.schedule.comparison import PREFERRED_FROM, ROUNDS, chance_of_top
-from bohb.core.schedule.halving import Choose, Halving, Loss
+from bohb.core.schedule.halving import Choose, Halving, Loss, top_k
 from bohb.core.schedule.promotion import one_at_random
 from bohb.core.settings import Settings
 from bohb.errors import JournalError
+
+
+class Order(Protocol):
+    """Compares finished trials, given their numbers."""
+
+    def best_first(self, numbers: Iterable[int]) -> list[int]:
+        """Return the trials of one rung from best to worst, without failed ones."""
+        ...
+
+    def levels(self, numbers: Iterable[int]) -> Mapping[int, float]:
+        """Return a number for each trial of one budget, lower is better; +inf if it failed."""
+        ...
+
+
+GIVEN = "given"  # in the reason of a planned bracket: it consists of a configuration that the user wants there
 
 
 class Schedule:
@@ -23,10 +40,14 @@ class Schedule:
     at_random: the trials that an adaptive study promoted at random.
     round: one round of Hyperband with the current budgets.
     adaptive: whether the study chooses the rungs of some brackets by how well budgets agree.
+
+    order: how trials compare where one loss does not decide; None compares losses.
     """
 
-    def __init__(self, settings: Settings, eta: float, seed: int, budgets: tuple[float, ...]) -> None:
-        self._settings, self._eta, self._seed = settings, eta, seed
+    def __init__(
+        self, settings: Settings, eta: float, seed: int, budgets: tuple[float, ...], order: Order | None = None
+    ) -> None:
+        self._settings, self._eta, self._seed, self._order = settings, eta, seed, order
         self.adaptive = settings.schedule == "adaptive"
         self.brackets: list[Halving] = []
         self.open: dict[int, None] = {}  # a set in the order of insertion
@@ -53,6 +74,15 @@ class Schedule:
         check_budgets(budget for budget, _ in event.rungs)
         self.planned[event.index] = event
 
+    def is_given(self, index: int) -> bool:
+        """Whether bracket `index` consists of a configuration that the user wants on its budget."""
+        return index in self.planned and GIVEN in self.planned[index].reason
+
+    @property
+    def n_counted(self) -> int:
+        """The number of brackets without those that the user's configurations have for themselves."""
+        return len(self.brackets) - sum(self.is_given(index) for index in self.planned if index < len(self.brackets))
+
     def is_to_be_planned(self, index: int) -> bool:
         """Whether the rungs of bracket `index` still have to be chosen."""
         if is_published(index) or index in self.planned:
@@ -64,7 +94,9 @@ class Schedule:
 
     def chance_of_top(self, index: int) -> float | None:
         """Return the chance that bracket `index` does better if it starts on the largest budget; None if unknown."""
-        return chance_of_top(self.brackets[max(0, index - ROUNDS * len(self.round)) : index], self.round)
+        last = range(max(0, index - ROUNDS * len(self.round)), index)
+        recent = [self.brackets[n] for n in last if not self.is_given(n)]
+        return chance_of_top(recent, self.round, None if self._order is None else self._order.levels)
 
     def plan(self, index: int) -> Bracket:
         """Return the rungs of bracket `index`."""
@@ -92,6 +124,14 @@ class Schedule:
         self._opened(index).cut()
         self._refresh(index)
 
+    def shorten(self, index: int, rungs: tuple[tuple[float, int], ...]) -> None:
+        """Replace the current rung of an open bracket and those after it."""
+        if index not in self.open or not rungs or rungs[0][0] != self.brackets[index].budget:
+            raise JournalError(f"bracket {index} is shortened, but it is not open on the first budget of {rungs!r:.80}")
+        check_budgets(budget for budget, _ in rungs)
+        self.brackets[index].shorten(tuple(Rung(budget, size) for budget, size in rungs))
+        self._refresh(index)
+
     def alive(self) -> set[int]:
         """Return the trials whose configuration is running, waiting for its rung or may be promoted."""
         return {number for index in self.open for number in self.brackets[index].alive()}
@@ -104,19 +144,30 @@ class Schedule:
         still.brackets = [bracket if bracket.done else bracket.snapshot() for bracket in self.brackets]
         return still
 
+    def simulated(self) -> Schedule:
+        """Return a copy to simulate with: Hyperband's brackets follow, and the lowest losses go on."""
+        ahead = self.snapshot()
+        ahead.adaptive, ahead._order = False, None
+        for index in ahead.open:
+            ahead.brackets[index].choose = None
+        return ahead
+
     def _opened(self, index: int) -> Halving:
         """Return bracket `index`, which is opened if it is the next one."""
         if index == len(self.brackets):
-            choose: Choose | None = partial(self._choose, index) if self.adaptive else None
+            choose: Choose | None = partial(self._choose, index) if self.adaptive or self._order else None
             self.brackets.append(Halving(self.plan(index), self._settings.refill, choose))
             self.open[index] = None
         return self.brackets[index]
 
     def _choose(self, index: int, rung: int, losses: list[Loss], k: int) -> list[int]:
-        """Choose who goes on in an adaptive study."""
+        """Choose who goes on in an adaptive study, or by several losses and constraints."""
+        ordered = top_k(losses, len(losses)) if self._order is None else self._order.best_first(n for _, n in losses)
+        if not self.adaptive:
+            return ordered[:k]
         from bohb.core.streams import random_promotion  # imports numpy, which other studies do not need here
 
-        chosen, lucky = one_at_random(losses, k, partial(random_promotion, self._seed, index, rung))
+        chosen, lucky = one_at_random(ordered, k, partial(random_promotion, self._seed, index, rung))
         if lucky is not None:
             self.at_random.add(lucky)
         return chosen

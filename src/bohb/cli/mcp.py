@@ -1,0 +1,252 @@
+"""`bohb mcp`: a study as tools for AI agents, by the Model Context Protocol over stdin and stdout.
+
+Every tool opens the journal, acts and closes it, as the commands do. All that an agent does is in the journal, so that
+the study can be resumed, inspected and replayed without the agent.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from bohb._version import __version__
+from bohb.cli.ask import askable, asked, checked, external, store
+from bohb.cli.inspect import result, study_status
+from bohb.cli.plan import study_plan
+from bohb.cli.target import find, history
+from bohb.cli.text import emit, json_option
+from bohb.core.trial import jsonable
+from bohb.errors import BohbError, InvalidArgument, MissingExtra, NoTrialReady, StudyDone, install_hint
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from bohb.running.external import ExternalStudy
+    from bohb.studyfile.load import StudyFile
+
+Data = dict[str, Any]
+Tool = TypeVar("Tool", bound=Callable[..., Data])
+_WAIT_SECONDS = 10.0  # for a trial, or for another process that uses the journal
+_INSTRUCTIONS = """\
+bohb finds good hyperparameters: it tries many configurations on a small budget and promotes the promising ones to
+larger budgets. Write a study file with write_study, then repeat: ask for a trial, train its config on its budget,
+tell its loss (lower is better). Train for `budget` in total; if `previous_budget` is not null, `checkpoint_dir` has
+what the same configuration left there after that budget, so continue from it, and leave the new state there.
+Use enqueue to have a configuration of your own evaluated next, and why to see how the study came to a decision. A
+`study` is the name of a study file, such as study.toml, or of a journal, such as study.db."""
+_EXAMPLE = """\
+An example: 'seed = 1' and then the tables '[budget]' with 'min = 1', 'max = 27', 'unit = "epochs"'; and '[space]' with
+'lr = {float = [1e-5, 0.1], log = true}', 'layers = {int = [1, 4]}', 'activation = ["relu", "tanh"]' and
+'dropout = {float = [0.0, 0.5], if = "layers > 1"}'."""
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
+@json_option
+def mcp(directory: Path, as_json: bool) -> None:
+    """Serve the studies of a directory to an AI agent.
+
+    It speaks the Model Context Protocol on stdin and stdout; agents start it themselves. With --json, print the entry
+    for the configuration of an agent instead. Only study files and journals in DIRECTORY can be reached.
+
+    \b
+    Examples:
+      bohb mcp
+      bohb mcp experiments
+      bohb mcp experiments --json
+    """
+    if as_json:
+        entry = {"command": "bohb", "args": ["mcp", str(directory.absolute())]}
+        emit(True, {"mcpServers": {"bohb": entry}}, "")
+        return
+    mcp_server(directory).run("stdio")
+
+
+def mcp_server(directory: Path) -> MCPServer[Any]:
+    """Return the server for the studies of a directory."""
+    try:
+        from mcp.server import MCPServer
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"bohb mcp needs the package {error.name!r}: {install_hint('mcp')}") from error
+    server = MCPServer("bohb", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
+    tools = Tools(directory.resolve())
+    for tool in (
+        tools.write_study,
+        tools.plan,
+        tools.ask,
+        tools.tell,
+        tools.report,
+        tools.enqueue,
+        tools.status,
+        tools.best,
+        tools.front,
+        tools.why,
+    ):
+        server.add_tool(_explained(tool))
+    return server
+
+
+def _explained(tool: Tool) -> Callable[..., Data]:
+    """Return a tool whose errors reach the agent as one sentence."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    @functools.wraps(tool)
+    def call(*arguments: Any, **named: Any) -> Data:
+        try:
+            return tool(*arguments, **named)
+        except click.ClickException as error:
+            raise ToolError(error.format_message()) from error
+        except (BohbError, OSError) as error:
+            raise ToolError(str(error)) from error
+
+    return call
+
+
+class Tools:
+    """The tools; their docstrings are what an agent reads.
+
+    directory: the only one whose files they may use.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write_study(self, study: str, toml: str) -> Data:
+        """Write a study file, such as study.toml, and return its space and plan as bohb understands them.
+
+        toml: the text of the file; it needs the tables [space] and [budget]. An existing file is not overwritten.
+        """
+        from bohb.studyfile.load import load
+
+        path = Path(self._path(study))
+        if path.suffix != ".toml":
+            raise InvalidArgument(f"study={study!r} must end in .toml")
+        if path.exists():
+            raise InvalidArgument(f"{study} already exists and was not changed; name another file")
+        draft = path.with_suffix(".draft.toml")
+        draft.write_text(toml, encoding="utf-8")
+        try:
+            file = load(draft)
+            self._check_contained(file)
+            planned = study_plan(file)
+            draft.rename(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        return planned
+
+    def plan(self, study: str) -> Data:
+        """Check a study file: return its space, and how many evaluations one round takes on which budget."""
+        from bohb.studyfile.load import load
+
+        return study_plan(load(self._path(study)))
+
+    def ask(self, study: str, lease_seconds: float | None = None) -> Data:
+        """Start the next trial. The answer has `trial`, or null and the `reason` why there is none.
+
+        lease_seconds: hand out trials again that were asked for so long ago and never told.
+        """
+        try:
+            trial = self._askable(study).ask(lease_seconds)
+        except (NoTrialReady, StudyDone) as error:
+            return {"trial": None, "complete": isinstance(error, StudyDone), "reason": str(error)}
+        return {"trial": asked(trial)}
+
+    def tell(
+        self,
+        study: str,
+        number: int,
+        attempt: int = 1,
+        loss: float | None = None,
+        losses: dict[str, float] | None = None,
+        failed: str | None = None,
+        lost: str | None = None,
+        info: dict[str, Any] | None = None,
+        cost: float | None = None,
+    ) -> Data:
+        """Store how a trial ended: exactly one of loss, losses, failed and lost.
+
+        number, attempt: as ask returned them.
+        loss: the result, or losses by name if the study has several objectives.
+        failed: why the evaluation failed. lost: why it was cut short; the trial will be handed out again.
+        info: anything to keep. cost: what the evaluation has cost, in a unit of your own.
+        """
+        given = {
+            "loss": loss, "losses": losses, "failed": failed, "lost": lost, "info": info, "cost": cost,
+        }  # fmt: skip
+        known = {name: value for name, value in given.items() if value is not None}
+        found = store(self._stored(study), checked({"number": number, "attempt": attempt, **known}))
+        del found["text"]
+        return found
+
+    def report(self, study: str, number: int, step: float, loss: float, attempt: int = 1) -> Data:
+        """Store a point of the learning curve of a running trial."""
+        self._stored(study).report(number, step, loss, attempt)
+        return {"number": number, "step": step}
+
+    def enqueue(self, study: str, config: dict[str, Any]) -> Data:
+        """Have a configuration of your own evaluated before the study proposes the next one.
+
+        config: a value for every active hyperparameter. It takes the next free place for a new configuration.
+        """
+        added, waiting = self._askable(study).enqueue(config)
+        return {"added": added, "waiting": waiting}
+
+    def status(self, study: str) -> Data:
+        """Return the progress of a study: trials, failures by kind, brackets, cost and the best result."""
+        place = find(self._path(study), None)
+        return _plain(study_status(place, history(place)))
+
+    def best(self, study: str) -> Data:
+        """Return the best result so far: on the largest budget that has one."""
+        seen = history(find(self._path(study), None))
+        return _plain(result(seen.goals, seen.require_incumbent()))
+
+    def front(self, study: str) -> Data:
+        """Return the results that no other dominates, if the study has several objectives; otherwise the best one."""
+        seen = history(find(self._path(study), None))
+        return {"front": [_plain(result(seen.goals, found)) for found in seen.front]}
+
+    def why(self, study: str, number: int) -> Data:
+        """Explain in words and numbers why a trial was sampled, promoted or stopped."""
+        from bohb.analysis.why import why
+
+        return _plain(asdict(why(history(find(self._path(study), None)), number)))
+
+    def _askable(self, study: str) -> ExternalStudy:
+        return askable(self._path(study), None, None, None, {}, {"wait_seconds": _WAIT_SECONDS})
+
+    def _stored(self, study: str) -> ExternalStudy:
+        return external(self._path(study), None, wait_seconds=_WAIT_SECONDS)
+
+    def _check_contained(self, file: StudyFile) -> None:
+        """Refuse a study file that names code, a server or files elsewhere."""
+        if not isinstance(file.values["space"], Mapping):
+            raise InvalidArgument(f"space = {file.values['space']!r} must be a table of hyperparameters")
+        for key in ("journal", "directory", "warm_start"):
+            names = file.values.get(key, [])
+            for name in [names] if isinstance(names, str) else names:
+                self._path(name)
+
+    def _path(self, study: str) -> str:
+        """Return the path of a study file or journal. Raises InvalidArgument if it lies elsewhere."""
+        path = (self._directory / study).resolve()
+        if "://" in study or not path.is_relative_to(self._directory):
+            raise InvalidArgument(f"{study!r} must be a file in {self._directory}")
+        return str(path)
+
+
+Tools.write_study.__doc__ = f"{Tools.write_study.__doc__}\n{_EXAMPLE}"
+
+
+def _plain(data: Data) -> Data:
+    """Return data for JSON."""
+    plain: Data = jsonable(data)
+    return plain
+
+
+COMMANDS = (mcp,)

@@ -1,0 +1,104 @@
+"""An AI agent works on a study through tools, over real pipes, and the journal has all of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.cli.running import STUDY, answer, call
+
+mcp = pytest.importorskip("mcp")
+
+STUDY_FILE = STUDY.replace('command = "echo {x}"\n', "")
+TWO = STUDY_FILE.replace("[budget]", 'objectives = ["error", "-speed"]\n[budget]')
+
+
+async def work(directory: Path) -> None:
+    parameters = mcp.StdioServerParameters(
+        command=sys.executable, args=["-W", "error", "-m", "bohb", "mcp", str(directory)], cwd=str(directory)
+    )
+    async with mcp.Client(mcp.stdio_client(parameters)) as client:
+
+        async def use(tool: str, **arguments: Any) -> dict[str, Any]:
+            found = await client.call_tool(tool, arguments, read_timeout_seconds=120)
+            assert not found.is_error, found.content[0].text
+            data: dict[str, Any] = json.loads(found.content[0].text)
+            return data
+
+        async def refused(tool: str, **arguments: Any) -> str:
+            found = await client.call_tool(tool, arguments, read_timeout_seconds=120)
+            assert found.is_error
+            return str(found.content[0].text)
+
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {
+            "write_study", "plan", "ask", "tell", "report", "enqueue", "status", "best", "front", "why",
+        }  # fmt: skip
+        assert all(tool.description for tool in tools.values())
+        await the_study(use)
+        await the_refusals(use, refused)
+        await several_objectives(use)
+
+
+async def the_study(use: Any) -> None:
+    planned = await use("write_study", study="bowl.toml", toml=STUDY_FILE)
+    assert planned["space"] == ["x  float     0 to 1"]
+    assert planned == await use("plan", study="bowl.toml")
+    first = (await use("ask", study="bowl.toml"))["trial"]
+    assert await use("report", study="bowl.toml", number=0, step=1, loss=0.7) == {"number": 0, "step": 1}
+    assert await use("tell", study="bowl.toml", number=0, loss=first["config"]["x"], info={"by": "me"}) == {
+        "number": 0,
+        "result": "stored",
+    }
+    assert await use("enqueue", study="bowl.toml", config={"x": 0.125}) == {"added": True, "waiting": 1}
+    own = (await use("ask", study="bowl.toml"))["trial"]
+    assert (own["config"], own["origin"]) == ({"x": 0.125}, "given")
+    assert (await use("tell", study="bowl.db", number=1, failed="out of memory"))["result"] == "stored"
+    assert (await use("status", study="bowl.toml"))["trials"]["failed"] == 1
+    assert (await use("best", study="bowl.toml"))["trial"] == 0
+    assert [row["trial"] for row in (await use("front", study="bowl.toml"))["front"]] == [0]
+    assert (await use("why", study="bowl.toml", number=1))["origin"] == "given"
+
+
+async def the_refusals(use: Any, refused: Any) -> None:
+    assert "already exists" in await refused("write_study", study="bowl.toml", toml=STUDY_FILE)
+    assert "unknown key 'sed'" in await refused("write_study", study="new.toml", toml=f"sed = 1\n{STUDY_FILE}")
+    elsewhere = f'journal = "../other.db"\n{STUDY_FILE}'
+    assert "'../other.db' must be a file in" in await refused("write_study", study="new.toml", toml=elsewhere)
+    assert "must be a file in" in await refused("status", study="../other.db")
+    assert "must be a file in" in await refused("status", study="postgresql+psycopg://host/name")
+    assert "there is no journal" in await refused("best", study="none.db")
+    assert "exactly one of loss, losses, failed, lost" in await refused("tell", study="bowl.toml", number=0)
+    assert "trial 7 was never asked for" in await refused("tell", study="bowl.toml", number=7, loss=1)
+    assert "x" in await refused("enqueue", study="bowl.toml", config={"x": 2})
+
+
+async def several_objectives(use: Any) -> None:
+    await use("write_study", study="two.toml", toml=TWO + "\n[limits]\nmax_trials = 1\n")
+    await use("ask", study="two.toml")
+    assert (await use("tell", study="two.toml", number=0, losses={"error": 0.1, "speed": 3}))["result"] == "stored"
+    (best,) = (await use("front", study="two.toml"))["front"]
+    assert best["values"] == {"error": 0.1, "speed": 3}
+    over = await use("ask", study="two.toml")
+    assert (over["trial"], over["complete"]) == (None, True)
+    assert "max_trials=1 reached" in over["reason"]
+
+
+def test_an_agent_writes_asks_tells_and_enqueues_and_the_study_can_be_replayed(tmp_path: Path) -> None:
+    with anyio.from_thread.start_blocking_portal() as portal:
+        portal.call(work, tmp_path)
+    assert {path.name for path in tmp_path.glob("*.toml")} == {"bowl.toml", "two.toml"}
+    replayed = answer("replay", tmp_path / "bowl.db")
+    assert replayed["differences"] == []
+    rows = answer("trials", tmp_path / "bowl.db")
+    assert [(row["status"], row["origin"]) for row in rows] == [("ok", "random"), ("crashed", "given")]
+
+
+def test_the_entry_for_an_agent_s_configuration_is_printed(tmp_path: Path) -> None:
+    entry = json.loads(call("mcp", tmp_path, "--json").stdout)
+    assert entry["mcpServers"]["bohb"] == {"command": "bohb", "args": ["mcp", str(tmp_path)]}
