@@ -40,7 +40,8 @@ def main(trials: int = 20) -> None:
             run_config=tune.RunConfig(storage_path=folder, verbose=0),
         )
         results = tuner.fit()
-        spent = sum(result.metrics["training_iteration"] for result in results if result.metrics)
+        ends = [results[i].metrics or {} for i in range(len(results))]
+        spent = sum(metrics.get("training_iteration", 0) for metrics in ends)
         best = results.get_best_result()
         assert best.metrics is not None
         print(f"{len(results)} trials, {spent} epochs instead of {len(results) * EPOCHS}")

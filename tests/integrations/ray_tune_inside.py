@@ -55,7 +55,8 @@ def test_a_tuner_stops_most_trials_early_and_goes_on_after_a_restore(tmp_path: P
     results = tuner.fit()
     assert len(results) == 12
     assert results.num_errors >= 1  # the given point fails
-    lengths = [result.metrics["training_iteration"] for result in results if result.metrics and not result.error]
+    ended = [results[i] for i in range(len(results))]
+    lengths = [result.metrics["training_iteration"] for result in ended if result.metrics and not result.error]
     assert set(lengths) <= {1, 3, 9}
     assert lengths.count(1) + lengths.count(3) >= 4
     best = results.get_best_result()

@@ -52,7 +52,7 @@ def budgets(folder: Path) -> list[str]:
     jobs = sorted((int(path.name), path) for path in folder.iterdir() if path.name.isdigit())
     assert [number for number, _ in jobs] == list(range(len(jobs)))
     found = [OmegaConf.load(path / ".hydra" / "overrides.yaml") for _, path in jobs]
-    return [entry for overrides in found for entry in overrides if str(entry).startswith("budget=")]
+    return [str(entry) for overrides in found for entry in overrides if str(entry).startswith("budget=")]
 
 
 def test_rungs_are_batches_of_jobs_and_the_same_command_goes_on(sweep: Callable[..., History], tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_failed_jobs_are_recorded_and_a_program_that_always_fails_ends_the_sweep
 
 def test_the_ranges_of_hydra_become_hyperparameters() -> None:
     lines = [*SPACE, "n=int(interval(1, 5))", "size=range(0, 1, 0.25)", "fixed=7", "list=[1,2],[3]"]
-    space = space_of(OverridesParser.create().parse_overrides(lines))
+    space: Any = space_of(OverridesParser.create().parse_overrides(lines))
     assert {name: type(parameter) for name, parameter in space.items()} == {
         "lr": CS.UniformFloatHyperparameter,
         "units": CS.UniformIntegerHyperparameter,
