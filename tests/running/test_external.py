@@ -14,6 +14,7 @@ from bohb import BOHB, Limits, Status, Trial
 from bohb.core.history import History
 from bohb.errors import AlreadyTold, InvalidArgument, InvalidResult, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
 from bohb.journal import Journal, SqlJournal
+from bohb.journal.lock import WriterLock
 from bohb.running.external import ExternalStudy
 
 
@@ -68,18 +69,21 @@ def test_a_study_that_is_asked_by_many_calls_makes_the_decisions_of_one_optimize
         optimizer.tell(expected, expected.config["x"])
 
 
-def test_a_call_waits_for_a_process_that_has_the_journal_and_gives_up_in_time(study: ExternalStudy) -> None:
+def test_a_call_waits_for_a_process_that_has_the_journal_and_gives_up_in_time(
+    study: ExternalStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bohb.journal.lock.OPEN_SECONDS", 0.0)
     study.ask()
-    with SqlJournal(study.journal, study.study) as journal:
-        if not journal.shared:  # one writer at a time
-            with pytest.raises(JournalBusy):
-                replace(study, wait_seconds=0).tell(0, 0.5)
-        timer = threading.Timer(0.3, journal.close)
+    lock = WriterLock(Path(study.journal), exclusive=True)
+    timer = threading.Timer(0.3, lock.release)
+    try:
+        with pytest.raises(JournalBusy):
+            replace(study, wait_seconds=0).tell(0, 0.5)
         timer.start()
-        try:
-            assert study.tell(0, 0.5) == "stored"
-        finally:
-            timer.join()
+        assert study.tell(0, 0.5) == "stored"
+    finally:
+        lock.release()
+        timer.cancel()
 
 
 def test_a_checkpoint_reaches_the_next_budget_and_a_failed_one_does_not(study: ExternalStudy) -> None:
@@ -131,6 +135,22 @@ def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy)
     assert outcome.status is Status.LOST
     assert outcome.error == "handed out 3 times without a result, at last: preempted"
     assert study.ask().number == 1
+
+
+def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(study: ExternalStudy) -> None:
+    for attempt in (1, 2):
+        study.ask()
+        study.lose(0, "preempted", attempt)
+    assert study.ask().attempt == 3
+
+    def tell_meanwhile(journal: Journal) -> BOHB:
+        optimizer = create(journal)
+        if not stored(study).outcomes:
+            study.tell(0, 0.5, attempt=3)
+        return optimizer
+
+    assert replace(study, open=tell_meanwhile).ask(lease_seconds=0).number == 1
+    assert stored(study).outcomes[0].loss == 0.5
 
 
 def test_a_result_without_an_attempt_is_refused_once_the_attempt_is_in_doubt(study: ExternalStudy) -> None:

@@ -10,11 +10,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bohb.core.events import check_storable
 from bohb.core.history import History
@@ -71,7 +71,7 @@ class ExternalStudy:
         """
         patience = _Patience(self.wait_seconds)
         while True:
-            with self._opened() as optimizer:
+            with self.opened() as optimizer:
                 trial = self._next(optimizer, lease_seconds)
                 running = len(optimizer.history.running)
             if trial is not None:
@@ -96,7 +96,7 @@ class ExternalStudy:
         if kept is not None and root is not None and told == "stored" and is_directory(_place(root, trial)):
             kept.resume(trial, _place(root, trial))
             outcome = keep_checkpoint(kept, trial, outcome)
-        with self._opened() as optimizer:
+        with self.opened() as optimizer:
             optimizer.tell(trial, outcome)
         if kept is not None and told == "stored":
             (kept.settle if outcome.ok else kept.discard)(trial)
@@ -106,19 +106,11 @@ class ExternalStudy:
 
     def lose(self, number: int, reason: str, attempt: int | None = None) -> None:
         """Give up a trial whose program will not tell it; `ask` hands it out again, max_attempts times."""
-        with self._opened() as optimizer:
+        with self.opened() as optimizer:
             trial = attempt_of(optimizer.history, number, attempt)
             if number in optimizer.history.outcomes:
                 raise AlreadyTold(f"trial {number} has already ended; it cannot be lost any more")
             self._lose(optimizer, trial, reason)
-
-    def enqueue(self, config: Mapping[str, Any]) -> tuple[bool, int]:
-        """Hand out this configuration before the sampler proposes any; see `BOHB.enqueue`.
-
-        Return whether it is new to the study, and how many such configurations have not been handed out.
-        """
-        with self._opened() as optimizer:
-            return optimizer.enqueue(config), len(optimizer.history.given)
 
     def report(self, number: int, step: float, loss: float, attempt: int | None = None) -> None:
         """Store one point of the learning curve durably; it becomes part of the outcome when the trial is told."""
@@ -137,12 +129,8 @@ class ExternalStudy:
         checked = replace(trial, reporter=lambda *point: _append_line(file, json.dumps(point)))
         checked.report(step, loss)
 
-    def _history(self) -> History:
-        """Read the study without locking anything."""
-        return History().extend(stored_events(self.journal, self.study))
-
     @contextmanager
-    def _opened(self) -> Iterator[BOHB]:
+    def opened(self) -> Iterator[BOHB]:
         """Open the study, waiting for another process that writes to its file."""
         patience = _Patience(self.wait_seconds)
         while True:
@@ -154,6 +142,10 @@ class ExternalStudy:
                     raise
         with journal:
             yield self.open(journal)
+
+    def _history(self) -> History:
+        """Read the study without locking anything."""
+        return History().extend(stored_events(self.journal, self.study))
 
     def _next(self, optimizer: BOHB, lease_seconds: float | None) -> Trial | None:
         """Start the next trial; None if running ones have to end first."""
@@ -186,7 +178,7 @@ class ExternalStudy:
         try:
             return Checkpoints(root, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
         except OSError:
-            with self._opened() as optimizer:
+            with self.opened() as optimizer:
                 optimizer.lose(trial, "its checkpoint directory could not be made", counts=False)
             raise
 
@@ -195,7 +187,8 @@ class ExternalStudy:
             optimizer.lose(trial, reason)
         elif (trial.number, trial.attempt) not in optimizer.history.given_up:
             error = f"handed out {self.max_attempts} times without a result, at last: {reason}"
-            optimizer.tell(trial, Outcome(Status.LOST, error=error))
+            with suppress(AlreadyTold):  # its result has come after all
+                optimizer.tell(trial, Outcome(Status.LOST, error=error))
         self._forget(trial)
 
     def _forget(self, trial: Trial) -> None:
