@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import runpy
@@ -14,8 +15,8 @@ import pytest
 
 import bohb
 
-for package in ("torch", "transformers", "accelerate"):
-    pytest.importorskip(package)
+PACKAGES = ("torch", "transformers", "accelerate")  # slow to import, and collecting the tests should be quick
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, PACKAGES)), reason=f"needs {PACKAGES}")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the import
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
