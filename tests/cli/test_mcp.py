@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -17,8 +18,7 @@ TWO = STUDY_FILE.replace("[budget]", 'objectives = ["error", "-speed"]\n[budget]
 
 
 async def work(directory: Path) -> None:
-    import mcp  # slow, and collecting the tests should be quick
-
+    mcp: Any = importlib.import_module("mcp")  # slow, and collecting the tests should be quick
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-W", "error", "-m", "bohb", "mcp", str(directory)], cwd=str(directory)
     )

@@ -165,6 +165,19 @@ def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(study: External
     assert stored(study).outcomes[0].loss == 0.5
 
 
+def test_a_result_is_late_if_its_trial_is_given_up_while_it_is_told(study: ExternalStudy) -> None:
+    study.ask()
+
+    def lose_meanwhile(journal: Journal) -> BOHB:
+        optimizer = create(journal)
+        optimizer.lose(0, "no result")
+        return optimizer
+
+    assert replace(study, open=lose_meanwhile).tell(0, 0.5) == "late"
+    assert stored(study).outcomes == {}
+    assert study.ask().attempt == 2
+
+
 def test_a_result_without_an_attempt_is_refused_once_the_attempt_is_in_doubt(study: ExternalStudy) -> None:
     study.ask()
     study.lose(0, "preempted")
@@ -182,10 +195,11 @@ def test_points_of_a_curve_are_stored_with_the_outcome_even_after_a_torn_line(st
     study.report(0, 2, float("nan"))
     (file,) = Path(study.journal).parent.glob("**/curves/*")
     with file.open("a") as torn:
-        torn.write("[3, 0.")
+        torn.write("\n[3, 0.")
+    study.report(0, 4, 0.25)
     study.tell(0, {"loss": 0.5, "info": {"accuracy": 0.9}})
     outcome = stored(study).outcomes[0]
-    assert json.dumps(outcome.curve) == "[[1.0, 0.9], [2.0, NaN]]"
+    assert json.dumps(outcome.curve) == "[[1.0, 0.9], [2.0, NaN], [4.0, 0.25]]"
     assert outcome.info == {"accuracy": 0.9}
     assert not file.exists()
     assert trial.checkpoint_dir is not None
