@@ -333,6 +333,7 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
     studies = {
         "curves": bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, max_brackets=4),
         "agreement": simulated(4, 81, 24, min_budget=3, budgets="adaptive"),
+        "process": simulated(4, 27, 6, settings=bohb.BEST),
     }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

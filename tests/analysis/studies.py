@@ -12,6 +12,7 @@ from ConfigSpace import ConfigurationSpace
 
 from bohb import BEST, BOHB, History, Outcome, Trial
 from bohb.core.trial import Status, outcome_of
+from bohb.plots.registry import Plot, suitable
 from tests.core import spaces
 
 HOSTILE = "<script>alert(1)</script>"
@@ -153,3 +154,8 @@ _KINDS: dict[str, Callable[[], BOHB]] = {
     "large": _large,
 }
 KINDS = tuple(_KINDS)
+
+
+def ordinary_plots() -> list[Plot]:
+    """The plots of a study with one objective and without a Gaussian process, in the order of pages."""
+    return [plot for plots in suitable(played("mixed")).values() for plot in plots]

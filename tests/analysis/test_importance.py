@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvalu
 
 from bohb import BOHB, History, Trial
 from bohb.analysis import Importances, importance
+from bohb.analysis.interactions import most_important_pair
 from tests.analysis.studies import KINDS, play, played
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -187,3 +189,28 @@ def test_no_study_breaks_it(kind: str) -> None:
             "constant loss",
             "finite",
         )
+
+
+def many_random(loss: Callable[[dict[str, Any]], float], n: int, seed: int) -> History:
+    space = {f"p{j}": (0.0, 1.0) for j in range(8)}
+    optimizer = BOHB(space, budgets=[1, 3], seed=seed, random_fraction=1.0, max_brackets=1000)
+    return play(optimizer, n, lambda trial: loss(trial.config)).history
+
+
+def test_the_pair_that_matters_most_has_no_hyperparameter_below_chance_if_two_are_above() -> None:
+    history = many_random(lambda c: (c["p2"] - 0.3) ** 2 + 0.4 * (c["p5"] - 0.6) ** 2, 150, seed=1)
+    assert set(most_important_pair(history) or ()) == {"p2", "p5"}
+
+
+def test_two_hyperparameters_that_matter_only_together_are_found() -> None:
+    """p3 and p6 have no effect alone, while p1 has one; paired with anything else it would hide them."""
+    history = many_random(lambda c: 0.3 * abs(c["p1"] - 0.5) + 0.5 * ((c["p3"] > 0.5) != (c["p6"] > 0.5)), 300, seed=2)
+    assert set(most_important_pair(history) or ()) == {"p3", "p6"}
+    assert next(row.name for row in importance(history).rows) == "p1"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_is_a_pair_whenever_there_are_importances(kind: str) -> None:
+    table, pair = importance(played(kind)), most_important_pair(played(kind))
+    assert (pair is None) == (table is None or len(table.rows) < 2)
+    assert pair is None or pair[0] != pair[1]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bohb.analysis.ranges import LossRange, loss_range
+from bohb.analysis.ranges import LossRange, loss_range, settled_range
 
 USUAL = np.linspace(1, 2, 40).tolist()
 
@@ -50,3 +50,21 @@ def test_losses_over_many_powers_of_ten_suit_a_logarithmic_axis() -> None:
 def test_without_a_finite_loss_there_is_no_range() -> None:
     assert loss_range([]) is None
     assert loss_range([math.nan, math.inf]) is None
+
+
+@pytest.mark.parametrize("shift", [0.0, -1.0])
+def test_the_ends_of_lines_can_be_told_apart_however_high_they_begin(shift: float) -> None:
+    beginnings, settled = np.array([2.8, 2.5, 0.9]) + shift, np.array([0.11, 0.0405, 0.0569]) + shift
+    usual = settled_range(settled.tolist(), [*beginnings, *settled])
+    assert usual is not None
+    assert usual.low == settled.min()
+    scale = np.log if usual.log else np.asarray
+    height = scale(usual.high) - scale(usual.low)
+    assert (scale(settled[2]) - scale(settled[1])) / height > 0.1
+
+
+def test_an_axis_that_shows_everything_is_kept_if_the_ends_are_far_apart() -> None:
+    usual = settled_range([0.2, 0.8], [0.2, 0.8, 1.0])
+    assert usual == LossRange(0.2, 1.0, positive=True, log=True)
+    assert settled_range([0.5], [0.5, 0.9]) == LossRange(0.5, 0.9, positive=True, log=False)
+    assert settled_range([], [math.nan]) is None

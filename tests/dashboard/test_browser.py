@@ -13,7 +13,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from bohb.plots import PLOTS
+from tests.analysis.studies import ordinary_plots
 from tests.dashboard.conftest import Opener, serving_here
 from tests.dashboard.demo import HOSTILE, HOSTILE_NAMES
 from tests.dashboard.tabs import eventually
@@ -28,7 +28,7 @@ ADDRESSES = {
     "trials": "/trials?study=digits",
     "trial": "/trial?study=digits&number=1",
     "plots": "/plots?study=digits",
-    "compare": "/compare?a=digits&b=digits+again",
+    "compare": "/compare?study=digits&study=digits+again",
 }
 
 
@@ -45,7 +45,7 @@ def test_a_page_comes_without_complaint_and_fits_any_width(tab: Opener, name: st
     shown.draw_all()
     assert page.locator("h1").count() == 1
     if name == "plots":
-        assert page.locator("[data-figure] svg.main-svg").count() >= len(PLOTS)
+        assert page.locator("[data-figure] svg.main-svg").count() >= len(ordinary_plots())
     assert page.evaluate(UNNAMED) == []
     ids = page.evaluate("[...document.querySelectorAll('main > *, main > * [id]')].map(e => e.id).filter(Boolean)")
     own = [name for name in ids if not re.search("clip|legend|topdefs|defs|xy|toolbar|modebar", name)]

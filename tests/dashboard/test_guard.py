@@ -22,7 +22,7 @@ PAGES = (
     "/trials?study=digits",
     "/trial?study=digits&number=1",
     "/plots?study=digits",
-    "/compare?a=digits&b=digits+again",
+    "/compare?study=digits&study=digits+again",
     "/api/version",
     "/api/version?study=digits",
     "/api/templates",

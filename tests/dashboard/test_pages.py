@@ -18,9 +18,11 @@ from bohb import load
 from bohb.core.causes import failure_kinds
 from bohb.dashboard import create_app
 from bohb.dashboard.files import checkpoint_files, log_tail
+from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
 from bohb.journal.files import files_directory
 from bohb.plots import PLOTS
+from tests.analysis.studies import ordinary_plots
 from tests.dashboard.demo import HOSTILE_NAMES
 
 
@@ -49,7 +51,7 @@ def addresses(name: str) -> list[str]:
     study = quote_plus(name)
     pages = [f"/{page}?study={study}" for page in ("study", "trials", "plots")]
     pages += [f"/trial?study={study}&number={n}" for n in (0, 3, 4)]
-    return [*pages, f"/compare?a={study}&b=digits", "/", f"/trials?study={study}&q={study}&sort=config.{study}"]
+    return [*pages, f"/compare?study={study}&study=digits", "/", f"/trials?study={study}&q={study}&sort=config.{study}"]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -77,7 +79,7 @@ def test_figures_of_hostile_studies_are_json_whose_labels_are_escaped(client: Te
         assert answer.headers["content-type"] == "application/json"
         figure = json.loads(answer.text)
         assert "<script" not in json.dumps(figure), key
-    for address in (f"/api/curve?study={study}&number=1", f"/api/compare?a={study}&b=digits&over=cost"):
+    for address in (f"/api/curve?study={study}&number=1", f"/api/compare?study={study}&study=digits&over=cost"):
         assert "<script" not in json.dumps(client.get(address).json()), address
 
 
@@ -116,7 +118,42 @@ def test_an_unknown_study_is_a_clear_404(client: TestClient, name: str) -> None:
 
 def test_unknown_plots_and_comparisons_are_404(client: TestClient) -> None:
     assert client.get("/api/figure?study=digits&plot=__class__").status_code == 404
-    assert client.get("/api/compare?a=digits&b=digits&over=bytes").status_code == 404
+    assert client.get("/api/compare?study=digits&study=digits&over=bytes").status_code == 404
+
+
+def test_any_number_of_studies_is_compared(client: TestClient) -> None:
+    names = ["digits", "digits again", *HOSTILE_NAMES]
+    page = client.get("/compare", params={"study": names}).text
+    assert page.count(" checked") == len(names)
+    found = client.get("/api/compare", params={"study": names, "over": "cost"}).json()
+    assert len({trace["name"] for trace in found["data"]}) == len(names)
+    assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in found["data"]}) == len(names)
+    version = re.search(r'data-version="([^"]*)"', page)
+    assert version is not None
+    assert client.get("/api/version", params={"study": names}).json()["version"] == version[1]
+
+
+def test_studies_of_several_journals_are_told_apart_by_name(tmp_path: Path) -> None:
+    paths = [tmp_path / "a" / "study.db", tmp_path / "b" / "study.db", tmp_path / "other.db"]
+    for index, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        with SqlJournal(path, "same name") as journal:
+            optimizer = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, journal=journal)
+            for _ in range(index + 1):
+                optimizer.tell(optimizer.ask(), 0.5)
+    app = create_app([*paths, tmp_path / "missing.db"])
+    client = TestClient(app, base_url="http://127.0.0.1")
+    names = [f"same name in {name}" for name in ("a/study.db", "b/study.db", "other.db")]
+    listed = client.get("/").text
+    assert all(f">{name}</a>" in listed for name in names)
+    assert "there is no journal" in listed, "a journal that cannot be read does not hide the others"
+    for index, name in enumerate(names):
+        assert f"{index + 1} of {index + 1} started" in client.get("/study", params={"study": name}).text
+    found = client.get("/api/compare", params={"study": names, "over": "cost"}).json()
+    assert [trace["name"] for trace in found["data"]] == names
+    app.state.close()
+    with pytest.raises(InvalidArgument, match="names one journal twice"):
+        create_app([paths[0], paths[0]])
 
 
 def test_the_list_says_how_each_study_stands(client: TestClient) -> None:
@@ -180,7 +217,7 @@ def test_links_within_a_page_lead_to_what_they_name(client: TestClient) -> None:
     found = Elements(client.get("/plots?study=digits").text)
     targets = [value[1:] for key, value in found.attributes if key == "href" and value and value.startswith("#")]
     ids = [value for key, value in found.attributes if key == "id"]
-    assert len(targets) == 1 + len(PLOTS)
+    assert len(targets) == 1 + len(ordinary_plots())
     assert all(ids.count(target) == 1 for target in targets)
 
 

@@ -12,28 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bohb import History
+from bohb import History, Space
+from bohb.analysis.axes import axes
+from bohb.analysis.process import beliefs
 from bohb.core.trial import Status
+from bohb.errors import InvalidArgument
 from bohb.plots import PLOTS, template
+from bohb.plots.comparison import draw_comparison
 from bohb.plots.loss_axis import LossAxis
+from bohb.plots.panels import panel_axis
+from bohb.plots.registry import GROUPS
 from bohb.plots.theme import budget_colours, label, thinned
 from tests.analysis.studies import HOSTILE, KINDS, played, tiny
 
 KEYS = (
-    "trajectory",
-    "budget_trajectory",
-    "losses",
-    "correlation",
-    "agreement",
-    "survival",
-    "curves",
-    "timeline",
-    "parallel",
-    "slice",
-    "contour",
-    "densities",
-    "picks",
-    "importance",
+    *("trajectory", "budget_trajectory", "losses"),
+    *("importance", "slice", "contour", "parallel", "densities", "process"),
+    *("correlation", "agreement", "survival", "curves"),
+    *("picks", "timeline"),
 )
 
 
@@ -56,6 +52,7 @@ def test_the_plots_have_names_titles_and_explanations() -> None:
         assert plot.key == key
         assert plot.title
         assert plot.explanation.endswith(".")
+        assert plot.group in GROUPS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +73,12 @@ def test_a_figure_without_data_says_why(kind: str) -> None:
     for key, plot in PLOTS.items():
         figure = plot(played(kind))
         if key in ("losses", "timeline", "slice") and kind == "one failure":
-            assert {trace.name for trace in figure.data} <= {"failed", "failed (no loss)", "diverged"}
+            assert {trace.name for trace in figure.data} <= {
+                "failed",
+                "failed (no loss)",
+                "budget 1",
+                "budget 1, failed",
+            }
             continue
         assert len(figure.data) == 0, key
         assert len(annotation(figure)) > 10, key
@@ -128,12 +130,43 @@ def test_failed_trials_stand_in_their_own_strip() -> None:
 
 
 def test_the_timeline_has_a_bar_per_trial_and_merges_only_where_it_must() -> None:
-    bars = PLOTS["timeline"](tiny().history).data
-    assert {trace.name: len(trace.x) for trace in bars} == {"ok": 5, "crashed": 1}
+    drawn = PLOTS["timeline"](tiny().history).data
+    bars = [trace for trace in drawn if not trace.showlegend and trace.base is not None]
+    assert {trace.name: len(trace.x) for trace in bars} == {"budget 1": 2, "budget 1, failed": 1, "budget 3": 3}
     assert sorted(base for trace in bars for base in trace.base) == [0, 10, 20, 30, 40, 50]
+    assert [trace.name for trace in drawn if trace.base is None] == ["budget 1", "budget 3", "failed"]
     large = PLOTS["timeline"](played("large"))
-    assert sum(len(trace.x) for trace in large.data) <= 2000
+    assert sum(len(trace.x) for trace in large.data) <= 2000 + 6
     assert "merged" in annotation(large)
+
+
+def test_the_timeline_tells_failures_by_a_pattern_and_budgets_by_colour() -> None:
+    bars = {trace.name: trace.marker for trace in PLOTS["timeline"](tiny().history).data if trace.base is not None}
+    assert bars["budget 1"].color == bars["budget 1, failed"].color != bars["budget 3"].color
+    assert bars["budget 1, failed"].pattern.shape
+    assert not bars["budget 1"].pattern.shape
+
+
+@pytest.mark.parametrize(
+    "values",
+    [(0.0, 0.3), (1e-6, 1e-2, "log"), (0, 20000), ["adam", "sgd", "rmsprop_with_a_long_name"], [*"abcdefghij"]],
+)
+def test_tick_labels_of_a_narrow_panel_do_not_touch(values: Any) -> None:
+    (axis,) = axes(Space({"x": values}))
+    shown = panel_axis(axis)
+    places, widths = shown["tickvals"], [7 * len(text) / 165 for text in shown["ticktext"]]
+    assert shown["tickangle"] or all(
+        right - left >= (a + b) / 2 for left, right, a, b in zip(places, places[1:], widths, widths[1:], strict=False)
+    )
+    assert len(places) >= 2
+
+
+def test_a_comparison_shows_how_studies_end_not_how_they_begin() -> None:
+    figure = draw_comparison({"a": played("mixed"), "b": played("outlier"), "none": played("empty")})
+    assert [trace.name for trace in figure.data] == ["a", "b"]
+    assert draw_comparison({"none": played("empty")}).layout.annotations[0].text == "No study has a result yet"
+    with pytest.raises(InvalidArgument, match="over='bytes'"):
+        draw_comparison({}, over="bytes")
 
 
 def test_correlations_are_written_with_their_sample_size() -> None:
@@ -143,11 +176,32 @@ def test_correlations_are_written_with_their_sample_size() -> None:
     assert all(re.fullmatch(r"-?\d\.\d\d<br>n = \d+", cell) for cell in written)
 
 
+def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> None:
+    history = played("best")
+    proposed = [n for n, trial in history.trials.items() if trial.reason.get("model") == "gp"]
+    number = proposed[-1]
+    expected = history.trials[number].reason["expected_loss"]
+    table = beliefs(history, number)
+    assert table is not None
+    assert table.trial.number == number
+    active = {each.axis.name: each for each in table.slices}
+    assert set(active) <= set(history.trials[number].config)
+    for each in active.values():
+        assert 0 <= each.place <= 1
+        assert (each.deviation > 0).all()
+    figure = PLOTS["process"](history, number=number)
+    (mark, *_) = [trace for trace in figure.data if "was proposed" in (trace.name or "")]
+    assert list(mark.customdata) == [expected]
+    assert f"through trial {number}" in annotation(figure)
+    assert not PLOTS["process"].suits(played("mixed"))
+    assert "no Gaussian process" in annotation(PLOTS["process"](played("mixed")))
+
+
 def test_inactive_hyperparameters_are_bridged_with_dots() -> None:
     traces = PLOTS["parallel"](played("conditional")).data
     dotted = [trace for trace in traces if trace.line.dash == "dot"]
     assert dotted
-    assert any(np.isnan(trace.y).any() for trace in traces if trace.line.dash != "dot")
+    assert any(None in trace.y for trace in traces if trace.line.dash != "dot")
 
 
 def test_a_figure_of_many_hyperparameters_shows_the_most_important_ones() -> None:
@@ -193,7 +247,7 @@ def test_the_axis_of_losses_is_logarithmic_if_they_span_powers_of_ten() -> None:
     assert LossAxis([0.001, 1.0]).layout()["type"] == "log"
     assert "type" not in LossAxis([-1.0, 1.0]).layout()
     assert "type" not in LossAxis([0.5, 1.0, 0.7, 1e54]).layout()
-    assert LossAxis([float("inf")]).layout().keys() == {"title", "exponentformat"}
+    assert LossAxis([float("inf")]).layout().keys() == {"title", "tickformat"}
 
 
 def test_an_outlier_is_drawn_at_the_edge_with_its_true_loss() -> None:

@@ -14,12 +14,13 @@ import pytest
 import bohb
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.plots import PLOTS, write_report
+from bohb.plots import write_report
 from bohb.plots.drawing import get_plotlyjs
 from bohb.plots.markup import code, element, embedded, table
+from bohb.plots.registry import GROUPS
 from bohb.plots.report import report
 from bohb.plots.sections import command_line
-from tests.analysis.studies import HOSTILE, played
+from tests.analysis.studies import HOSTILE, ordinary_plots, played
 
 SECTIONS = ["Summary", "Best configuration", "Plots", "Failures", "Plan", "Settings and versions"]
 PLOTLY = "/* plotly.js */"
@@ -64,8 +65,9 @@ def test_a_report_is_one_file_with_every_section(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     assert page.text["h1"] == ["My study"]
     assert page.text["h2"] == SECTIONS
-    assert page.text["h3"] == [plot.title for plot in PLOTS.values()]
-    assert page.text["figcaption"] == [plot.explanation for plot in PLOTS.values()]
+    assert page.text["h3"] == list(GROUPS.values())
+    assert page.text["h4"] == [plot.title for plot in ordinary_plots()]
+    assert page.text["figcaption"] == [plot.explanation for plot in ordinary_plots()]
     assert page.text["title"] == ["My study – bohb report"]
     assert path.stat().st_size < 8_000_000
 
@@ -103,7 +105,7 @@ def test_hostile_names_and_messages_stay_text(hostile: str) -> None:
     assert any(HOSTILE in trace for trace in page.text["pre"])
     data = next(text for text in page.text["script"] if text.startswith("{"))
     assert not re.search(r"[<>&]", data)
-    assert set(json.loads(data)["figures"]) == set(PLOTS)
+    assert set(json.loads(data)["figures"]) == {plot.key for plot in ordinary_plots()}
 
 
 def test_our_script_never_writes_html() -> None:
@@ -190,6 +192,6 @@ def test_a_browser_draws_all_plots_without_complaint(tmp_path: Path) -> None:
         timeout=120,
         check=True,
     )
-    assert f'data-drawn="{len(PLOTS)}"' in done.stdout
-    assert done.stdout.count('class="main-svg"') >= len(PLOTS)
+    assert f'data-drawn="{len(ordinary_plots())}"' in done.stdout
+    assert done.stdout.count('class="main-svg"') >= len(ordinary_plots())
     assert "CONSOLE" not in done.stderr, [line for line in done.stderr.splitlines() if "CONSOLE" in line]

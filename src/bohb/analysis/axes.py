@@ -53,7 +53,7 @@ def axis(scale: Scale) -> Axis:
             ticks = tuple((index + 0.5) / n for index in range(n))
             return Axis(scale.name, kind, False, ticks, tuple(text(value) for value in scale.values), n)
         case Numeric():
-            values = _decades(scale) if scale.log else _round_numbers(scale)
+            values = round_values(scale.lower, scale.upper, log=scale.log, integer=scale.integer)
             cells = int(scale.upper - scale.lower) + 1 if scale.integer else 0
             return Axis(
                 scale.name,
@@ -78,26 +78,31 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _round_numbers(scale: Numeric) -> list[float]:
+def round_values(low: float, high: float, *, log: bool = False, integer: bool = False) -> list[float]:
+    """Return values for tick labels from `low` to `high`, which must be larger: round numbers or powers of ten."""
+    return _decades(low, high, integer) if log else _round_numbers(low, high, integer)
+
+
+def _round_numbers(low: float, high: float, integer: bool) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten within the range; whole ones for integers."""
-    width = scale.upper - scale.lower
-    if scale.integer and width < _TICKS:
-        return [float(value) for value in range(int(scale.lower), int(scale.upper) + 1)]
+    width = high - low
+    if integer and width < _TICKS:
+        return [float(value) for value in range(int(low), int(high) + 1)]
     power = 10.0 ** math.floor(math.log10(width / _TICKS))
     step = next(factor * power for factor in (1, 2, 5, 10, 20) if width / (factor * power) <= _TICKS)
-    if scale.integer:
+    if integer:
         step = max(1.0, round(step))
-    first, last = math.ceil(scale.lower / step - 1e-9), math.floor(scale.upper / step + 1e-9)
-    values = [min(max(round(k * step, 12), scale.lower), scale.upper) for k in range(first, last + 1)]
-    return values if len(values) > 1 else [float(scale.lower), float(scale.upper)]
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    values = [min(max(round(k * step, 12), low), high) for k in range(first, last + 1)]
+    return values if len(values) > 1 else [float(low), float(high)]
 
 
-def _decades(scale: Numeric) -> list[float]:
+def _decades(low: float, high: float, integer: bool) -> list[float]:
     """Powers of ten within the range, thinned out; its ends if there are fewer than two."""
-    first, last = math.ceil(math.log10(scale.lower) - 1e-9), math.floor(math.log10(scale.upper) + 1e-9)
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     if last - first < 1:
-        middle = math.sqrt(scale.lower * scale.upper)
-        inner = round(middle) if scale.integer else float(f"{middle:.1g}")
-        return sorted({float(scale.lower), float(scale.upper), *([inner] if scale.lower < inner < scale.upper else [])})
+        middle = math.sqrt(low * high)
+        inner = round(middle) if integer else float(f"{middle:.1g}")
+        return sorted({float(low), float(high), *([inner] if low < inner < high else [])})
     every = math.ceil((last - first + 1) / _TICKS)
-    return [min(max(10.0**k, scale.lower), scale.upper) for k in range(first, last + 1, every)]
+    return [min(max(10.0**k, low), high) for k in range(first, last + 1, every)]

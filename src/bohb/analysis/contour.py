@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bohb.analysis.axes import Array, Axis
 from bohb.analysis.configurations import configurations, telling_budget
 from bohb.analysis.importance import importance
+from bohb.analysis.interactions import most_important_pair
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
@@ -49,7 +50,7 @@ def contour(
 ) -> Contour | None:
     """Return the loss over two hyperparameters; None if there is no trial or no second hyperparameter.
 
-    x, y: their names. Default: the most important ones.
+    x, y: their names. Default: the pair that matters most.
     budget: the budget of the trials. Default: the largest with at least a hundred losses, else the one with the most.
     """
     budget = telling_budget(history, enough=100) if budget is None else budget
@@ -100,10 +101,12 @@ def smoothed(both: tuple[Axis, Axis], points: Array, losses: Array, grid_x: Arra
 
 
 def _pair(history: History, names: list[str], x: str | None, y: str | None) -> tuple[str, str]:
-    """Return the two names: those given, then the most important ones."""
+    """Return the two names: the pair that matters most, or the most important one for a given one."""
     for name in (x, y):
         if name is not None and name not in names:
             raise InvalidArgument(f"{name!r} is not a hyperparameter that varies; there are {names}")
+    if x is None and y is None:
+        return most_important_pair(history) or (names[0], names[1])
     ranked = importance(history, shuffles=0) if x is None or y is None else None
     order = names if ranked is None else [row.name for row in ranked.rows]
     first = x if x is not None else next(name for name in order if name != y)

@@ -11,7 +11,7 @@ where α and β are the shares of the best and of all configurations in which it
 
 Unlike a forest-based fANOVA it needs no regression: failed evaluations take part (they are never among the best),
 inactive hyperparameters need no imputation, and it takes milliseconds. It cannot detect an interaction without a main
-effect.
+effect; `bohb.analysis.interactions` can.
 
 The configurations must not be those that the model picked: where the model has settled on a value, all configurations
 look alike, and the most important hyperparameter would seem the least important. BOHB has an unbiased sample: its
@@ -81,17 +81,11 @@ def importance(
     quantile: γ', the share of configurations that count as the best; at least five do.
     shuffles: how often the losses are shuffled to estimate `chance`; 0 leaves it out.
     """
-    if history.created is None:
+    numbers, standings, budget = sample(history, budget)
+    if len(numbers) < ENOUGH:
         return None
-    numbers, standings = _random_picks(history) if budget is None else ([], [])
-    if len(numbers) < _RANDOM_ENOUGH:
-        budget = telling_budget(history, enough=50) if budget is None else budget
-        if budget is None:
-            return None
-        table = configurations(history, budget)
-        numbers, standings = table.numbers.tolist(), table.losses.tolist()
-    best = _best(np.array(standings, dtype=float), quantile)
-    if len(numbers) < ENOUGH or not best.any() or best.all():
+    best = best_of(standings, quantile)
+    if not best.any() or best.all():
         return None
     columns = places(history.space, [history.trials[n].config for n in numbers]).T
     divergences = [Divergence(axis, column) for axis, column in zip(axes(history.space), columns, strict=True)]
@@ -103,6 +97,21 @@ def importance(
         for d, v, c in zip(divergences, values, chance, strict=True)
     ]
     return Importances(budget, len(numbers), int(best.sum()), tuple(sorted(rows, key=lambda row: -row.value)))
+
+
+def sample(history: History, budget: float | None = None) -> tuple[list[int], Array, float | None]:
+    """Return the trials that importance rests on, how they stand (lower is better), and their budget.
+
+    The budget is None for random picks, each on its first budget.
+    """
+    numbers, standings = _random_picks(history) if budget is None else ([], [])
+    if len(numbers) < _RANDOM_ENOUGH:
+        budget = telling_budget(history, enough=50) if budget is None and history.created is not None else budget
+        if budget is None:
+            return [], np.empty(0), None
+        table = configurations(history, budget)
+        numbers, standings = table.numbers.tolist(), table.losses.tolist()
+    return numbers, np.array(standings, dtype=float), budget
 
 
 def _random_picks(history: History) -> tuple[list[int], list[float]]:
@@ -124,7 +133,7 @@ def _random_picks(history: History) -> tuple[list[int], list[float]]:
     return numbers, standings
 
 
-def _best(standings: Array, quantile: float) -> Mask:
+def best_of(standings: Array, quantile: float) -> Mask:
     """Return which trials are the best: the share γ', at least five, with ties, without failed trials."""
     n = len(standings)
     k = max(math.ceil(quantile * n), min(5, n // 2), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from bohb.analysis.axes import Array
 _FAR = 10.0  # how far beyond the median an outlier lies, in distances between median and lower quartile
 _WORTH = 5.0  # outliers are cut off only if the axis becomes this many times shorter
 _DECADES = 1.5  # losses that span more than this suit a logarithmic axis
+_FACTOR = 3.0  # the same for lines whose ends are compared; and how much longer an axis with all of them may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,28 @@ def loss_range(losses: Sequence[float] | Array) -> LossRange | None:
             shown = values[(powers >= low) & (powers <= high)]
             return LossRange(float(shown.min()), float(shown.max()), True, True)
     return LossRange(*_without_outliers(values), positive, False)
+
+
+def settled_range(settled: Sequence[float] | Array, losses: Sequence[float] | Array) -> LossRange | None:
+    """The range for lines that fall steeply at first and are compared by how they end; None if no loss is finite.
+
+    settled: the losses of all lines without their beginnings, which may be outside the range.
+    losses: all losses.
+    """
+    values = np.asarray(losses, dtype=float)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    low, highest = float(values.min()), float(values.max())
+    _, high = _without_outliers(np.asarray(settled, dtype=float))
+    positive = low > 0
+    log = positive and high / low > _FACTOR
+    short = math.log(high / low) if log else high - low
+    whole = math.log(highest / low) if log else highest - low
+    if short <= 0 or whole <= _FACTOR * short:
+        return LossRange(low, highest, positive, positive and highest / low > _FACTOR)
+    room = float(values[values <= (high * (high / low) ** 0.5 if log else high + 0.5 * short)].max())
+    return LossRange(low, room, positive, log)
 
 
 def _without_outliers(values: Array) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from bohb.cli.ask import store_point
-from bohb.cli.target import find, history, target_options
+from bohb.cli.target import DEFAULT, find, history, target_options
 from bohb.cli.text import emit, json_option, pairs
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
@@ -124,7 +124,7 @@ def report(
 
 
 @click.command()
-@click.argument("target", metavar="JOURNAL|STUDYFILE", default="study.toml")
+@click.argument("targets", nargs=-1, metavar="[JOURNAL|STUDYFILE]...")
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -139,28 +139,36 @@ def report(
 )
 @click.option("--open", "browse", is_flag=True, help="Open the dashboard in a browser.")
 @json_option
-def dashboard(target: str, host: str, port: int | None, token: str | None, browse: bool, as_json: bool) -> None:
-    """Serve live, read-only pages about a journal, until Ctrl-C.
+def dashboard(
+    targets: Sequence[str], host: str, port: int | None, token: str | None, browse: bool, as_json: bool
+) -> None:
+    """Serve live, read-only pages about one or several journals, until Ctrl-C.
 
     \b
     Examples:
       bohb dashboard study.db
       bohb dashboard study.toml --port 9000
+      bohb dashboard study.db other.db            compare studies of both
       export BOHB_TOKEN=a-long-secret; bohb dashboard study.db --host 0.0.0.0
     """
     from bohb.dashboard import serve
     from bohb.dashboard.server import PORT
 
-    journal = target
-    if target.endswith(".toml"):
-        from bohb.studyfile.load import load
-
-        journal = load(target).journal
+    journals = [_journal(target) for target in targets or (DEFAULT,)]
     port = PORT if port is None else port
     if as_json:
-        emit(True, {"journal": shown_journal(journal), "host": host, "port": port}, "")
+        emit(True, {"journals": [shown_journal(journal) for journal in journals], "host": host, "port": port}, "")
     with redirect_stdout(sys.stderr) if as_json else nullcontext(), suppress(KeyboardInterrupt):
-        serve(journal, host=host, port=port, token=token, open_browser=browse)
+        serve(journals, host=host, port=port, token=token, open_browser=browse)
+
+
+def _journal(target: str) -> str:
+    """Return a journal, or the journal of a study file; it need not exist yet."""
+    if not target.endswith(".toml"):
+        return target
+    from bohb.studyfile.load import load
+
+    return load(target).journal
 
 
 COMMANDS = (plot, report, dashboard)

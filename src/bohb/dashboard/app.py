@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -17,22 +17,22 @@ from starlette.routing import Route
 from bohb.core.trial import Trial
 from bohb.dashboard.answers import json_answer, page_answer, problem
 from bohb.dashboard.assets import assets
-from bohb.dashboard.figures import Figures, comparison_figure, curve_figure
+from bohb.dashboard.figures import Figures, curve_figure
 from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.dashboard.guard import Guard, harden
 from bohb.dashboard.layout import Page
-from bohb.dashboard.pages.compare import compare_page
+from bohb.dashboard.pages.compare import compare_page, joint_version
 from bohb.dashboard.pages.overview import overview_page
 from bohb.dashboard.pages.plots import plots_page
 from bohb.dashboard.pages.studies import studies_page
 from bohb.dashboard.pages.trial import trial_page, trial_version
 from bohb.dashboard.pages.trials import trials_page
 from bohb.dashboard.rows import parse
-from bohb.dashboard.studies import Card, Library, UnknownStudy, View
+from bohb.dashboard.shelf import Shelf
+from bohb.dashboard.studies import Card, UnknownStudy, View
 from bohb.errors import BohbError
-from bohb.journal.files import files_directory
-from bohb.journal.location import path_of
 from bohb.plots import PLOTS
+from bohb.plots.comparison import draw_comparison
 from bohb.plots.theme import templates
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -40,20 +40,21 @@ _LIST_SECONDS = 0.7  # for reading new studies; the others appear with the next 
 
 
 def create_app(
-    journal: str | Path,
+    journal: str | Path | Sequence[str | Path],
     token: str | None = None,
     allowed_hosts: Iterable[str] = LOOPBACK,
     *,
     directory: str | Path | None = None,
 ) -> Starlette:
-    """Return the dashboard of a journal as an ASGI application.
+    """Return the dashboard of one or several journals as an ASGI application.
 
-    journal: the journal's file or address; it need not exist yet.
+    journal: the journal's file or address, or a sequence of them; they need not exist yet.
     token: what a reader must present; None: no token is needed.
     allowed_hosts: the host names that requests may use for this server.
     directory: where the studies' files are, if they were run with `directory=`.
     """
-    site = _Site(journal, None if directory is None else Path(directory))
+    journals = [journal] if isinstance(journal, str | Path) else list(journal)
+    site = _Site(Shelf(journals, None if directory is None else Path(directory)))
     app = Starlette(
         routes=site.routes(),
         middleware=[
@@ -71,10 +72,9 @@ def create_app(
 class _Site:
     """The state that requests share: the studies, and the figures drawn so far."""
 
-    def __init__(self, journal: str | Path, directory: Path | None) -> None:
-        self._library = Library(journal)
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
         self._figures = Figures()
-        self._directory = directory
 
     def routes(self) -> list[Route]:
         """Return the routes of the site."""
@@ -88,6 +88,7 @@ class _Site:
             "/api/version": self.version,
             "/api/figure": self.figure,
             "/api/curve": self.curve,
+            "/api/process": self.process,
             "/api/compare": self.comparison,
             "/api/templates": lambda _: json_answer(templates()),
             "/static/{name}": static,
@@ -99,29 +100,29 @@ class _Site:
         assets()["plotly.js"].answer(compressed=True)
         templates()
         try:
-            lengths = self._library.lengths()
+            lengths = self._shelf.lengths()
             if lengths:
-                self._library.view(max(lengths, key=lambda name: lengths[name]))
+                self._shelf.view(max(lengths, key=lambda name: lengths[name]))
         except BohbError:
             return  # the pages show the error
 
     def close(self) -> None:
         """Close all files."""
-        self._library.close()
+        self._shelf.close()
 
     def studies(self, _: Request) -> Response:
-        lengths = self._library.lengths()
+        lengths, troubles = self._shelf.read()
         deadline = time.monotonic() + _LIST_SECONDS
         cards: list[tuple[str, Card | None]] = []
         for name, length in lengths.items():
-            card = self._library.known_card(name, length)
+            card = self._shelf.known_card(name, length)
             if card is None and time.monotonic() < deadline:
-                card = self._library.card(name, length)
+                card = self._shelf.card(name, length)
             cards.append((name, card))
         # An unfinished list has a different version, so that the page's script asks for it again.
         version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
-        path = path_of(self._library.target)
-        return _page(studies_page("of a server" if path is None else path.name, cards, version, time.time()))
+        cards += [(name, Card(0, trouble=trouble)) for name, trouble in troubles.items()]
+        return _page(studies_page(list(self._shelf.journals), cards, version, time.time()))
 
     def overview(self, request: Request) -> Response:
         return _page(overview_page(self._study(request), time.time()))
@@ -132,7 +133,7 @@ class _Site:
     def trial(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        root = files_directory(path_of(self._library.target), view.name, self._directory)
+        root = self._shelf.files(view.name)
         log = None if root is None else log_tail(root, trial.number)
         files, more = ([], False) if root is None else checkpoint_files(root, trial)
         return _page(trial_page(view, trial, log, files, more, time.time()))
@@ -141,28 +142,25 @@ class _Site:
         return _page(plots_page(self._study(request)))
 
     def compare(self, request: Request) -> Response:
-        names = list(self._library.lengths())
-        a, b = (self._study(request, key) if request.query_params.get(key) else None for key in ("a", "b"))
-        return _page(compare_page(names, a, b))
+        return _page(compare_page(list(self._shelf.lengths()), self._studies(request)))
 
     def version(self, request: Request) -> Response:
         """Return a text that changes whenever a page does."""
         parameters = request.query_params
         if "study" not in parameters:
-            return json_answer({"version": _list_version(self._library.lengths())})
-        view = self._study(request)
-        version = str(view.version)
+            return json_answer({"version": _list_version(self._shelf.lengths())})
         if "trial" in parameters:
-            version = trial_version(view, _trial(view, parameters["trial"]).number)
-        if "other" in parameters:
-            version += f"-{self._study(request, 'other').version}"
-        return json_answer({"version": version})
+            view = self._study(request)
+            return json_answer({"version": trial_version(view, _trial(view, parameters["trial"]).number)})
+        return json_answer({"version": joint_version(self._studies(request))})
 
     def figure(self, request: Request) -> Response:
         key = request.query_params.get("plot", "")
         if key not in PLOTS:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
         view = self._study(request)
+        if key == "process":
+            return _figure(self._figures.process(view))
         return _figure(self._figures.once((view.name, view.version, key), lambda: PLOTS[key](view.history)))
 
     def curve(self, request: Request) -> Response:
@@ -171,21 +169,34 @@ class _Site:
         key = (view.name, view.version, trial.number)
         return _figure(self._figures.once(key, lambda: curve_figure(view, trial)))
 
+    def process(self, request: Request) -> Response:
+        view = self._study(request)
+        trial = _trial(view, request.query_params.get("number", ""))
+        return _figure(self._figures.process(view, trial.number))
+
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")
         if over not in ("cost", "time"):
             raise HTTPException(404, f"There is no comparison over {over[:80]!r}")
-        a, b = self._study(request, "a"), self._study(request, "b")
-        key = (a.name, a.version, b.name, b.version, over)
-        return _figure(self._figures.once(key, lambda: comparison_figure(a, b, over)))
+        views = self._studies(request)
+        key = (over, *((view.name, view.version) for view in views))
+        histories = {view.name: view.history for view in views}
+        return _figure(self._figures.once(key, lambda: draw_comparison(histories, over=over)))
 
-    def _study(self, request: Request, key: str = "study") -> View:
+    def _study(self, request: Request) -> View:
         """Return the study that a request names."""
-        name = request.query_params.get(key, "")
-        view = self._library.view(name)
-        if view.history.created is None:
-            raise UnknownStudy(f"the study {name[:250]!r} has no events yet; it appears as soon as it starts")
-        return view
+        return _begun(self._shelf.view(request.query_params.get("study", "")))
+
+    def _studies(self, request: Request) -> list[View]:
+        """Return all studies that a request names, each once."""
+        names = dict.fromkeys(request.query_params.getlist("study"))
+        return [_begun(view) for view in self._shelf.views(list(names))]
+
+
+def _begun(view: View) -> View:
+    if view.history.created is None:
+        raise UnknownStudy(f"the study {view.name[:250]!r} has no events yet; it appears as soon as it starts")
+    return view
 
 
 def static(request: Request) -> Response:

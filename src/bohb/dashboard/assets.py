@@ -37,7 +37,8 @@ def assets() -> dict[str, Asset]:
     """Return all files by name. Only these are served, so that no name can act as a path."""
     own = resources.files("bohb.dashboard") / "static"
     found = {name: _asset(name, (own / name).read_bytes()) for name in _NAMES}
-    return {**found, "plotly.js": _asset("plotly.js", plotly_js())}
+    brush = (resources.files("bohb.plots") / "brush.js").read_bytes()
+    return {**found, "brush.js": _asset("brush.js", brush), "plotly.js": _asset("plotly.js", plotly_js())}
 
 
 def href(name: str) -> str:

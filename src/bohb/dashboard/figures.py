@@ -7,15 +7,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from bohb.analysis.trajectory import Moment, trajectory
+from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.history import History
 from bohb.core.trial import Trial
 from bohb.dashboard.studies import View
+from bohb.plots.beliefs import draw_process
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.progress import step_line, step_outliers
-from bohb.plots.theme import BLUE, ORANGE, budget_colours, duration_unit, empty, figure, label
+from bohb.plots.theme import budget_colours, empty, figure
 
 _KEPT = 40  # figures, each below a megabyte
+_SAMPLERS = 4  # Gaussian processes, one per study
 
 
 class Figures:
@@ -24,6 +26,7 @@ class Figures:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drawn: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._samplers: OrderedDict[str, tuple[History, GaussianSampler]] = OrderedDict()
 
     def once(self, key: Hashable, draw: Callable[[], Figure]) -> bytes:
         """Return the figure of this key as JSON; draw it if it is not cached."""
@@ -33,6 +36,26 @@ class Figures:
             while len(self._drawn) > _KEPT:
                 self._drawn.popitem(last=False)
             return found
+
+    def process(self, view: View, number: int | None = None) -> bytes:
+        """Return what the Gaussian process expects around a trial, by default the incumbent."""
+
+        def draw() -> Figure:
+            return draw_process(view.history, number=number, sampler=self._sampler(view))
+
+        return self.once((view.name, view.version, "process", number), draw)
+
+    def _sampler(self, view: View) -> GaussianSampler:
+        """Return the sampler of a study, which keeps its fits while the study grows."""
+        history = view.history
+        before, sampler = self._samplers.pop(view.name, (history, None))
+        grown = before.n_events <= history.n_events and len(before.forgotten) == len(history.forgotten)
+        if sampler is None or not grown:
+            sampler = GaussianSampler(history.space)
+        self._samplers[view.name] = history, sampler
+        while len(self._samplers) > _SAMPLERS:
+            self._samplers.popitem(last=False)
+        return sampler
 
 
 def curve_figure(view: View, trial: Trial) -> Figure:
@@ -53,24 +76,3 @@ def curve_figure(view: View, trial: Trial) -> Figure:
         traces.append(go.Scatter(x=steps, y=axis.place(losses), mode=mode, name=name, line=line))
         traces.append(axis.triangles(steps, losses, [n] * len(steps)))
     return figure(traces, losses=axis, xaxis={"title": {"text": "step"}}, showlegend=True)
-
-
-def comparison_figure(a: View, b: View, over: str) -> Figure:
-    """Draw the incumbents of two studies in one figure."""
-    tables = [trajectory(view.history) for view in (a, b)]
-    longest = max((table.end.seconds or 0.0 for table in tables if table.end is not None), default=0.0)
-    unit_size, unit = duration_unit(longest)
-
-    def place(at: Moment) -> float:
-        return at.continued if over == "cost" else (at.seconds or 0.0) / unit_size
-
-    axis = LossAxis([step.loss for table in tables for step in table.incumbents], "loss of the incumbent")
-    traces: list[Any] = []
-    for view, table, colour in zip((a, b), tables, (BLUE, ORANGE), strict=True):
-        if table.end is not None and table.incumbents:
-            traces.append(step_line(table.incumbents, table.end, place, axis, label(view.name), colour, 2.5))
-            traces.append(step_outliers(table.incumbents, place, axis))
-    if not traces:
-        return empty("Neither study has a result yet")
-    title = "budget spent (full evaluations)" if over == "cost" else f"run time ({unit})"
-    return figure(traces, losses=axis, xaxis={"title": {"text": title}, "rangemode": "tozero"}, showlegend=True)

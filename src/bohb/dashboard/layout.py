@@ -63,7 +63,7 @@ class Page:
             return None
         tabs = []
         for label, path in _TABS:
-            address = link_to(path, **{"a" if path == "/compare" else "study": self.study})
+            address = link_to(path, study=self.study)
             current = "page" if label == self.tab else None
             tabs.append(element("li", element("a", label, href=address, aria_current=current)))
         name = element("span", short(self.study, 60), class_="study user", title=self.study)
@@ -98,14 +98,18 @@ def _plotly() -> Markup:
     return joined(
         element("link", rel="stylesheet", href=href("plotly.css"), id="plotly.js-style-global"),
         element("meta", name="no-maps", id=map_style_id()),
+        element("script", src=href("brush.js"), defer=True),
         element("script", src=href("figures.js"), defer=True, data_plotly=href("plotly.js")),
     )
 
 
 def link_to(path: str, **query: object) -> str:
-    """Return an address on this site. Study names are parameters, so that no name can act as a path."""
+    """Return an address on this site. Study names are parameters, so that no name can act as a path.
+
+    query: the parameters; a list repeats one.
+    """
     given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(given)}" if given else path
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
 
 def section(title: str, *children: object, **attributes: object) -> Markup:

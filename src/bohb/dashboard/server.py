@@ -8,7 +8,7 @@ import secrets
 import socket
 import threading
 import webbrowser
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -28,7 +28,7 @@ log = logging.getLogger("bohb")
 
 
 def serve(
-    journal: str | Path,
+    journal: str | Path | Sequence[str | Path],
     *,
     host: str = "127.0.0.1",
     port: int = PORT,
@@ -37,9 +37,9 @@ def serve(
     allowed_hosts: Iterable[str] = (),
     directory: str | Path | None = None,
 ) -> None:
-    """Serve read-only pages about the studies of a journal, until Ctrl-C.
+    """Serve read-only pages about the studies of one or several journals, until Ctrl-C.
 
-    journal: the journal's file or address.
+    journal: the journal's file or address, or a sequence of them.
     host: the address to listen on; every address other than 127.0.0.1 requires a token.
     port: 0 chooses a free one.
     token: what readers must present.
@@ -52,10 +52,11 @@ def serve(
     app = create_app(journal, token, [*known_names(host), *allowed_hosts], directory=directory)
     address = address_of(host, listening.getsockname()[1], token)
     click.echo(f"The dashboard is at {address}\nPress Ctrl-C to stop it.")
-    try:
-        study_names(journal)
-    except JournalError as error:
-        click.echo(f"Note: {error}", err=True)  # the pages show it, too, until the journal exists
+    for each in [journal] if isinstance(journal, str | Path) else journal:
+        try:
+            study_names(each)
+        except JournalError as error:
+            click.echo(f"Note: {error}", err=True)  # the pages show it, too, until the journal exists
     threading.Thread(target=app.state.warm_up, daemon=True).start()
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()

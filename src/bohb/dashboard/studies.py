@@ -90,8 +90,9 @@ class Card:
 class _Live:
     """A study that is kept up to date: its read-only journal and its history so far."""
 
-    def __init__(self, target: str | Path, name: str) -> None:
+    def __init__(self, target: str | Path, name: str, suffix: str = "") -> None:
         self.name = name
+        self._suffix = suffix
         self._lock = threading.Lock()
         self._journal = SqlJournal(target, name, read_only=True)
         self._history = History()
@@ -115,7 +116,7 @@ class _Live:
                 with no_collector():
                     self._history.extend(events)
                 self._last = max(filter(None, (self._last, _latest(events))), default=None)
-                self._view = View(self.name, self._history.snapshot(), self._last, self._texts)
+                self._view = View(self.name + self._suffix, self._history.snapshot(), self._last, self._texts)
             return self._view
 
     def close(self) -> None:
@@ -129,12 +130,14 @@ class Library:
     """All studies of a journal. The histories of the most recently used ones stay in memory.
 
     target: the journal's file or address.
+    suffix: the end of the names that pages use for its studies.
     keep: the number of histories kept in memory.
     """
 
-    def __init__(self, target: str | Path, keep: int = 4) -> None:
+    def __init__(self, target: str | Path, suffix: str = "", keep: int = 4) -> None:
         self.target = target
-        self._keep = keep
+        self.suffix = suffix
+        self.keep = keep
         self._lock = threading.Lock()
         self._index: SqlJournal | None = None
         self._file: tuple[int, int] | None = None
@@ -209,9 +212,9 @@ class Library:
                 live.close()
                 live = None
             if live is None:
-                live = _Live(self.target, name)
+                live = _Live(self.target, name, self.suffix)
             self._live[name] = live
-            evicted = [self._live.popitem(last=False)[1] for _ in range(len(self._live) - self._keep)]
+            evicted = [self._live.popitem(last=False)[1] for _ in range(len(self._live) - self.keep)]
         for old in evicted:  # outside the lock: closing waits for a read in progress
             old.close()
         return live

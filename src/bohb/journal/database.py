@@ -69,6 +69,11 @@ class Database:
         if self._lock is not None:
             self._lock.acknowledge(study, length, crc)
 
+    def forget(self, study: str) -> None:
+        """Forget how far a study was acknowledged, which was deleted."""
+        if self._lock is not None:
+            self._lock.forget_study(study)
+
     @property
     def generation(self) -> str | None:
         """The generation of the writers of a file (`WriterLock`); None for a server, or if nobody writes."""

@@ -82,6 +82,12 @@ class WriterLock:
                 self.acknowledged = Acknowledged(study, length, crc)
                 self._write()
 
+    def forget_study(self, study: str) -> None:
+        """Forget what was acknowledged of a study that was deleted or renamed."""
+        self._load()
+        if self.acknowledged is not None and self.acknowledged.study == study:
+            self.discard()
+
     def discard(self) -> None:
         """Forget what was acknowledged: the user has accepted the loss."""
         self.acknowledged, self.verified = None, True

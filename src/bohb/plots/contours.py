@@ -33,7 +33,7 @@ def draw_contour(
     if table.inactive:
         notes.append(f"{counted(table.inactive, 'trial')} without one of the two hyperparameters")
     if outliers := int(usual.outside(table.losses).sum()):
-        notes.append(f"{counted(outliers, 'outlier')} with the last colour (hover for the loss)")
+        notes.append(f"{counted(outliers, 'outlier')} in the last colour")
     return figure(
         traces,
         dark=dark,

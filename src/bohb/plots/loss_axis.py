@@ -15,17 +15,27 @@ from bohb.plots.drawing import go
 from bohb.units import counted
 
 _PAD = 0.06  # room beyond the losses, as a share of their range
+_LOG_TICKS = 3  # for plotly: at least so many; with more it labels nine digits of each power of ten, which overlap
 
 
 class LossAxis:
     """A vertical axis for these losses.
 
     losses: all losses in the figure; NaN and infinities are ignored.
+    shown: the losses that the axis covers. Default: all without outliers.
+    outside: what the losses are called that it does not cover.
     """
 
-    def __init__(self, losses: Sequence[float] | Array, title: str = "loss") -> None:
+    def __init__(
+        self,
+        losses: Sequence[float] | Array,
+        title: str = "loss",
+        shown: LossRange | None = None,
+        outside: tuple[str, str] = ("outlier", "outliers"),
+    ) -> None:
         self._title = title
-        self._range = loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
+        self._names = outside
+        self._range = shown or loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
         self.n_outliers = int(self._range.outside(losses).sum())
         self.bottom, self.top = self._ends()
 
@@ -79,13 +89,13 @@ class LossAxis:
     @property
     def note(self) -> str:
         """The note about outliers; empty without any."""
-        return f"{counted(self.n_outliers, 'outlier')} at the edge (hover for the loss)" if self.n_outliers else ""
+        return f"{counted(self.n_outliers, *self._names)} at the edge (hover for the loss)" if self.n_outliers else ""
 
     def layout(self) -> dict[str, Any]:
         """Return the axis as plotly describes it."""
-        shape: dict[str, Any] = {"title": {"text": self._title}, "exponentformat": "power"}
+        shape: dict[str, Any] = {"title": {"text": self._title}, "tickformat": "~g"}
         if self._range.log:
-            shape["type"] = "log"
+            shape |= {"type": "log", "nticks": _LOG_TICKS}
         if self.n_outliers:
             shape["range"] = self._span(self._range.log)
         return shape
@@ -116,7 +126,8 @@ class LossAxis:
 
     def _button(self, names: Sequence[str], log: bool) -> dict[str, Any]:
         kind = "log" if log else "linear"
-        shown = {"range": self._span(log)} if self.n_outliers else {"autorange": True}
+        shown: dict[str, Any] = {"range": self._span(log)} if self.n_outliers else {"autorange": True}
+        shown["nticks"] = _LOG_TICKS if log else 0
         changes = {f"{name}.{key}": value for name in names for key, value in {"type": kind, **shown}.items()}
         return {"label": kind, "method": "relayout", "args": [changes]}
 

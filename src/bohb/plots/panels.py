@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -18,6 +19,8 @@ from bohb.plots.theme import figure, label, text_at, ticks
 
 COLUMNS = 3
 _PANEL, _BELOW, _TITLE = 165, 80, 24  # pixels: height of a panel, room below it, height of a title
+_PANEL_WIDTH, _CHARACTER = 165, 7.0  # pixels: of a panel on a phone, and of a character of a tick label
+_READABLE = 6  # characters; labels that must be shorter are tilted instead
 _GAP = 0.07  # between two columns, as a share of the width
 MOST_PARAMETERS = 12
 Panel: TypeAlias = tuple[str, Axis, list[Any]]  # title, axis of the hyperparameter, and traces
@@ -67,9 +70,32 @@ def panels(
 
 
 def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
-    """Return the axis of one hyperparameter, from 0 to 1, with its values as tick labels."""
-    title = {"title": {"text": label(axis.name) + (" (log scale)" if axis.log else "")}} if titled else {}
-    return ticks([label(value, 14) for value in axis.labels], axis.ticks, range=[-0.03, 1.03], **title)
+    """Return the axis of one hyperparameter, from 0 to 1, with its values as tick labels.
+
+    titled: whether it has a title; then it belongs to a whole figure instead of a panel.
+    """
+    if titled:
+        title = {"text": label(axis.name) + (" (log scale)" if axis.log else "")}
+        return ticks([label(value, 14) for value in axis.labels], axis.ticks, range=[-0.03, 1.03], title=title)
+    if axis.discrete:
+        room = int(_PANEL_WIDTH / _CHARACTER / axis.cells)
+        tilted = room < min(_READABLE, max(map(len, axis.labels)))
+        names = [label(value, 12 if tilted else max(room, _READABLE)) for value in axis.labels]
+        return ticks(names, axis.ticks, range=[-0.03, 1.03], tickangle=-35 if tilted else 0)
+    chosen = _apart(axis)
+    names = [label(axis.labels[i]) for i in chosen]
+    return ticks(names, [axis.ticks[i] for i in chosen], range=[-0.03, 1.03], tickangle=0)
+
+
+def _apart(axis: Axis) -> list[int]:
+    """Return every tick, or every second or third …, so that the labels of a narrow panel do not touch."""
+    widths = [(len(text) + 1.5) * _CHARACTER / _PANEL_WIDTH for text in axis.labels]
+    for step in range(1, len(widths)):
+        chosen = list(range(0, len(widths), step))
+        pairs = itertools.pairwise(chosen)
+        if all(axis.ticks[b] - axis.ticks[a] >= (widths[a] + widths[b]) / 2 for a, b in pairs):
+            return chosen
+    return [0]
 
 
 def most_important(history: History, names: list[str]) -> list[str]:

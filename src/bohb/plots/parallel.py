@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from bohb.analysis.axes import Axis, text
+from bohb.analysis.axes import Axis, round_values, text
 from bohb.analysis.configurations import Configurations, configurations, telling_budget
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
@@ -25,7 +26,8 @@ _GROUPS = (
     ("next 40 %", 0.1, 0.5, PINK, 1.0, 0.6),
     ("best 10 %", 0.0, 0.1, BLUE, 2.0, 0.95),
 )
-_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_MOST_TICKS = 5  # per axis
+_AXIS_WIDTH = 92  # pixels; with less the tick labels of neighbouring axes touch
 
 
 def draw_parallel(history: History, dark: bool = False, budget: float | None = None) -> Figure:
@@ -78,11 +80,11 @@ def _loss_places(losses: Floats) -> tuple[Floats, list[tuple[float, str]]]:
     finite = np.isfinite(losses)
     places = np.ones(len(losses))
     places[finite] = (measure(usual.clip(losses[finite])) - first) / width
-    values = [first + place * width for place in _TICKS]
-    labels = [f"{10**value if usual.log else value:.3g}" for value in values]
+    shown = round_values(usual.low, usual.high, log=usual.log) if usual.high > usual.low else [usual.low]
+    scale = [((float(measure(value)) - first) / width, f"{value:.3g}") for value in shown]
     if usual.outside(losses).any():
-        labels[-1] = f"≥ {labels[-1]}"
-    return places, list(zip(_TICKS, labels, strict=True))
+        scale = [(place, text) for place, text in scale if place < 0.93] + [(1.0, f"≥ {usual.high:.3g}")]
+    return places, scale
 
 
 def _lines(places: Floats, words: list[list[str]], name: str, line: dict[str, Any], opacity: float) -> list[Any]:
@@ -97,7 +99,7 @@ def _lines(places: Floats, words: list[list[str]], name: str, line: dict[str, An
     shared = {"legendgroup": name, "opacity": opacity}
     solid = go.Scatter(
         x=np.tile(np.append(np.arange(axes), np.nan), n).astype(np.float32),
-        y=np.hstack([places, np.full((n, 1), np.nan)]).ravel().astype(np.float32),
+        y=_plain(np.hstack([places, np.full((n, 1), np.nan)])),
         text=list(itertools.chain.from_iterable(words)),
         mode="lines+markers",
         name=name,
@@ -106,10 +108,10 @@ def _lines(places: Floats, words: list[list[str]], name: str, line: dict[str, An
         hovertemplate="%{text}<extra></extra>",
         **shared,
     )
-    bridges = np.array([piece for row in places for piece in _bridges(row)], dtype=np.float32).reshape(-1, 2)
+    bridges = np.array([piece for row in places for piece in _bridges(row)], dtype=float).reshape(-1, 2)
     dotted = go.Scatter(
         x=bridges[:, 0],
-        y=bridges[:, 1],
+        y=_plain(bridges[:, 1]),
         mode="lines",
         showlegend=False,
         line={**line, "dash": "dot"},
@@ -117,6 +119,11 @@ def _lines(places: Floats, words: list[list[str]], name: str, line: dict[str, An
         **shared,
     )
     return [dotted, solid] if len(bridges) else [solid]
+
+
+def _plain(places: Floats) -> list[float | None]:
+    """Return places as JSON has them, None for NaN, which the script that brushes lines reads."""
+    return [None if math.isnan(place) else round(place, 4) for place in places.ravel().tolist()]
 
 
 def _bridges(row: Floats) -> Iterator[tuple[float, float]]:
@@ -139,10 +146,10 @@ def _parallel_figure(
     traces: list[Any], drawn: list[Axis], scale: list[tuple[float, str]], notes: list[str], dark: bool
 ) -> Figure:
     """Return the lines with a labelled axis for each hyperparameter and one for the loss."""
-    columns = [list(zip(axis.ticks, axis.labels, strict=True)) for axis in drawn] + [scale]
-    mark = {"xanchor": "right", "xshift": -5, "showarrow": False, "font": {"size": 11}}
+    columns = [_few(list(zip(axis.ticks, axis.labels, strict=True)), axis.discrete) for axis in drawn] + [_few(scale)]
+    mark = {"xanchor": "right", "xshift": -5, "showarrow": False, "font": {"size": 11}, "opacity": 0.85}
     values = [
-        {"text": label(value, 12), "x": x, "y": y, **mark} for x, column in enumerate(columns) for y, value in column
+        {"text": label(value, 11), "x": x, "y": y, **mark} for x, column in enumerate(columns) for y, value in column
     ]
     lines = [
         {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {"color": GREY, "width": 1}, "layer": "below"}
@@ -157,7 +164,14 @@ def _parallel_figure(
         shapes=lines,
         annotations=values,
         notes=notes,
-        margin={"l": 64},
+        margin={"l": 72},
+        dragmode="select",
+        meta={"min_width": _AXIS_WIDTH * len(names), "brush": len(names)},
         xaxis=ticks(names, range=[-0.35, len(names) - 0.85], showgrid=False, tickangle=angle),
         yaxis={"visible": False, "range": [-0.04, 1.04]},
     )
+
+
+def _few(ticks: list[tuple[float, str]], all_of_them: bool = False) -> list[tuple[float, str]]:
+    """Return so many of the tick labels that they are easy to read; every category has one."""
+    return ticks if all_of_them else [ticks[i] for i in thinned(len(ticks), _MOST_TICKS).tolist()]

@@ -6,9 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bohb.analysis.process import uses_process
 from bohb.core.history import History
-from bohb.plots import agreement, budgets, contours, model, parallel, progress, slices, workers
+from bohb.plots import agreement, beliefs, budgets, contours, model, parallel, progress, slices, workers
 from bohb.plots.drawing import Figure
+
+GROUPS = {
+    "result": "The result",
+    "hyperparameters": "Hyperparameters and the model",
+    "budgets": "Budgets",
+    "machinery": "Machinery",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +25,18 @@ class Plot:
 
     explanation: how to read it.
     draw: the function, `draw(history, dark=False, …)`.
+    group: what it is about, one of `GROUPS`.
     wide: whether it needs so much width that a phone has to scroll it sideways.
+    suits: whether a study can have such a plot at all; pages leave out the others.
     """
 
     key: str
     title: str
     explanation: str
     draw: Callable[..., Figure]
+    group: str
     wide: bool = False
+    suits: Callable[[History], bool] = lambda _: True
 
     def __call__(self, history: History, dark: bool = False, **options: Any) -> Figure:
         """Draw the plot."""
@@ -39,6 +51,7 @@ _ALL = (
         "result on the largest budget so far, so the line can rise when the first result on a larger budget arrives. "
         "The thin lines are the best losses on each budget and only fall.",
         progress.draw_trajectory,
+        "result",
     ),
     Plot(
         "budget_trajectory",
@@ -47,6 +60,7 @@ _ALL = (
         "configurations continue from their checkpoints. Dotted: every trial starts from scratch. Failed trials "
         "count, too.",
         progress.draw_budget_trajectory,
+        "result",
     ),
     Plot(
         "losses",
@@ -54,52 +68,15 @@ _ALL = (
         "Each mark is a finished trial. Larger marks have a larger budget; colours show the budget. Hollow marks were "
         "first sampled at random, diamonds were given by the user. Failed trials are in the strip at the top.",
         progress.draw_losses,
+        "result",
     ),
     Plot(
-        "correlation",
-        "Rank correlation between budgets",
-        "Near 1, small budgets rank configurations as large ones do; near 0, results on the smaller budget say little "
-        "about the larger one. Mostly promoted configurations have both results, which makes the correlation smaller "
-        "than it would be among all configurations.",
-        budgets.draw_correlation,
-    ),
-    Plot(
-        "agreement",
-        "Agreement of neighbouring budgets",
-        "The estimated correlation of neighbouring budgets among all configurations, with its 90 % interval. For an "
-        "adaptive study, the lower panel shows the first budget of each bracket, which was chosen from these "
-        "correlations.",
-        agreement.draw_agreement,
-    ),
-    Plot(
-        "survival",
-        "Configurations from rung to rung",
-        "Each line is a configuration on its way to larger budgets; the colour is the largest budget it reached. "
-        "Lines that cross show where the smaller budget was misleading.",
-        budgets.draw_survival,
-    ),
-    Plot(
-        "curves",
-        "Learning curves",
-        "The losses that objectives reported with trial.report(step, loss), coloured by budget. Only the preset BEST "
-        "uses them.",
-        budgets.draw_curves,
-    ),
-    Plot(
-        "timeline",
-        "Workers over time",
-        "Each bar is a trial on its worker. Gaps are idle time. Green bars are still running, blue bars have "
-        "succeeded, and bars of any other colour have failed.",
-        workers.draw_timeline,
-    ),
-    Plot(
-        "parallel",
-        "Configurations as parallel lines",
-        "Each line is a configuration: it crosses each axis at the value of that hyperparameter and ends at its loss "
-        "on the right. The best configurations are drawn on top. Dotted lines cross hyperparameters that are "
-        "inactive.",
-        parallel.draw_parallel,
-        wide=True,
+        "importance",
+        "Importance of hyperparameters",
+        "How much each hyperparameter decides whether a configuration is among the best (PED-ANOVA). A bar that ends "
+        "before its orange tick may be due to chance.",
+        model.draw_importance,
+        "hyperparameters",
     ),
     Plot(
         "slice",
@@ -107,6 +84,7 @@ _ALL = (
         "One panel per hyperparameter and one mark per trial, coloured by budget. Compare marks of the same colour "
         "and look where the lowest ones are.",
         slices.draw_slice,
+        "hyperparameters",
         wide=True,
     ),
     Plot(
@@ -115,6 +93,18 @@ _ALL = (
         "The surface is the mean loss of nearby trials, and blank where there are none. Dots are trials, and crosses "
         "are failed trials.",
         contours.draw_contour,
+        "hyperparameters",
+    ),
+    Plot(
+        "parallel",
+        "Configurations as parallel lines",
+        "Each line is a configuration: it crosses each axis at the value of that hyperparameter and ends at its loss "
+        "on the right. The best configurations are drawn on top. Dotted lines cross hyperparameters that are "
+        "inactive. Draw a box on an axis to keep only the lines that pass through it; hold Shift to add a box, and "
+        "double-click to show all lines again.",
+        parallel.draw_parallel,
+        "hyperparameters",
+        wide=True,
     ),
     Plot(
         "densities",
@@ -122,7 +112,54 @@ _ALL = (
         "The density of good configurations (l, blue) and of bad ones (g, orange). The model samples candidates from "
         "l and proposes the one with the largest ratio l/g.",
         model.draw_densities,
+        "hyperparameters",
         wide=True,
+    ),
+    Plot(
+        "process",
+        "What the Gaussian process expects",
+        "The expected loss on the largest budget along each hyperparameter, if all others stay as in the best "
+        "configuration, with a band of two standard deviations. Panels with the largest differences come first. An "
+        "orange diamond is what the process expected when it proposed the configuration, and a green star is the loss "
+        "that was measured.",
+        beliefs.draw_process,
+        "hyperparameters",
+        wide=True,
+        suits=uses_process,
+    ),
+    Plot(
+        "correlation",
+        "Rank correlation between budgets",
+        "Near 1, small budgets rank configurations as large ones do; near 0, results on the smaller budget say little "
+        "about the larger one. Mostly promoted configurations have both results, which makes the correlation smaller "
+        "than it would be among all configurations.",
+        budgets.draw_correlation,
+        "budgets",
+    ),
+    Plot(
+        "agreement",
+        "Agreement of neighbouring budgets",
+        "The estimated correlation of neighbouring budgets among all configurations, with its 90 % interval. For an "
+        "adaptive study, the lower panel shows the first budget of each bracket, which was chosen from these "
+        "correlations.",
+        agreement.draw_agreement,
+        "budgets",
+    ),
+    Plot(
+        "survival",
+        "Configurations from rung to rung",
+        "Each line is a configuration on its way to larger budgets; the colour is the largest budget it reached. "
+        "Lines that cross show where the smaller budget was misleading.",
+        budgets.draw_survival,
+        "budgets",
+    ),
+    Plot(
+        "curves",
+        "Learning curves",
+        "The losses that objectives reported with trial.report(step, loss), coloured by budget. Only the preset BEST "
+        "uses them.",
+        budgets.draw_curves,
+        "budgets",
     ),
     Plot(
         "picks",
@@ -130,13 +167,22 @@ _ALL = (
         "The losses of new configurations on each budget, grouped by how they were chosen. If the box of the model is "
         "not lower than the box of random sampling, the model has not helped so far.",
         model.draw_picks,
+        "machinery",
     ),
     Plot(
-        "importance",
-        "Importance of hyperparameters",
-        "How much each hyperparameter decides whether a configuration is among the best (PED-ANOVA). A bar that ends "
-        "before its orange tick may be due to chance.",
-        model.draw_importance,
+        "timeline",
+        "Workers over time",
+        "Each bar is a trial on its worker, coloured by budget. Gaps are idle time. Hatched bars have failed, and pale "
+        "bars are still running.",
+        workers.draw_timeline,
+        "machinery",
     ),
 )
 PLOTS: dict[str, Plot] = {plot.key: plot for plot in _ALL}
+
+
+def suitable(history: History) -> dict[str, list[Plot]]:
+    """Return the plots that a study can have, by the titles of their groups."""
+    return {
+        title: [plot for plot in _ALL if plot.group == group and plot.suits(history)] for group, title in GROUPS.items()
+    }

@@ -9,7 +9,8 @@
     const figure = data.figures[key];
     const place = document.getElementById("plot-" + key);
     const layout = Object.assign({}, figure.layout, { template: data.templates[mode] });
-    return Plotly.react(place, figure.data, layout, data.config);
+    place.style.minWidth = layout.meta?.min_width ? `${layout.meta.min_width}px` : ""; // else the style sheet's
+    return Plotly.react(place, figure.data, layout, data.config).then(() => bohbBrush(place, figure));
   }
 
   function drawAll(mode) {

@@ -13,7 +13,7 @@ from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots.drawing import get_plotlyjs
 from bohb.plots.markup import Markup, element, embedded, escaped, joined
-from bohb.plots.registry import PLOTS, Plot
+from bohb.plots.registry import Plot, suitable
 from bohb.plots.sections import (
     best_section,
     failures_section,
@@ -42,7 +42,7 @@ def report(history: History, *, name: str = "study") -> str:
     sections = (
         ("summary", "Summary", summary_section(history)),
         ("best", "Best configuration", best_section(history)),
-        ("plots", "Plots", joined(_figure(plot) for plot in PLOTS.values())),
+        ("plots", "Plots", joined(_group(title, plots) for title, plots in suitable(history).items())),
         ("failures", "Failures", failures_section(history)),
         ("plan", "Plan", plan_section(history)),
         ("reproduce", "Settings and versions", reproduction_section(history)),
@@ -62,15 +62,20 @@ def report(history: History, *, name: str = "study") -> str:
 def _figures(history: History) -> dict[str, Any]:
     """Return what the page's script draws: the figures without a template, and both templates."""
     drawn: dict[str, Any] = {}
-    for key, plot in PLOTS.items():
-        figure = plot(history)
-        figure.layout.template = None
-        drawn[key] = json.loads(figure.to_json())
+    for plots in suitable(history).values():
+        for plot in plots:
+            figure = plot(history)
+            figure.layout.template = None
+            drawn[plot.key] = json.loads(figure.to_json())
     return {"figures": drawn, "templates": templates(), "config": CONFIG}
 
 
 def _section(key: str, title: str, content: Markup) -> Markup:
     return element("section", element("h2", title, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
+
+
+def _group(title: str, plots: list[Plot]) -> Markup:
+    return joined(element("h3", title), *(_figure(plot) for plot in plots))
 
 
 def _figure(plot: Plot) -> Markup:
@@ -79,13 +84,15 @@ def _figure(plot: Plot) -> Markup:
                      aria_label=plot.title)  # fmt: skip
     box = element("div", canvas, class_="scroll", tabindex="0" if plot.wide else None)
     return element(
-        "figure", element("h3", plot.title), element("figcaption", plot.explanation), box, id=f"figure-{plot.key}"
+        "figure", element("h4", plot.title), element("figcaption", plot.explanation), box, id=f"figure-{plot.key}"
     )
 
 
 def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
     """Return the document. Its policy allows no requests and only the two scripts below, by their hashes."""
-    plotly, script = (Markup(text.replace("\r\n", "\n")) for text in (get_plotlyjs(), _asset("report.js")))
+    plotly, script = (
+        Markup(text.replace("\r\n", "\n")) for text in (get_plotlyjs(), asset("brush.js") + asset("report.js"))
+    )
     policy = (
         f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -100,7 +107,7 @@ def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             element("title", title),
-            element("style", Markup(_asset("report.css"))),
+            element("style", Markup(asset("report.css"))),
             "</head>",
             "<body>",
             body,
@@ -115,7 +122,8 @@ def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a script or style sheet of this folder."""
     return resources.files("bohb.plots").joinpath(name).read_text(encoding="utf-8")
 
 

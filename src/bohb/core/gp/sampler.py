@@ -57,6 +57,11 @@ class Surrogate:
         """Return a standardised loss on the user's scale."""
         return significant(targets.bounded(y * self.targets.spread + self.targets.centre), _LOSS_DIGITS)
 
+    @property
+    def noise(self) -> float:
+        """σ of single evaluations on the largest budget, on the user's scale."""
+        return targets.bounded(math.exp(0.5 * float(self.process.kernel.noises[0])) * self.targets.spread)
+
     def standardised(self, loss: float) -> float:
         """Return a loss on the scale of the process; the inverse of `loss`."""
         return (loss - self.targets.centre) / self.targets.spread

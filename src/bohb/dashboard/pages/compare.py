@@ -1,81 +1,96 @@
-"""Two studies side by side."""
+"""Studies side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bohb.analysis.summary import Summary
 from bohb.dashboard.layout import Page, figure, link_to, section
-from bohb.dashboard.pages.parts import choice, loss_on_budget
+from bohb.dashboard.pages.parts import loss_on_budget, value_text
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, element, joined, table
-from bohb.units import DASH, duration, grouped, number, short
+from bohb.units import DASH, counted, duration, grouped, number, short
 
-_ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+_COLUMNS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("Best loss", lambda s: loss_on_budget(s.incumbent)),
-    ("Trials finished", lambda s: grouped(s.finished)),
-    ("Trials failed", lambda s: grouped(s.failed)),
-    ("Trials running", lambda s: grouped(s.running)),
+    ("Finished", lambda s: grouped(s.finished)),
+    ("Failed", lambda s: grouped(s.failed)),
+    ("Running", lambda s: grouped(s.running)),
     ("Configurations", lambda s: grouped(s.configurations)),
-    ("Budget spent (full evaluations)", lambda s: number(s.spent_continued, 4)),
+    ("Full evaluations", lambda s: number(s.spent_continued, 4)),
     ("Run time", lambda s: duration(s.seconds)),
-    ("Time in trials, all workers", lambda s: duration(s.busy)),
+    ("Time in trials", lambda s: duration(s.busy)),
     ("Brackets complete", lambda s: grouped(s.brackets_done)),
 )
 
 
-def compare_page(names: list[str], a: View | None, b: View | None) -> Page:
-    """Return the form and, if two studies are chosen, their comparison."""
-    parts: list[Markup] = [_form(names, a, b)]
-    version_url, version = None, ""
+def compare_page(names: list[str], views: list[View]) -> Page:
+    """Return the form and, if studies are chosen, their comparison."""
+    parts: list[Markup] = [_form(names, views)]
+    version_url = None
     if len(names) < 2:
-        parts.append(element("p", "This journal has only one study, so there is nothing to compare.", class_="lead"))
-    elif a is None or b is None:
-        parts.append(element("p", "Choose two studies.", class_="lead"))
+        parts.append(element("p", "There is only one study, so there is nothing to compare.", class_="lead"))
+    elif len(views) < 2:
+        parts.append(element("p", "Choose at least two studies.", class_="lead"))
     else:
-        parts += [_figures(a, b), _summaries(a, b), _configurations(a, b)]
-        version_url, version = link_to("/api/version", study=a.name, other=b.name), f"{a.version}-{b.version}"
-    study = a.name if a else None
-    return Page("Compare two studies", joined(parts), study, "Compare", version_url, version, version_url is not None)
+        parts += [_figures(views), _summaries(views), _configurations(views)]
+        version_url = link_to("/api/version", study=[view.name for view in views])
+    study = views[0].name if views else None
+    version = joint_version(views) if version_url else ""
+    return Page("Compare studies", joined(parts), study, "Compare", version_url, version, version_url is not None)
 
 
-def _form(names: list[str], a: View | None, b: View | None) -> Markup:
-    fields = [
-        choice(label, key, names, None if view is None else view.name, "choose …")
-        for label, key, view in (("First", "a", a), ("Second", "b", b))
+def joint_version(views: Sequence[View]) -> str:
+    """Return a text that changes whenever one of these studies does."""
+    return "-".join(str(view.version) for view in views)
+
+
+def _form(names: list[str], views: list[View]) -> Markup:
+    chosen = {view.name for view in views}
+    boxes = [
+        element(
+            "label",
+            element("input", type="checkbox", name="study", value=name, checked=name in chosen),
+            element("span", short(name, 60), class_="user"),
+        )
+        for name in names
     ]
-    button = element("div", element("button", "Compare", type="submit"), class_="field")
-    return element("form", fields, button, action="/compare", method="get", class_="filters", data_keep=True)
+    legend = element("legend", counted(len(names), "study", "studies"))
+    button = element("button", "Compare", type="submit")
+    choices = element("fieldset", legend, element("div", boxes, class_="choices"))
+    return element("form", choices, button, action="/compare", method="get", class_="filters", data_keep=True)
 
 
-def _figures(a: View, b: View) -> Markup:
+def _figures(views: list[View]) -> Markup:
     plots = [
-        figure(link_to("/api/compare", a=a.name, b=b.name, over=over), title, height=380)
+        figure(link_to("/api/compare", study=[view.name for view in views], over=over), title, height=400)
         for over, title in (("cost", "Best loss over budget spent"), ("time", "Best loss over run time"))
     ]
     return element("div", plots, class_="halves")
 
 
-def _summaries(a: View, b: View) -> Markup:
-    rows = [[label, value(a.summary), value(b.summary)] for label, value in _ROWS]
-    return section("Summary", table(_columns(a, b), rows, "Both studies in numbers", class_="narrow"))
+def _summaries(views: list[View]) -> Markup:
+    rows = [[_link(view), *(value(view.summary) for _, value in _COLUMNS)] for view in views]
+    columns = ["Study", *(title for title, _ in _COLUMNS)]
+    return section("Summary", table(columns, rows, "The studies in numbers", class_="pinned"))
 
 
-def _configurations(a: View, b: View) -> Markup:
-    best = [{} if view.history.incumbent is None else view.history.incumbent.config for view in (a, b)]
+def _configurations(views: list[View]) -> Markup:
+    best = [{} if view.history.incumbent is None else view.history.incumbent.config for view in views]
+    names = dict.fromkeys(name for config in best for name in config)
     rows = [
         [
             element("th", short(name, 60), scope="row", class_="user"),
-            *(element("td", short(config.get(name, DASH), 200), class_="user") for config in best),
+            *(element("td", short(value_text(config.get(name, DASH)), 200), class_="user") for config in best),
         ]
-        for name in {**best[0], **best[1]}
+        for name in names
     ]
     if not rows:
-        return section("Best configurations", element("p", "Neither study has a result yet.", class_="quiet"))
-    listing = table(_columns(a, b), rows, "The best configuration of each study", class_="narrow")
+        return section("Best configurations", element("p", "No study has a result yet.", class_="quiet"))
+    columns = ["", *(_link(view) for view in views)]
+    listing = table(columns, rows, "The best configuration of each study", class_="narrow pinned")
     return section("Best configurations", listing)
 
 
-def _columns(a: View, b: View) -> list[object]:
-    links = [element("a", short(v.name, 40), href=link_to("/study", study=v.name), class_="user") for v in (a, b)]
-    return ["", *links]
+def _link(view: View) -> Markup:
+    return element("a", short(view.name, 40), href=link_to("/study", study=view.name), class_="user")

@@ -9,16 +9,17 @@ from bohb.plots.markup import Markup, element, joined, table
 from bohb.units import counted, grouped, short
 
 
-def studies_page(journal: str, cards: list[tuple[str, Card | None]], version: str, now: float) -> Page:
+def studies_page(journals: list[str], cards: list[tuple[str, Card | None]], version: str, now: float) -> Page:
     """Return the list of studies; a study that has not been read yet has no card."""
     if not cards:
         main = element("p", "This journal has no study yet. A new study appears here by itself.", class_="lead")
     else:
         columns = ["Study", "State", "Best loss", "Trials", "Failed", "Last activity", "Started"]
         body = [_row(name, card, now) for name, card in cards]
-        compare = element("p", element("a", "Compare two studies", href="/compare")) if len(cards) > 1 else None
+        compare = element("p", element("a", "Compare studies", href="/compare")) if len(cards) > 1 else None
         main = joined(table(columns, body, counted(len(cards), "study", "studies")), compare)
-    where = element("p", "In the journal ", element("code", journal, class_="user"), class_="lead")
+    names = [joined(", " if index else "", element("code", name, class_="user")) for index, name in enumerate(journals)]
+    where = element("p", "In the journal " if len(names) == 1 else "In the journals ", names, class_="lead")
     return Page("Studies", joined(where, main), version_url="/api/version", version=version)
 
 

@@ -38,6 +38,7 @@ def trial_page(
             class_="two",
         ),
         _why(view, trial),
+        _beliefs(view, trial),
         _curve(view, trial, outcome),
         _lineage(view, trial),
         _info(outcome),
@@ -51,7 +52,7 @@ def trial_page(
         tab="Trials",
         version_url=link_to("/api/version", study=view.name, trial=trial.number),
         version=trial_version(view, trial.number),
-        figures=outcome is not None and len(outcome.curve) > 0,
+        figures=proposed_by_process(view, trial) or (outcome is not None and len(outcome.curve) > 0),
         heading=element("h1", f"Trial {trial.number} ", badge(state(view.history, trial.number))),
     )
 
@@ -118,6 +119,23 @@ def _why(view: View, trial: Trial) -> Markup:
     sentences = [element("li", sentence, class_="user") for sentence in explained.sentences]
     shown = element("p", [joined(link, " ") for link in links]) if links else None
     return section("Why it ran", element("ul", sentences), shown)
+
+
+def proposed_by_process(view: View, trial: Trial) -> bool:
+    """Whether the Gaussian process proposed the configuration of a trial."""
+    return view.history.trials[trial.config_id].reason.get("model") == "gp"
+
+
+def _beliefs(view: View, trial: Trial) -> Markup | None:
+    if not proposed_by_process(view, trial):
+        return None
+    note = (
+        "The expected loss on the largest budget along each hyperparameter, if all others stay as in this "
+        "configuration, given all results that are known now. The band has two standard deviations. The diamond is "
+        "what the process expected when it proposed this configuration, and the star is the loss that was measured."
+    )
+    url = link_to("/api/process", study=view.name, number=trial.number)
+    return section("What the model believes", figure(url, "Expected loss", note, titled=False, class_="wide"))
 
 
 def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:

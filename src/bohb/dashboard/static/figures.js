@@ -24,12 +24,14 @@
     if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
     if (!layout.annotations?.length) layout.margin = { ...layout.margin, t: 14 }; // nothing is above the plot
     if (!hover) layout.dragmode = false; // a finger on a plot scrolls the page
+    element.style.minWidth = layout.meta?.min_width ? `${layout.meta.min_width}px` : ""; // else the style sheet's
     await Plotly.react(element, figure.data, layout, {
       responsive: true,
       displaylogo: false,
       displayModeBar: hover ? "hover" : false,
       modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // no button that leads to another site
     });
+    bohbBrush(element, figure);
   }
 
   async function draw(element) {
