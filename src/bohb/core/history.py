@@ -17,6 +17,7 @@ from bohb.core.confirm import Confirmation, begun, continued
 from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted
 from bohb.core.events import (
     BracketPlanned,
+    BracketShortened,
     BudgetsRaised,
     ConfigGiven,
     Event,
@@ -76,6 +77,7 @@ class History:
     given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
     late: late results in the order of their arrival; no decision uses them.
     sessions: the runners that worked on the study, in order.
+    shortened: the changes of open brackets that had to end before a deadline.
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
@@ -104,6 +106,7 @@ class History:
         self.notes: list[NoteAdded] = []
         self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
+        self.shortened: list[BracketShortened] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
         self.confirmations: list[Confirmation] = []
@@ -307,6 +310,9 @@ class History:
                 self.late.append(event)
             case RungCut():
                 self.schedule.cut(event.bracket)
+            case BracketShortened():
+                self.schedule.shorten(event.bracket, event.rungs)
+                self.shortened.append(event)
             case SessionStarted():
                 self.sessions.append(event)
                 self.n_before_session = len(self.outcomes)
