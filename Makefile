@@ -6,7 +6,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+.PHONY: help learners demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
 	bench-gp bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm
 
@@ -26,6 +26,9 @@ help: ## show the commands
 	$(BIN)/python $(PIP) -r requirements/torch.txt
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@
+
+learners: .venv/.done ## CatBoost and JAX for their examples and tests, which are skipped without them: 190 MB
+	$(BIN)/python $(PIP) --no-deps -r requirements/learners.txt
 
 demo: .venv-demo/.done ## tune a neural network three ways, kill a study and resume it; about a minute
 	.venv-demo/bin/python examples/tune_digits.py

@@ -209,8 +209,9 @@ def _report(findings: list[Finding]) -> str:
 @click.command()
 @click.argument("config")
 @target_options
+@click.option("--budget", type=float, help="Evaluate it directly on this budget, one of the study's.")
 @json_option
-def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -> None:
+def enqueue(config: str, target: str | None, study: str | None, budget: float | None, as_json: bool) -> None:
     """Add a configuration to a study, to be evaluated next.
 
     CONFIG is a JSON object with a value for every active hyperparameter. It takes the next place of a bracket that is
@@ -219,6 +220,7 @@ def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -
     \b
     Examples:
       bohb enqueue '{"lr": 0.01, "units": 64}' study.db
+      bohb enqueue '{"lr": 0.01, "units": 64}' study.db --budget 81
       bohb enqueue "$(bohb best old.db --format json)" study.db
     """
     from bohb.journal import SqlJournal
@@ -234,7 +236,7 @@ def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -
     history(place)  # explains a study that does not exist, before anything is opened for writing
     with SqlJournal(place.journal, place.study) as journal:
         optimizer = BOHB.from_journal(journal)
-        added = optimizer.enqueue(values)
+        added = optimizer.enqueue(values, budget)
     waiting = len(optimizer.history.given)
     what = "added" if added else "not added, because the study was given this configuration before"
     emit(as_json, {"added": added, "waiting": waiting}, f"{what}; {counted(waiting, 'configuration')} to be started")

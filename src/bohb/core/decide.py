@@ -37,9 +37,13 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class PlanBracket:
-    """Choose the rungs of a new bracket."""
+    """Choose the rungs of a new bracket.
+
+    given_on: the budget on which the user wants a configuration to be evaluated; the bracket consists of that alone.
+    """
 
     bracket: int
+    given_on: float | None = None
 
 
 Decision = StartSample | StartPromotion | PlanBracket | Restart | Wait | Done
@@ -48,22 +52,27 @@ Decision = StartSample | StartPromotion | PlanBracket | Restart | Wait | Done
 def decide(history: History, max_brackets: int | None = None) -> Decision:
     """Return the waiting run with the smallest budget; a new bracket opens only if no open one has a run ready.
 
+    A configuration that the user wants on a certain budget comes first, in a bracket of its own that does not count.
     Runs of equal budget start in the order of their brackets. With `start_order="oldest_bracket"` the brackets'
     order decides alone, as in HpBandSter.
     """
+    index = len(history.brackets)
+    if history.given.on_budget and history.schedule.is_given(index):
+        return StartSample(index, 0, history.bracket_plan(index).rungs[0].budget)
+    if history.given.on_budget and index not in history.planned:
+        return PlanBracket(index, history.given.on_budget[0].budget)
     by_age = history.settings.start_order == "oldest_bracket"
     ready: list[tuple[float, int, int, Decision]] = []
     for number in history.lost:
         trial = history.pending[number]
         ready.append((0.0 if by_age else trial.budget, trial.bracket, number, Restart(trial)))
-    for index in history.schedule.ready:
-        run = _ready(history, index)
+    for bracket in history.schedule.ready:
+        run = _ready(history, bracket)
         if run is not None:
-            ready.append((0.0 if by_age else run.budget, index, len(history.trials), run))
+            ready.append((0.0 if by_age else run.budget, bracket, len(history.trials), run))
     if ready:
         return min(ready, key=lambda entry: entry[:3])[3]
-    if max_brackets is None or len(history.brackets) < max_brackets:
-        index = len(history.brackets)
+    if max_brackets is None or history.schedule.n_counted < max_brackets:
         if history.schedule.is_to_be_planned(index):
             return PlanBracket(index)
         return StartSample(index, 0, history.bracket_plan(index).rungs[0].budget)

@@ -47,13 +47,17 @@ class StudyCreated(_Event):
 
 @dataclass(frozen=True, slots=True)
 class ConfigGiven(_Event):
-    """The user wants this configuration to be evaluated before the sampler proposes any."""
+    """The user wants this configuration to be evaluated before the sampler proposes any.
+
+    budget: where to evaluate it, in a bracket of its own; None for the next place of any bracket.
+    """
 
     kind = "given"
     identity = ("index",)
 
     index: int
     config: dict[str, Any]
+    budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

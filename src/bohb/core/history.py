@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
+from bohb.core.given import Given
 from bohb.core.goals import Goals, goals_of
 from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
@@ -99,8 +99,7 @@ class History:
         self.late: list[ResultLate] = []
         self.owners: dict[int, int | None] = {}
         self.started: dict[int, float | None] = {}
-        self.given: deque[dict[str, Any]] = deque()
-        self.n_given = 0
+        self.given = Given()
         self.observed: list[ObservationAdded] = []
         self.notes: list[NoteAdded] = []
         self._leaders = Leaders()
@@ -294,8 +293,7 @@ class History:
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
-                self.given.append(event.config)
-                self.n_given += 1
+                self.given.add(event)
             case ObservationAdded():
                 self._evidence.add(event.budget, event.config, event)
                 self.observed.append(event)
@@ -346,8 +344,8 @@ class History:
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
         self.schedule.start(trial.bracket, number)
-        if trial.origin == "given" and self.given:
-            self.given.popleft()
+        if trial.origin == "given":
+            self.given.start(own_bracket=self.schedule.is_given(trial.bracket))
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
@@ -386,10 +384,10 @@ class History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""
         still = copy.copy(self)
         for name, value in vars(still).items():
-            if isinstance(value, dict | list | set | deque):
+            if isinstance(value, dict | list | set):
                 setattr(still, name, copy.copy(value))
         still._evidence = copy.deepcopy(self.evidence)
         still._evaluated = self.evaluated.copy()
         still._leaders = self._leaders.snapshot()
-        still.schedule = self.schedule.snapshot()
+        still.schedule, still.given = self.schedule.snapshot(), copy.deepcopy(self.given)
         return still

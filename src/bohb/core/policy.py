@@ -18,6 +18,7 @@ from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random, significant
 from bohb.core.schedule.halving import Done, Wait
+from bohb.core.schedule.schedule import GIVEN
 from bohb.core.settings import TPE, Settings
 from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
@@ -63,8 +64,11 @@ class Starter:
                 return self._sample(start, now)
             case StartPromotion() as start:
                 return self._promote(start, now)
-            case PlanBracket(index):
+            case PlanBracket(index, None):
                 return [self._plan(index)]
+            case PlanBracket(index, budget):
+                assert budget is not None
+                return [BracketPlanned(index, ((budget, 1),), {GIVEN: True})]
             case Wait() | Done():
                 return []
 
@@ -104,15 +108,23 @@ class Starter:
         choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
 
+    def _given(self, start: StartSample) -> Proposal | None:
+        """Return the user's configuration for this place; None if there is none."""
+        history = self._history
+        if history.schedule.is_given(start.bracket):
+            return Proposal(history.space.restore(history.given.on_budget[0].config), Origin.GIVEN)
+        if history.given.anywhere:
+            return Proposal(history.space.restore(history.given.anywhere[0]), Origin.GIVEN)
+        return None
+
     def _sample(self, start: StartSample, now: Now) -> list[Event]:
         """Start a new configuration."""
         number = len(self._history.trials)
         assert self._history.created is not None
         seed = self._history.created.seed
         rng = streams.proposal_stream(seed, number)
-        if self._history.given:
-            proposal: Proposal | None = Proposal(self._history.space.restore(self._history.given[0]), Origin.GIVEN)
-        else:
+        proposal: Proposal | None = self._given(start)
+        if proposal is None:
             proposal = self.propose(rng, start.budget, random_share(self._history, start.bracket))
         if proposal is None:
             return self._cut(start)

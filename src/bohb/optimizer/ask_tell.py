@@ -28,10 +28,8 @@ from bohb.journal.base import shared_journal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     Budgets,
-    as_histories,
     continue_events,
     given_events,
-    observed_events,
     study_budgets,
     study_seed,
     study_settings,
@@ -41,6 +39,7 @@ from bohb.optimizer.ledger import Ledger
 from bohb.optimizer.reports import known_number, result_events
 from bohb.optimizer.session import Session, forgotten_brackets
 from bohb.optimizer.unknown import check_changes
+from bohb.optimizer.warm_start import as_histories, observed_events
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -119,7 +118,8 @@ class BOHB:
             self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
                 given = given_events(compiled, initial_configs, self.history)
-                self._ledger.append([created, *given, *observed_events(compiled, as_histories(warm_start), goals)])
+                earlier = observed_events(compiled, as_histories(warm_start), created, goals)
+                self._ledger.append([created, *given, *earlier])
                 return
             more = continue_events(self.history, created, seed is not None)
             more += given_events(compiled, initial_configs, self.history)
@@ -225,16 +225,19 @@ class BOHB:
             lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
         )
 
-    def enqueue(self, config: Mapping[str, Any]) -> bool:
+    def enqueue(self, config: Mapping[str, Any], budget: float | None = None) -> bool:
         """Evaluate this configuration before the sampler proposes any; return False if the study was given it before.
 
         It takes the next place of a bracket that is free for a new configuration, on the budget of that place. If no
         limit leaves such a place, it waits until the study is continued.
-        """
-        return self._ledger.in_turn(lambda: self._enqueue(config))
 
-    def _enqueue(self, config: Mapping[str, Any]) -> bool:
-        new = given_events(self.space, [config], self.history)
+        budget: one of the study's; the configuration is the next one to start, directly there, and belongs to no other
+            bracket.
+        """
+        return self._ledger.in_turn(lambda: self._enqueue(config, budget))
+
+    def _enqueue(self, config: Mapping[str, Any], budget: float | None) -> bool:
+        new = given_events(self.space, [config], self.history, budget)
         self._ledger.append(new)
         return bool(new)
 

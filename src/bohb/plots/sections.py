@@ -194,8 +194,8 @@ def _reproduce(history: History) -> str:
         *(f"    {name}={value!r}," for name, value in arguments.items()),
         ")",
     ]
-    if history.n_given:
-        lines.append(f"# It also started with {counted(history.n_given, 'configuration')}: initial_configs=[…]")
+    if history.given.total:
+        lines.append(f"# It also started with {counted(history.given.total, 'configuration')}: initial_configs=[…]")
     if history.observed:
         lines.append(f"# It also used {counted(len(history.observed), 'result')} of earlier studies: warm_start=[…]")
     return "\n".join(lines)

@@ -136,7 +136,7 @@ class _Run:
 
     def _why_done(self) -> str:
         brackets = self.optimizer.max_brackets
-        if brackets is not None and len(self.optimizer.history.brackets) >= brackets:
+        if brackets is not None and self.optimizer.history.schedule.n_counted >= brackets:
             return f"all {brackets} brackets are complete"
         return "every configuration of the space has been evaluated"
 

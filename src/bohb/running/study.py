@@ -140,9 +140,9 @@ class Study:
         """Add a note to the study or to one of its trials, in its journal; see `BOHB.note`."""
         self._change(lambda optimizer: optimizer.note(text, trial=trial, tags=tags))
 
-    def enqueue(self, config: Mapping[str, Any]) -> bool:
+    def enqueue(self, config: Mapping[str, Any], budget: float | None = None) -> bool:
         """Evaluate this configuration next, when a runner is at work; see `BOHB.enqueue`."""
-        return self._change(lambda optimizer: optimizer.enqueue(config))
+        return self._change(lambda optimizer: optimizer.enqueue(config, budget))
 
     def _change(self, act: Callable[[BOHB], T]) -> T:
         """Open the journal, change the study there, and read what is new."""
