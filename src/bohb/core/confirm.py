@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import fmean, variance
-from typing import Any
+from typing import Any, NamedTuple
 
 from bohb.core.confirm_events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
 from bohb.core.goals import PLAIN, Goals
@@ -244,3 +244,21 @@ def continued(confirmation: Confirmation, event: RepeatFinished | ConfirmationFi
 def last_confirmed(confirmations: Sequence[Confirmation]) -> Confirmation | None:
     """Return the last confirmation that has a winner."""
     return next((found for found in reversed(confirmations) if found.chosen is not None), None)
+
+
+class Repeat(NamedTuple):
+    """A new evaluation of a configuration, and how many trials of the study had finished before it."""
+
+    after: int
+    config: dict[str, Any]
+    budget: float
+    outcome: Outcome
+
+
+def new_repeats(
+    confirmation: Confirmation, event: RepeatFinished | ConfirmationFinished, n_outcomes: int
+) -> list[Repeat]:
+    """Return the evaluation that an event adds to a confirmation, if it does."""
+    if not isinstance(event, RepeatFinished):
+        return []
+    return [Repeat(n_outcomes, confirmation.candidates[event.candidate].config, confirmation.budget, event.outcome)]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bohb.core.confirm import Confirmation, begun, continued
+from bohb.core.confirm import Confirmation, Repeat, begun, continued, new_repeats
 from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted
 from bohb.core.events import (
     BracketPlanned,
@@ -83,6 +83,7 @@ class History:
     notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
     confirmations: new evaluations of promising configurations, which belong to no bracket.
+    repeats: these evaluations in the order of their arrival.
     goals: the objectives and constraints.
     """
 
@@ -107,6 +108,7 @@ class History:
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
         self.confirmations: list[Confirmation] = []
+        self.repeats: list[Repeat] = []
         self.seconds = 0.0
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
@@ -315,6 +317,7 @@ class History:
             case ConfirmationStarted():
                 self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
             case _ if isinstance(event, ConfirmationEvent):
+                self.repeats += new_repeats(self.confirmations[event.confirmation], event, len(self.outcomes))
                 self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
             case NoteAdded():
                 self.notes.append(event)
