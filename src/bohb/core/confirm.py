@@ -16,7 +16,7 @@ from fractions import Fraction
 from statistics import fmean, variance
 from typing import Any, NamedTuple
 
-from bohb.core.confirm_events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationFinished, ConfirmationStarted, RepeatFinished
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Origin, Outcome, Trial
 from bohb.errors import NoResult
@@ -255,10 +255,20 @@ class Repeat(NamedTuple):
     outcome: Outcome
 
 
-def new_repeats(
-    confirmation: Confirmation, event: RepeatFinished | ConfirmationFinished, n_outcomes: int
-) -> list[Repeat]:
-    """Return the evaluation that an event adds to a confirmation, if it does."""
-    if not isinstance(event, RepeatFinished):
-        return []
-    return [Repeat(n_outcomes, confirmation.candidates[event.candidate].config, confirmation.budget, event.outcome)]
+def apply_event(
+    event: ConfirmationEvent,
+    confirmations: list[Confirmation],
+    repeats: list[Repeat],
+    goals: Goals,
+    trials: Mapping[int, Trial],
+    outcomes: Mapping[int, Outcome],
+) -> None:
+    """Apply an event to the confirmations and repeats of a study with these goals, trials and outcomes."""
+    if isinstance(event, ConfirmationStarted):
+        confirmations.append(begun(event, goals, trials, outcomes))
+        return
+    before = confirmations[event.confirmation]
+    if isinstance(event, RepeatFinished):
+        config = before.candidates[event.candidate].config
+        repeats.append(Repeat(len(outcomes), config, before.budget, event.outcome))
+    confirmations[event.confirmation] = continued(before, event)

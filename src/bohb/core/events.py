@@ -168,8 +168,30 @@ class RungCut(_Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BracketShortened(_Event):
+    """An open bracket was made smaller, in order to reach the largest budget before a deadline.
+
+    index: position among the events of this kind.
+    rungs: budget and size of the current rung and of those that follow it; their old ones no longer count.
+    reason: the numbers behind it. The clock is among them, so that a replay takes this event as it is.
+    """
+
+    kind = "shortened"
+    identity = ("index",)
+
+    index: int
+    bracket: int
+    rungs: tuple[tuple[float, int], ...]
+    reason: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class SessionStarted(_Event):
-    """A runner started to work on the study, for the first time or again."""
+    """A runner started to work on the study, for the first time or again.
+
+    limits: when its runner stops, as `Limits` names them; for people, and for estimates of the end.
+    workers: number of trials that it can run at once; None if unknown.
+    """
 
     kind = "session"
     identity = ("index",)
@@ -177,6 +199,8 @@ class SessionStarted(_Event):
     index: int
     runner: str
     time: float
+    limits: dict[str, Any] = field(default_factory=dict)
+    workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +239,7 @@ Event = (
     | TrialLost
     | ResultLate
     | RungCut
+    | BracketShortened
     | SessionStarted
     | FailuresForgotten
     | NoteAdded
