@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
 from bohb.core.space import Array, Space
 from bohb.core.trial import Trial
+
+Merit = Callable[[Results, Targets], Array]  # lower is better
 
 POINTS = 200  # observations that the process is conditioned on …
 FIT_POINTS = 150  # … and that its hyperparameters are fitted to
@@ -157,11 +160,15 @@ class GaussianSampler:
 
         return is_new
 
-    def surrogate(self, history: History) -> Surrogate | None:
-        """Return the process given all results; None while there are too few, or if all losses are equal."""
+    def surrogate(self, history: History, merit: Merit | None = None) -> Surrogate | None:
+        """Return the process given all results; None while there are too few, or if all losses are equal.
+
+        merit: what to choose results by if there are more than POINTS; default: their losses.
+        """
         self._results.catch_up(history)
         rungs, n = targets.rungs(history), len(self._results)
-        found = targets.joined(self._results, n, rungs, POINTS)
+        by = None if merit is None else partial(merit, self._results)
+        found = targets.joined(self._results, n, rungs, POINTS, by)
         if found.finite < self._space.d + 3 or not found.y.any():
             return None
         return self._given(self._kernel(n, rungs), found, history.pending.values(), rungs)

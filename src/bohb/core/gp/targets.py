@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -187,15 +187,19 @@ def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf) -> 
     return Targets(rows[configuration], below, y, highest, bounded(centre * unit), bounded(spread * unit), n, own)
 
 
-def joined(results: Results, n: int, budgets: Sequence[float], most: int) -> Targets:
+def joined(
+    results: Results, n: int, budgets: Sequence[float], most: int, merit: Callable[[Targets], Array] | None = None
+) -> Targets:
     """Return at most `most` targets from the first n results.
 
     Losses of every study are standardised on their own, since those of another data set have another scale. Earlier
     studies share the places that this study's results leave, and so fade out as it grows.
+
+    merit: returns what to compare this study's results by if there are too many, lower is better; default: the losses.
     """
     bound = max((bound for bound, _ in results.quantity.bounds), default=-math.inf)
     own = targets(*results.table(n, budgets), bound)
-    kept = best_first(own, most)
+    kept = best_first(own, most, None if merit is None else merit(own))
     room = (most - len(kept.y)) // max(1, results.studies - 1)
     for study in range(1, results.studies):
         every = targets(*results.table(n, budgets, study), bound)
@@ -240,12 +244,14 @@ def standardised(y: Array) -> tuple[Array, float, float]:
     return (y - centre) / spread, centre, spread
 
 
-def best_first(found: Targets, most: int) -> Targets:
+def best_first(found: Targets, most: int, merit: Array | None = None) -> Targets:
     """Return at most `most` results: the highest rungs and lowest losses, and lower results of promoted configurations.
 
     The latter show how well rungs agree. They get what the others leave, but up to LOWER_SHARE in any case.
+
+    merit: what to compare instead of losses.
     """
-    order = np.lexsort((found.y, found.below, ~found.highest))
+    order = np.lexsort((found.y if merit is None else merit, found.below, ~found.highest))
     n_highest = int(found.highest.sum())
     highest, lower = order[:n_highest], order[n_highest:]
     room = max(most - len(lower), math.floor((1 - LOWER_SHARE) * most))
