@@ -54,7 +54,7 @@ def test_the_line_that_ask_printed_can_be_told_with_its_loss(tmp_path: Path) -> 
     file = written(tmp_path)
     first, second = asked(file), asked(file)
     assert told(file, first | {"loss": 0.25, "info": {"a": 1}, "cost": 2}, second | {"lost": "preempted"}) == (
-        "trial 0: loss 0.25\ntrial 1: lost; it will be handed out again\n"
+        "trial 0: loss 0.25\ntrial 1: lost\n"
     )
     again = asked(file, "--lease", "1h")
     assert (again["number"], again["attempt"], again["config"]) == (1, 2, second["config"])

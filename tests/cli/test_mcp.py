@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -12,13 +13,12 @@ import pytest
 
 from tests.cli.running import STUDY, answer, call
 
-mcp = pytest.importorskip("mcp")
-
 STUDY_FILE = STUDY.replace('command = "echo {x}"\n', "")
 TWO = STUDY_FILE.replace("[budget]", 'objectives = ["error", "-speed"]\n[budget]')
 
 
 async def work(directory: Path) -> None:
+    mcp: Any = importlib.import_module("mcp")  # slow, and collecting the tests should be quick
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-W", "error", "-m", "bohb", "mcp", str(directory)], cwd=str(directory)
     )
@@ -91,6 +91,7 @@ async def several_objectives(use: Any) -> None:
 
 
 def test_an_agent_writes_asks_tells_and_enqueues_and_the_study_can_be_replayed(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
     with anyio.from_thread.start_blocking_portal() as portal:
         portal.call(work, tmp_path)
     assert {path.name for path in tmp_path.glob("*.toml")} == {"bowl.toml", "two.toml"}

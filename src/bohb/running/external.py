@@ -89,8 +89,7 @@ class ExternalStudy:
         kept = None if root is None else Checkpoints(root, self.checkpoint_quota)
         history = self._history()
         trial = attempt_of(history, number, attempt)
-        told: Told = "late" if (number, trial.attempt) in history.given_up else "stored"
-        told = "known" if number in history.outcomes and told == "stored" else told
+        told = _told(history, trial)
         outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
         outcome = with_times(outcome, history.started[number] or time.time(), time.time())
         if kept is not None and root is not None and told == "stored" and is_directory(_place(root, trial)):
@@ -98,6 +97,8 @@ class ExternalStudy:
             outcome = keep_checkpoint(kept, trial, outcome)
         with self.opened() as optimizer:
             optimizer.tell(trial, outcome)
+        if _told(optimizer.history, trial) == "late":  # perhaps only since a moment ago
+            told = "late"
         if kept is not None and told == "stored":
             (kept.settle if outcome.ok else kept.discard)(trial)
             kept.sweep(optimizer.history)
@@ -105,7 +106,7 @@ class ExternalStudy:
         return told
 
     def lose(self, number: int, reason: str, attempt: int | None = None) -> None:
-        """Give up a trial whose program will not tell it; `ask` hands it out again, max_attempts times."""
+        """Give up a trial whose program will not tell it; `ask` hands it out max_attempts times, then it has failed."""
         with self.opened() as optimizer:
             trial = attempt_of(optimizer.history, number, attempt)
             if number in optimizer.history.outcomes:
@@ -205,7 +206,7 @@ class ExternalStudy:
         except FileNotFoundError:
             return ()
         points = []
-        for line in lines:
+        for line in filter(None, lines):
             try:
                 step, loss = json.loads(line)
                 points.append((float(step), float(loss)))
@@ -253,6 +254,13 @@ class _Place:
         """Leave the directory to the program that works in it."""
 
 
+def _told(history: History, trial: Trial) -> Told:
+    """Return what will become of a result of this attempt."""
+    if (trial.number, trial.attempt) in history.given_up:
+        return "late"
+    return "known" if trial.number in history.outcomes else "stored"
+
+
 def attempt_of(history: History, number: int, attempt: int | None) -> Trial:
     """Return a trial that was handed out. Raises UnknownTrial, or InvalidArgument if the attempt is in doubt."""
     trial = history.trials[known_number(history, number)]
@@ -276,11 +284,14 @@ def _curve_file(folder: Path, trial: Trial) -> Path:
 
 
 def _append_line(path: Path, line: str) -> None:
-    """Append a line with a single write, so that lines of several processes do not mix, and wait for the disk."""
+    """Append a line with a single write, so that lines of several processes do not mix, and wait for the disk.
+
+    It begins with its line break, in order not to continue a line that a power cut has left incomplete.
+    """
     is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, f"{line}\n".encode())
+        os.write(descriptor, f"\n{line}".encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
