@@ -22,7 +22,8 @@ REFERENCE = ROOT / "docs" / "reference"
 # Only useful to people who change the package. Everything else is in the reference.
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.causes",
-    "bohb.core.space.", "bohb.core.columns", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.",
+    "bohb.core.space.", "bohb.core.columns", "bohb.core.cost",
+    "bohb.core.deadline", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.",
     "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip

@@ -20,11 +20,12 @@ from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
 from bohb.core.confirm import last_confirmed
 from bohb.core.confirm_text import last_verdict
+from bohb.core.estimate import time_to_end
 from bohb.core.notes import notes_of, tags_of
 from bohb.core.results import Result
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
-from bohb.units import counted, duration, number, printable, short
+from bohb.units import clock, counted, duration, number, printable, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,12 +79,20 @@ def study_status(place: Target, seen: History) -> dict[str, Any]:
         "full_evaluations": _full_evaluations(seen),
         "reported_cost": seen.cost_reported,
         "seconds": seen.seconds,
+        "seconds_left": _seconds_left(seen),
         "last_event": _last(seen),
         "open_brackets": _open_brackets(seen),
         "finished_brackets": sum(bracket.done for bracket in seen.brackets),
         "incumbent": None if seen.incumbent is None else result(seen.goals, seen.incumbent),
         "confirmation": confirmation_data(seen.confirmations[-1]) if seen.confirmations else None,
     }
+
+
+def _seconds_left(seen: History) -> float | None:
+    """Return the expected time until the study ends; None if nobody runs it or nothing is known."""
+    last, now = _last(seen), time.time()
+    since = 0.0 if last is None else max(0.0, now - last)
+    return time_to_end(seen, seen.seconds + since, now)
 
 
 def _open_brackets(seen: History) -> list[dict[str, Any]]:
@@ -174,6 +183,7 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
         *_failed_rows(data["failures"]),
         ("spent", f"{data['full_evaluations']:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
+        *_end_rows(data),
         ("brackets", f"{data['finished_brackets']} finished, {len(data['open_brackets'])} open"),
     ]
     for entry in data["open_brackets"][:8]:
@@ -193,6 +203,13 @@ def _note_rows(tags: list[str], notes: list[dict[str, Any]]) -> list[tuple[str, 
     texts = [note["text"] for note in notes if note["text"].strip()]
     shown = [short(" ".join(text.split()), 200) for text in texts[-_NOTES:]]
     return [*rows, *(("notes" if index == 0 else "", text) for index, text in enumerate(shown))]
+
+
+def _end_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
+    left = data["seconds_left"]
+    if left is None or data["runner"] is None:
+        return []
+    return [("left", f"about {duration(left)}, until {clock(time.time() + left)}")]
 
 
 def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -52,6 +52,7 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
     "--direction", type=click.Choice(["minimize", "maximize"]), help="What to do with a single loss or score."
 )
 @limit_options
+@click.option("--grace", type=SECONDS, help="Time for running trials after a deadline, such as 5m; default: none.")
 @click.option("--forget-failures", is_flag=True, help="Failures of earlier sessions no longer count as evidence.")
 @click.option("--trial-seconds", type=SECONDS, help="Limit of a single trial.")
 @click.option("--trial-memory", type=MEMORY, help="Limit of a single trial, such as 4GB.")
@@ -68,6 +69,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     Examples:
       bohb run study.toml
       bohb run study.toml --workers 8 --max-seconds 2h
+      bohb run study.toml --until 18:00
       bohb run study.toml --journal other.db --seed 7
       bohb run study.toml --executor dask://127.0.0.1:8786 --resource cpu=2
       bohb run study.toml --json --quiet > result.json
@@ -163,7 +165,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
 
     Print the space as it was understood, and call the objective on the two smallest budgets: can a worker process
     import it, does it return a number, is it deterministic, does continuing from its checkpoint equal training in one
-    go, does its memory grow? Nothing is written to the journal. Exit code: 1 if a check fails.
+    go, does its memory grow, how long would a round of brackets take? Nothing is written
+    to the journal. Exit code: 1 if a check fails.
 
     \b
     Examples:
@@ -189,6 +192,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         seed=file.values.get("seed", 0),
         options=options,
         config=next(iter(file.values.get("initial_configs", ())), None),
+        eta=file.budget_arguments.get("eta", 3),
+        workers=file.values.get("workers") or 1,
         goals=goals,
     )
     report = "\n".join(["space:", *(f"  {printable(line)}" for line in describe(space)), "", _report(findings)])

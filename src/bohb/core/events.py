@@ -18,8 +18,10 @@ from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
 
-FORMAT = 2  # raised whenever the meaning of a stored event changes; older formats stay readable
-"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`."""
+FORMAT = 3  # raised whenever the meaning of a stored event changes; older formats stay readable
+"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`.
+3: the Gaussian process averages repeated evaluations, those of confirmations included; before, the latest counted.
+"""
 
 LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
 LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
@@ -166,8 +168,30 @@ class RungCut(_Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BracketShortened(_Event):
+    """An open bracket was made smaller, in order to reach the largest budget before a deadline.
+
+    index: position among the events of this kind.
+    rungs: budget and size of the current rung and of those that follow it; their old ones no longer count.
+    reason: the numbers behind it. The clock is among them, so that a replay takes this event as it is.
+    """
+
+    kind = "shortened"
+    identity = ("index",)
+
+    index: int
+    bracket: int
+    rungs: tuple[tuple[float, int], ...]
+    reason: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class SessionStarted(_Event):
-    """A runner started to work on the study, for the first time or again."""
+    """A runner started to work on the study, for the first time or again.
+
+    limits: when its runner stops, as `Limits` names them; for people, and for estimates of the end.
+    workers: number of trials that it can run at once; None if unknown.
+    """
 
     kind = "session"
     identity = ("index",)
@@ -175,6 +199,8 @@ class SessionStarted(_Event):
     index: int
     runner: str
     time: float
+    limits: dict[str, Any] = field(default_factory=dict)
+    workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +239,7 @@ Event = (
     | TrialLost
     | ResultLate
     | RungCut
+    | BracketShortened
     | SessionStarted
     | FailuresForgotten
     | NoteAdded

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bohb.core.confirm import Confirmation, begun, continued
-from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted
+from bohb.core.confirm import Confirmation, Repeat, apply_event
+from bohb.core.confirm_events import ConfirmationEvent
 from bohb.core.events import (
     BracketPlanned,
+    BracketShortened,
     BudgetsRaised,
     ConfigGiven,
     Event,
@@ -76,13 +77,14 @@ class History:
     given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
     late: late results in the order of their arrival; no decision uses them.
     sessions: the runners that worked on the study, in order.
+    shortened: the changes of open brackets that had to end before a deadline.
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
     notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
-    confirmations: new evaluations of promising configurations, which belong to no bracket.
+    confirmations, repeats: new evaluations of promising configurations, and the same in the order of their arrival.
     goals: the objectives and constraints.
     """
 
@@ -104,9 +106,11 @@ class History:
         self.notes: list[NoteAdded] = []
         self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
+        self.shortened: list[BracketShortened] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
         self.confirmations: list[Confirmation] = []
+        self.repeats: list[Repeat] = []
         self.seconds = 0.0
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
@@ -307,15 +311,16 @@ class History:
                 self.late.append(event)
             case RungCut():
                 self.schedule.cut(event.bracket)
+            case BracketShortened():
+                self.schedule.shorten(event.bracket, event.rungs)
+                self.shortened.append(event)
             case SessionStarted():
                 self.sessions.append(event)
                 self.n_before_session = len(self.outcomes)
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
-            case ConfirmationStarted():
-                self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
             case _ if isinstance(event, ConfirmationEvent):
-                self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
+                apply_event(event, self.confirmations, self.repeats, self.goals, self.trials, self.outcomes)
             case NoteAdded():
                 self.notes.append(event)
         self.n_events += 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
 from bohb.core.custom_sampler import Sampler
+from bohb.core.deadline import TimeLeft
 from bohb.core.density.sampler import Model
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
@@ -185,19 +186,25 @@ class BOHB:
             f"no trial can start before one of the {len(self.history.running)} running ones is told; call tell first"
         )
 
-    def ask_many(self, n: int, enough: Callable[[], bool] = lambda: False) -> list[Trial]:
+    def ask_many(
+        self,
+        n: int,
+        enough: Callable[[], bool] = lambda: False,
+        left: Callable[[], TimeLeft | None] = lambda: None,
+    ) -> list[Trial]:
         """Return up to n trials to run at once, stored together; fewer if fewer are ready.
 
         enough: called before each trial; if it returns True, only trials that lost their worker are started.
+        left: called before each trial; returns the time until a deadline, before which trials have to end.
         """
-        return self._ledger.in_turn(lambda: self._ask(n, enough))
+        return self._ledger.in_turn(lambda: self._ask(n, enough, left))
 
-    def _ask(self, n: int, enough: Callable[[], bool]) -> list[Trial]:
+    def _ask(self, n: int, enough: Callable[[], bool], left: Callable[[], TimeLeft | None]) -> list[Trial]:
         first = self.history.n_events
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = restart_lost(self.history, self._session.now()) if enough() else self.next_events()
+            new = restart_lost(self.history, self._session.now(), left()) if enough() else self.next_events(left())
             if not new:
                 break
             self.history.extend(new)
@@ -262,14 +269,21 @@ class BOHB:
         if running is not None and (not isinstance(trial, Trial) or trial.attempt == running.attempt):
             self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
 
-    def begin_session(self, runner: str, forget_failures: bool = False) -> None:
+    def begin_session(
+        self,
+        runner: str,
+        forget_failures: bool = False,
+        limits: Mapping[str, Any] | None = None,
+        workers: int | None = None,
+    ) -> None:
         """Start a session; `ask` will return the trials again that an earlier runner left unfinished.
 
         runner: a unique name, which identifies its lease if several runners share the study.
         forget_failures: whether earlier failures no longer count as evidence. Those of a session with a broken
             objective never do (`session.forgotten_failures`).
+        limits, workers: when the runner stops, and how many trials it runs at once; stored for estimates of the end.
         """
-        self._ledger.in_turn(lambda: self._session.begin(runner, forget_failures))
+        self._ledger.in_turn(lambda: self._session.begin(runner, forget_failures, limits or {}, workers))
         if self.max_brackets is not None:
             self.max_brackets += forgotten_brackets(self.history)
 
@@ -350,15 +364,20 @@ class BOHB:
         """Return the densities that the next proposal would use, or None while there are too few results."""
         return self._starter.model()
 
-    def next_events(self) -> list[Event]:
+    def next_events(self, left: TimeLeft | None = None) -> list[Event]:
         """Return the events that `ask` would store next; none if nothing can start."""
         with one_thread(self.settings):
-            return self._starter.next_events(self._session.now(), self.max_brackets)
+            return self._starter.next_events(self._session.now(), self.max_brackets, left)
 
     @property
     def seconds(self) -> float:
         """How long the study has been running, earlier sessions included."""
         return self._session.seconds
+
+    @property
+    def time(self) -> float:
+        """The time of day, in seconds since the epoch."""
+        return self._clock()
 
     def catch_up(self) -> None:
         """Apply the events that other runners have stored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -25,7 +26,7 @@ from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.unknown import check_changes
 from bohb.running.callbacks import Callback, checked_callbacks
 from bohb.running.checkpoints import Checkpoints
-from bohb.running.limits import Limits
+from bohb.running.limits import Limits, check_grace, deadline
 from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.runner import LEASE_SECONDS, run
@@ -62,6 +63,8 @@ def minimize(
     max_brackets: int | None = None,
     max_trials: int | None = None,
     max_seconds: float | None = None,
+    until: str | float | datetime.datetime | datetime.time | None = None,
+    grace: float = 0.0,
     max_cost: float | None = None,
     max_reported_cost: float | None = None,
     target_loss: float | None = None,
@@ -100,6 +103,11 @@ def minimize(
     directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
         journal is not a file.
     max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
+    until: a deadline: "18:00" (today, or tomorrow if it has passed), "2026-05-01 18:00" or a datetime, in local time
+        unless it has a time zone.
+    grace: seconds that running trials have after a deadline (`until` or `max_seconds`) before they are stopped;
+        math.inf lets them finish. Stopped trials do not count as failed and run again when the study is resumed. With
+        workers=None a running trial cannot be stopped: the study ends when it does.
     forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler; use it after
         fixing a bug in the objective. Those of a session in which every trial failed are forgotten anyway if there were
         at least three, or if no trial of the study had ever succeeded.
@@ -124,8 +132,17 @@ def minimize(
         raise InvalidArgument(f"max_attempts={max_attempts!r} must be a whole number of at least 1")
     functions = checked_callbacks(callbacks)
     limits = Limits(
-        max_brackets, max_trials, max_seconds, max_cost, max_reported_cost, target_loss, patience, max_initial_failures
+        max_brackets,
+        max_trials,
+        max_seconds,
+        deadline(until),
+        max_cost,
+        max_reported_cost,
+        target_loss,
+        patience,
+        max_initial_failures,
     )
+    check_grace(grace)
     with ExitStack() as stack:
         opened = open_journal(journal, study)
         if opened is not journal:
@@ -169,6 +186,7 @@ def minimize(
             kept,
             max_attempts=max_attempts,
             lease_seconds=lease_seconds,
+            grace=grace,
             forget_failures=forget_failures,
             callbacks=functions,
             progress=shown,

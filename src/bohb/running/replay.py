@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -98,17 +99,15 @@ def replay(
     position = 0
     while position < len(events):
         taken = events[position : position + 1]
-        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned):
+        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not _depends_on_the_clock(taken[0]):
             with one_thread(history.settings):
                 decided = starter.next_events(Now())
-            stored = events[position : position + max(1, len(decided))]
-            # Once a limit is reached, only trials that lost their worker are started, whatever else is ready.
-            match = min(_compare(made, stored, history.space) for made in (decided, restart_lost(history, Now())))
+                match, stored = _match(decided, events[position : position + 2], history, starter)
             counts[match] += 1
             if match is _Match.DIFFERENT:
                 differences.append(f"event {position}: {_difference(decided, stored)}")
             else:
-                taken = stored
+                taken = list(stored)
         elif isinstance(taken[0], ConfirmationEvent):
             decided_text, match = _confirmed(history, taken[0])
             counts[match] += 1
@@ -117,6 +116,33 @@ def replay(
         history.extend(taken)
         position += len(taken)
     return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))
+
+
+def _depends_on_the_clock(event: Event) -> bool:
+    """Whether an event states a decision that a deadline was the reason for; it is taken as it is."""
+    return isinstance(event, BracketPlanned) and "seconds_left" in event.reason
+
+
+def _match(
+    decided: list[Event], following: Sequence[Event], history: History, starter: Starter
+) -> tuple[_Match, Sequence[Event]]:
+    """Return how well a decision agrees with the events that follow, and which of them it should have led to.
+
+    Once a limit is reached, only trials that lost their worker are started, whatever else is ready. In a session with
+    a deadline, what would not end in time is passed over.
+    """
+    made: Iterable[list[Event]] = (decided, restart_lost(history, Now()))
+    if any({"until", "max_seconds"} & session.limits.keys() for session in history.sessions):
+        made = itertools.chain(made, starter.possible_events(Now()))
+    best, taken = _Match.DIFFERENT, following[:1]
+    for events in made:
+        stored = following[: max(1, len(events))]
+        match = _compare(events, stored, history.space)
+        if match is _Match.EXACT:
+            return match, stored
+        if match < best:
+            best, taken = match, stored
+    return best, taken
 
 
 def _check_sampler(created: Event, sampler: Sampler | None) -> None:

@@ -124,6 +124,14 @@ class Schedule:
         self._opened(index).cut()
         self._refresh(index)
 
+    def shorten(self, index: int, rungs: tuple[tuple[float, int], ...]) -> None:
+        """Replace the current rung of an open bracket and those after it."""
+        if index not in self.open or not rungs or rungs[0][0] != self.brackets[index].budget:
+            raise JournalError(f"bracket {index} is shortened, but it is not open on the first budget of {rungs!r:.80}")
+        check_budgets(budget for budget, _ in rungs)
+        self.brackets[index].shorten(tuple(Rung(budget, size) for budget, size in rungs))
+        self._refresh(index)
+
     def alive(self) -> set[int]:
         """Return the trials whose configuration is running, waiting for its rung or may be promoted."""
         return {number for index in self.open for number in self.brackets[index].alive()}
@@ -135,6 +143,14 @@ class Schedule:
         still.at_random = self.at_random.copy()
         still.brackets = [bracket if bracket.done else bracket.snapshot() for bracket in self.brackets]
         return still
+
+    def simulated(self) -> Schedule:
+        """Return a copy to simulate with: Hyperband's brackets follow, and the lowest losses go on."""
+        ahead = self.snapshot()
+        ahead.adaptive, ahead._order = False, None
+        for index in ahead.open:
+            ahead.brackets[index].choose = None
+        return ahead
 
     def _opened(self, index: int) -> Halving:
         """Return bracket `index`, which is opened if it is the next one."""
