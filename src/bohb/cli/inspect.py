@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bohb.cli.bounds import Bounds, best_within, bound_options
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
@@ -193,8 +194,17 @@ def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
     default="text",
     help="text for people; json or toml: the configuration alone; args: options, quoted for xargs or a shell.",
 )
+@bound_options
 @json_option
-def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
+def best(
+    target: str | None,
+    study: str | None,
+    budget: float | None,
+    form: str,
+    max_bounds: Bounds,
+    min_bounds: Bounds,
+    as_json: bool,
+) -> None:
     """Show the best configuration so far.
 
     This is the lowest loss on the largest budget that has a result. With constraints, results that keep them come
@@ -206,14 +216,22 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
       bohb best study.db --format json > best.json
       bohb best study.db --format args | xargs python train.py --epochs 300
       bohb best study.db --budget 9
+      bohb best study.db --max latency=10         the best with a latency of at most 10
     """
     place = find(target, study)
     seen = history(place)
     row = seen.incumbent if budget is None else seen.best.get(budget)
+    if max_bounds or min_bounds:
+        row = best_within(seen, budget, max_bounds, min_bounds)
+        if row is None and seen.results:
+            raise InvalidArgument(f"{place.name} has no result within these bounds{_on(seen, budget)}")
     if row is None:
-        on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
-        raise InvalidArgument(f"{place.name} has no successful trial{on} yet")
+        raise InvalidArgument(f"{place.name} has no successful trial{_on(seen, budget)} yet")
     emit(as_json, result(seen.goals, row), _best_text(seen.goals, row, form))
+
+
+def _on(seen: History, budget: float | None) -> str:
+    return "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
 
 
 def _headline(goals: Goals, found: Result) -> str:
