@@ -6,9 +6,9 @@ PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+.PHONY: help learners demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-better bench-priors bench-demo bench-optuna
+	bench-gp bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -26,6 +26,9 @@ help: ## show the commands
 	$(BIN)/python $(PIP) -r requirements/torch.txt
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@
+
+learners: .venv/.done ## CatBoost and JAX for their examples and tests, which are skipped without them: 190 MB
+	$(BIN)/python $(PIP) --no-deps -r requirements/learners.txt
 
 demo: .venv-demo/.done ## tune a neural network three ways, kill a study and resume it; about a minute
 	.venv-demo/bin/python examples/tune_digits.py
@@ -99,8 +102,14 @@ bench-demo: .venv/.done ## the demo's problem over 20 seeds, beside Optuna: abou
 bench-optuna: .venv/.done ## BOHB inside Optuna, beside TPE with the Hyperband pruner and GPSampler: about 10 minutes
 	$(BIN)/python -m benchmarks.optuna_compare
 
+bench-confirm: .venv/.done ## is the winner of `bohb confirm` better, and is its interval right: about ten minutes
+	$(BIN)/python -m benchmarks.confirm
+
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 	$(BIN)/python -m benchmarks.speed.gp_speed
+
+bench-several: .venv/.done optuna-env smac-env synetune-env ## several objectives and constraints beside rivals; can be interrupted
+	$(BIN)/python -m benchmarks.several --jobs 2
 
 bench-better: .venv/.done rivals ## the study of the preset BEST: about six hours on 2 cores, can be interrupted
 	for part in main parallel misspecified ablation rivals; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done

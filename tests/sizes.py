@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 FULL = "BOHB_LONG_TESTS" in os.environ
+long = pytest.mark.skipif(not FULL, reason="takes long: set BOHB_LONG_TESTS")
 
 
 def size(quick: int, full: int) -> int:

@@ -22,7 +22,8 @@ REFERENCE = ROOT / "docs" / "reference"
 # Only useful to people who change the package. Everything else is in the reference.
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.causes",
-    "bohb.core.space.", "bohb.core.columns", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.",
+    "bohb.core.space.", "bohb.core.columns", "bohb.core.cost",
+    "bohb.core.deadline", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.",
     "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
@@ -44,6 +45,7 @@ EXTRAS = {  # code that needs the extra, and the package that the extra installs
         "from bohb.integrations import tensorboard; tensorboard.track('s.db', logdir='x').__enter__()",
         "tensorboardX",
     ),
+    "huggingface": ("import bohb.integrations.huggingface", "transformers"),
     "mcp": ("import pathlib; from bohb.cli.mcp import mcp_server; mcp_server(pathlib.Path())", "mcp"),
     "wandb": ("from bohb.integrations import wandb; wandb.track('s.db', directory='x').__enter__()", "wandb"),
 }

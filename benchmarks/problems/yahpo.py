@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,14 @@ def instances(scenario: str) -> list[str]:
     return list(_json(scenario, "reference.json")["instances"])
 
 
+class Targets(NamedTuple):
+    """The loss and the seconds of an evaluation, and another value that the scenario predicts."""
+
+    loss: float
+    seconds: float
+    other: float
+
+
 class Yahpo:
     """One task of a scenario, for instance lcbench-3945; the loss is an error rate, the cost is in seconds."""
 
@@ -80,10 +88,16 @@ class Yahpo:
             self._full[key] = full
         return self._full[key] - self._best
 
+    def targets(self, config: Config, budget: float, other: str) -> Targets:
+        """Return the loss, the seconds and another target of the scenario on a budget."""
+        level = round(budget) if self._scenario.whole else budget
+        row = self._model.row({**config, **self._fixed, self._scenario.budget: level})
+        return Targets(self._loss(row[self._model.objective]), row[self._model.seconds], row[other])
+
     def _predict(self, config: Config, level: float) -> tuple[float, float]:
         """Return the loss and the seconds on a budget."""
-        objective, seconds = self._model({**config, **self._fixed, self._scenario.budget: level})
-        return self._loss(objective), seconds
+        row = self._model.row({**config, **self._fixed, self._scenario.budget: level})
+        return self._loss(row[self._model.objective]), row[self._model.seconds]
 
     def _loss(self, objective: float) -> float:
         share = objective / self._scenario.unit
@@ -101,8 +115,9 @@ class Model:
         meta = _json(scenario, "scenario.json")
         self._encoding = _json(scenario, "encoding.json")
         self._categorical, self._numeric = meta["categorical_inputs"], meta["numeric_inputs"]
-        self._objective = meta["targets"].index(meta["objective"])
-        self._seconds = meta["targets"].index(meta["runtime_target"])
+        self._targets: list[str] = meta["targets"]
+        self.objective: str = meta["objective"]
+        self.seconds: str = meta["runtime_target"]
         self.maximise = meta["direction"] == "max"
         self.instance_key: str = meta["instance_key"]
         fixed = {self.instance_key, SCENARIOS[scenario].budget, *dict(SCENARIOS[scenario].fixed)}
@@ -115,13 +130,13 @@ class Model:
         self._inputs = [i.name for i in self._session.get_inputs()]
         self._output = [self._session.get_outputs()[0].name]
 
-    def __call__(self, values: Mapping[str, Any]) -> tuple[float, float]:
-        """Return the objective and the seconds; the values have no inactive hyperparameters."""
+    def row(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """Return all targets by name; the values have no inactive hyperparameters."""
         codes = [self._encoding[name][str(values.get(name, "#na#"))] for name in self._categorical]
         numbers = [values.get(name, 0) for name in self._numeric]
         rows = (np.array([codes], dtype=np.int32), np.array([numbers], dtype=np.float32))
         row = self._session.run(self._output, dict(zip(self._inputs, rows, strict=True)))[0][0]
-        return float(row[self._objective]), float(row[self._seconds])
+        return dict(zip(self._targets, row.tolist(), strict=True))
 
 
 @functools.cache

@@ -12,12 +12,24 @@ import hashlib
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from benchmarks.problem import Method, Problem
+    from collections.abc import Mapping
+
+    from benchmarks.problem import Parameter
+    from benchmarks.rivals.connection import Connection
 
 ROOT = Path(__file__).parents[2]
+
+
+class Described(Protocol):
+    """What a rival is told about a problem."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]: ...
+    @property
+    def budgets(self) -> tuple[float, ...]: ...
 
 
 class MissingEnvironment(RuntimeError):
@@ -46,13 +58,17 @@ RIVALS = {
     "optuna-tpe": Rival("optuna", "optuna", "optuna", budgets=False),
     "optuna-tpe-hyperband": Rival("optuna", "optuna", "optuna", budgets=True),
     "optuna-gp": Rival("optuna", "optuna", "optuna", budgets=False),
+    "optuna-motpe": Rival("optuna", "several", "optuna", budgets=False),
+    "optuna-nsga2": Rival("optuna", "several", "optuna", budgets=False),
     "smac": Rival("smac", "smac", "smac", budgets=False),
+    "smac-parego": Rival("smac", "smac_several", "smac", budgets=False),
     "smac-mf": Rival("smac", "smac", "smac", budgets=True),
     "gp-bo": Rival("smac", "smac", "smac", budgets=False),
     "dehb": Rival("dehb", "dehb", "DEHB", budgets=True),
     "synetune-asha": Rival("synetune", "synetune", "syne-tune", budgets=True),
     "synetune-bohb": Rival("synetune", "synetune", "syne-tune", budgets=True),
     "synetune-cqr": Rival("synetune", "synetune", "syne-tune", budgets=True),
+    "synetune-moasha": Rival("synetune", "synetune_several", "syne-tune", budgets=True),
     "neps-priorband": Rival("neps", "neps", "neural-pipeline-search", budgets=True),
     "neps-hyperband": Rival("neps", "neps", "neural-pipeline-search", budgets=True),
     "uniform": Rival(None, "uniform", None, budgets=False),
@@ -62,18 +78,20 @@ RIVALS = {
 
 def connect(
     name: str,
-    problem: Problem,
+    problem: Described,
     seed: int,
     full_evaluations: int,
     workers: int = 1,
     eta: int = 3,
     answer_seconds: float = 600,
-) -> Method:
+    goals: Mapping[str, int] | None = None,
+) -> Connection:
     """Start a rival on a problem.
 
     full_evaluations: the length of the run, in evaluations on the largest budget; some rivals need it for their plan.
     workers: number of evaluations at the same time.
     answer_seconds: time limit of one answer.
+    goals: the number of `objectives` and `constraints`, if there are several.
     """
     from benchmarks.rivals.connection import Connection
 
@@ -87,6 +105,7 @@ def connect(
         "full_evaluations": full_evaluations,
         "workers": workers,
         "data": None,
+        **({"goals": goals} if goals else {}),
     }
     command = [str(python(rival)), "-m", f"{__name__}.{rival.module}"]
     return Connection(command, first, ROOT, answer_seconds)

@@ -61,6 +61,10 @@ class Connection:
         loss = evaluation.loss if evaluation.ok else None
         self._request({"tell": number, "loss": loss, "cost": evaluation.cost})
 
+    def tell_several(self, number: int, losses: list[float], excesses: list[float], cost: float) -> None:
+        """Tell the losses of several objectives, and by how much bounds are exceeded."""
+        self._request({"tell": number, "losses": losses, "excesses": excesses, "cost": cost})
+
     def close(self) -> None:
         """End the process; kill it if it does not exit."""
         for stream in (self._process.stdin, self._process.stdout):

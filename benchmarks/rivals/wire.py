@@ -52,6 +52,7 @@ class Task(NamedTuple):
     parameters: parents before their children.
     budgets: increasing; by convention each `eta` times the one before.
     full_evaluations: how much the caller means to spend, in evaluations on the largest budget.
+    objectives, constraints: how many losses and bounds a result has.
     """
 
     method: str
@@ -61,6 +62,8 @@ class Task(NamedTuple):
     seed: int
     full_evaluations: int
     workers: int
+    objectives: int = 1
+    constraints: int = 0
 
     def rung(self, level: float) -> int:
         """The rung of a rival that counts budgets as 1, eta, eta², …: budgets here may be rounded, its own not."""
@@ -92,6 +95,13 @@ class Rival(Protocol):
 
     def tell(self, run: Run, loss: float | None, cost: float) -> None:
         """What an evaluation gave; a loss of None means that it failed."""
+
+
+class SeveralRival(Rival, Protocol):
+    """What an adapter for several objectives has to offer in addition."""
+
+    def tell_several(self, run: Run, losses: list[float], excesses: list[float], cost: float) -> None:
+        """What an evaluation gave; an excess above 0 breaks a constraint."""
 
 
 class Sampler(Protocol):
@@ -209,6 +219,7 @@ class Server:
             first["seed"],
             first["full_evaluations"],
             first["workers"],
+            **first.get("goals", {}),
         )
         self._rival = build(self._task)
         self._open: dict[int, Run] = {}
@@ -218,6 +229,10 @@ class Server:
         """The answer to one line."""
         if "tell" in request:
             run = self._open.pop(request["tell"])
+            if "losses" in request:
+                rival: Any = self._rival  # a SeveralRival
+                rival.tell_several(run, request["losses"], request["excesses"], float(request["cost"]))
+                return {"ok": True}
             loss = request["loss"]
             failed = loss is None or not math.isfinite(loss)
             self._rival.tell(run, None if failed else float(loss), float(request["cost"]))

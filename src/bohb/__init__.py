@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bohb._version import __version__
 
 if TYPE_CHECKING:
+    from bohb.core.confirm import Confirmation
     from bohb.core.custom_sampler import Sampler
     from bohb.core.history import History
     from bohb.core.proposal import Situation
@@ -33,6 +34,7 @@ __all__ = [
     "BOHB",
     "HPBANDSTER",
     "PAPER",
+    "Confirmation",
     "History",
     "Limits",
     "Origin",
@@ -57,6 +59,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "core.confirm": ("Confirmation",),
     "core.history": ("History",),
     "core.results": ("Result",),
     "core.schedule.plan": ("Plan",),

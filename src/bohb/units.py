@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 DASH = "–"  # an unknown value
 _SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
@@ -31,6 +32,43 @@ def _quantity(value: object, units: Mapping[str, float], examples: str) -> float
         raise ValueError(f"must be a number or a string such as {examples}")
     number = float(found[1]) * units[found[2]]
     return int(number) if number.is_integer() else number
+
+
+def moment(value: object, now: datetime.datetime | None = None) -> float:
+    """Parse a time of day and return it in seconds since the epoch.
+
+    A clock time such as "18:00" is the next one, today or tomorrow. A date with a time, "2026-05-01 18:00" in ISO form
+    or a datetime, must have a time zone or is local time. A number is returned as it is.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    now = now or datetime.datetime.now()
+    parsed = _parsed_moment(value)
+    if isinstance(parsed, datetime.time):
+        today = now if parsed.tzinfo is None else now.astimezone(parsed.tzinfo)
+        at = today.replace(hour=parsed.hour, minute=parsed.minute, second=parsed.second, microsecond=parsed.microsecond)
+        later = at if at.timestamp() > now.timestamp() else at + datetime.timedelta(days=1)
+        return later.timestamp()
+    if parsed.timestamp() <= now.timestamp():
+        raise ValueError("is over; it must be in the future")
+    return parsed.timestamp()
+
+
+def _parsed_moment(value: object) -> datetime.datetime | datetime.time:
+    if isinstance(value, datetime.datetime | datetime.time):
+        return value
+    parsers: tuple[Callable[[str], datetime.datetime | datetime.time], ...]
+    parsers = datetime.time.fromisoformat, datetime.datetime.fromisoformat
+    for parse in parsers if isinstance(value, str) and ":" in value else ():
+        with contextlib.suppress(ValueError):
+            return parse(str(value).strip())
+    raise ValueError('must be a time such as "18:00", "2026-05-01 18:00" or a datetime')
+
+
+def clock(time: float) -> str:
+    """Format a moment as local time: 18:00, or with the date if it is more than 20 hours away from now."""
+    at, now = datetime.datetime.fromtimestamp(time), datetime.datetime.now()
+    return at.strftime("%H:%M" if abs((at - now).total_seconds()) < 72_000 else "%Y-%m-%d %H:%M")
 
 
 def duration(seconds: float | None) -> str:

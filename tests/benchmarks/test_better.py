@@ -31,6 +31,8 @@ from benchmarks.problems import problem_of
 from benchmarks.rivals import RIVALS as ADAPTERS
 from benchmarks.runs import Result, Run, execute
 
+from tests.sizes import long
+
 needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
 
 
@@ -154,6 +156,7 @@ def test_the_main_part_writes_its_files_and_then_again_from_what_was_kept(
     assert "8 of 12 runs; missing: {'hyperband': 4}" in capsys.readouterr().err
 
 
+@long
 @pytest.mark.parametrize("part", ["parallel", "misspecified", "ablation", "rivals"])
 def test_the_other_parts_write_their_files(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = run(part, tmp_path, monkeypatch)

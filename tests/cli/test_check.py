@@ -27,7 +27,7 @@ def verdicts(objective: Any, **more: Any) -> dict[str, str]:
 def test_a_sound_objective_passes_everything() -> None:
     findings = preflight(objectives.training, SPACE, [1, 3, 9], options=LIMITED)
     assert {f.check: f.verdict for f in findings} == dict.fromkeys(
-        ("runs", "returns", "deterministic", "resumes", "memory"), "pass"
+        ("runs", "returns", "deterministic", "resumes", "memory", "takes"), "pass"
     )
     assert not any(f.advice for f in findings)
 
@@ -65,7 +65,7 @@ def test_an_objective_that_cannot_be_sent_to_a_worker_is_found() -> None:
 
 def test_one_budget_is_enough() -> None:
     findings = preflight(objectives.quadratic, SPACE, [9], options=LIMITED, config={"x": 0.1, "y": 0.2})
-    assert [f.check for f in findings] == ["runs", "returns", "deterministic", "memory"]
+    assert [f.check for f in findings] == ["runs", "returns", "deterministic", "memory", "takes"]
 
 
 def test_configurations_that_fail_are_not_the_objectives_fault() -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from bohb.core.estimate import makespan
+import bohb
+from bohb import BOHB
+from bohb.core.estimate import makespan, proportional
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import plan
+from bohb.executors.simulated import SimulatedExecutor
+from bohb.journal import SqlJournal
+from tests import objectives
 from tests.cli.running import STUDY, answer, call, complaint, written
+from tests.objectives import SPACE
 
 
 def test_the_table_is_that_of_the_library() -> None:
@@ -60,7 +67,7 @@ def test_the_time_lies_between_the_work_shared_out_and_the_longest_chain(workers
     brackets = hyperband((1, 3, 9, 27, 81))
     whole = plan(brackets)
     work = 60 * (whole.continued_cost if continued else whole.cost)
-    took = makespan(brackets, workers, 60, continued)
+    took = makespan(brackets, workers, proportional(60, 81, continued))
     assert took >= work / workers - 1e-6
     assert took >= 60
     if workers == 1:
@@ -71,5 +78,25 @@ def test_the_time_lies_between_the_work_shared_out_and_the_longest_chain(workers
 
 def test_more_workers_take_no_longer_and_one_bracket_cannot_be_shared_out_for_ever() -> None:
     one = hyperband((1, 3, 9))[:1]
-    times = [makespan(one, workers, 9.0, continued=False) for workers in (1, 2, 3, 9, 50)]
+    times = [makespan(one, workers, proportional(9.0, 9, continued=False)) for workers in (1, 2, 3, 9, 50)]
     assert times == [27.0, 20.0, 15.0, 13.0, 13.0]  # 9·1 + 3·3 + 1·9, shared out rung by rung
+
+
+def test_an_earlier_study_tells_how_long_another_one_takes(tmp_path: Path) -> None:
+    executor = SimulatedExecutor(objectives.quadratic, 4, straggling=0.3)
+    with SqlJournal(tmp_path / "old.db") as journal:
+        optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal, clock=executor.clock)
+        bohb.run(optimizer, executor, bohb.Limits(max_trials=60))
+    data = answer("plan", "--min", "1", "--max", "27", "--like", str(tmp_path / "old.db"), "--workers", "2")
+    assert data["seconds"] == pytest.approx(plan(hyperband((1, 3, 9, 27))).continued_cost * 27 / 2, rel=0.25)
+    assert data["seconds_low"] < data["seconds"] < data["seconds_high"] < 2 * data["seconds_low"]
+    text = call("plan", "--min", "1", "--max", "27", "--like", str(tmp_path / "old.db"), "--workers", "2").stdout
+    assert re.search(r"this will take \d+ min.* \(.* to .*\) on 2 workers", text)
+
+
+def test_a_study_without_durations_tells_nothing(tmp_path: Path) -> None:
+    with SqlJournal(tmp_path / "old.db") as journal:
+        BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal)
+    assert "no successful trial with a known duration" in complaint(
+        "plan", "--min", "1", "--max", "9", "--like", str(tmp_path / "old.db")
+    )

@@ -101,7 +101,7 @@ def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     configs = {s: [t.config for t in history(other, s).trials.values()] for s in "abc"}
     assert configs["a"] == configs["c"] != configs["b"]
     assert not (tmp_path / "study.db").exists()
-    assert "max_seconds=0.3 reached" in call("run", file, "--max-seconds", "0.3s", "--workers", "0", "--quiet").stdout
+    assert "stopped: max_seconds=0.3" in call("run", file, "--max-seconds", "0.3s", "--workers", "0", "--quiet").stdout
 
 
 def test_limits_of_a_trial_hold_for_commands_and_their_children(tmp_path: Path) -> None:
@@ -273,3 +273,28 @@ def test_a_configuration_that_cannot_be_added_is_named(tmp_path: Path) -> None:
     assert "there is no study 'other'" in complaint("enqueue", '{"x": 0.5}', file, "--study", "other")
     with SqlJournal(tmp_path / "study.db", "bowl"):  # another process may have it open
         call("enqueue", '{"x": 0.5}', file)
+
+
+NOISY = """
+def objective(trial):
+    return (trial.config["x"] - 0.3) ** 2 + trial.seed % 100 / 1000
+"""
+
+
+def test_the_best_configurations_are_confirmed_and_best_shows_the_winner(tmp_path: Path) -> None:
+    (tmp_path / "noisy_objective.py").write_text(NOISY)
+    file = written(tmp_path, STUDY.replace('command = "echo {x}"', 'objective = "noisy_objective:objective"'))
+    assert "has no journal yet" in complaint("confirm", file)
+    call("run", file, "--workers", "0", "--quiet")
+    arguments = ("confirm", file, "--workers", "0", "--top", "3", "--repeats", "3", "--default", '{"x": 0.9}')
+    assert "12 of at most 12: " in call(*arguments).stderr
+    data = answer(*arguments)  # the stored answer
+    assert [len(candidate["losses"]) for candidate in data["candidates"]][-1] == 3
+    best = answer("best", file)
+    assert best["config"] == data["candidates"][data["winner"]]["config"]
+    assert best["confirmation"] == data == answer("status", file)["confirmation"]
+    assert json.loads(call("best", file, "--format", "json").stdout) == best["config"]
+    for command in ("best", "status"):
+        assert f"confirmed: trial {best['trial']} has the expected loss" in call(command, file).stdout
+    assert "is not JSON" in complaint("confirm", file, "--default", "{", code=2)
+    assert "is not a hyperparameter" in complaint("confirm", file, "--default", '{"y": 1}')

@@ -165,7 +165,7 @@ def test_menus_choose_what_a_plot_shows_and_nonsense_is_ignored(client: TestClie
     chosen = client.get(f"{address}&x=units&y=dropout&budget=1").json()["layout"]
     assert chosen["xaxis"]["title"]["text"].startswith("units")
     assert chosen["yaxis"]["title"]["text"] == "dropout"
-    assert "on budget 1<br>" in chosen["annotations"][-1]["text"]
+    assert "trials on budget 1" in chosen["annotations"][-1]["text"]
     for nonsense in ("&x=nothing", "&budget=2", "&x=__class__&y=../..", "&metric=loss", "&dark=1"):
         assert client.get(address + nonsense).json() == client.get(address).json(), nonsense
     same = client.get(f"{address}&x=units&y=units").json()["layout"]

@@ -29,10 +29,9 @@ from tests.faults.proxy import Proxy
 from tests.postgres import StoppableServer, emptied, execute, postgres_on_port
 from tests.running.roles import SPACE, quadratic, start, suspended_once
 from tests.running.test_several import finish, finished, stored, until
-from tests.sizes import FULL
+from tests.sizes import long
 
 Objective = Callable[[Trial], float]
-long = pytest.mark.skipif(not FULL, reason="takes long: set BOHB_LONG_TESTS")
 
 
 @pytest.fixture(scope="module")

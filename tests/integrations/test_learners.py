@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,12 +41,25 @@ def keras_state(path: Path) -> Any:
     return [np.asarray(keras.ops.convert_to_numpy(v)) for v in [*model.variables, *model.optimizer.variables]]
 
 
+def catboost_state(path: Path) -> Any:
+    from catboost import CatBoost
+
+    return CatBoost().load_model(path / "model.cbm").get_leaf_values()
+
+
+def jax_state(path: Path) -> Any:
+    with np.load(path / "state.npz") as stored:
+        return [stored[name] for name in stored.files]
+
+
 LEARNERS: dict[str, Callable[[Path], Any]] = {
     "torch": torch_state,
     "lightning": lightning_state,
     "xgboost": lambda path: (path / "booster.ubj").read_bytes(),
     "lightgbm": lambda path: (path / "booster.txt").read_text().partition("end of trees")[0],
     "keras": keras_state,
+    "catboost": catboost_state,  # `make learners` installs this one and the next
+    "jax": jax_state,
 }
 
 
@@ -72,6 +87,23 @@ def test_training_that_is_continued_equals_training_through(
     compare_checkpoints(example, LEARNERS[name], tmp_path)
 
 
+def test_a_policy_that_is_trained_further_equals_one_that_was_trained_through(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    compare_checkpoints(runpy.run_path(str(EXAMPLES / "cartpole_continue.py")), torch_state, tmp_path)
+
+
+@pytest.mark.skipif(not os.environ.get("BOHB_LONG_TESTS"), reason="trains many models, or in several processes")
+@pytest.mark.parametrize(("name", "continued"), [("ddp", 1), ("cartpole", 4)])
+def test_the_longer_examples_for_pytorch_run(name: str, continued: int, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = str(EXAMPLES / f"{name}_continue.py")
+    command = [sys.executable, "-W", "error", script]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"{continued} of {continued} continued trainings equal" in ran.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_example_for_scikit_learn_tunes_a_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn")
     accuracy = runpy.run_path(str(EXAMPLES / "sklearn_search.py"))["main"]()
@@ -89,7 +121,8 @@ def compare_checkpoints(example: dict[str, Any], state: Callable[[Path], Any], d
     through.mkdir()
     for budget, previous in ((2.0, None), (3.0, 2.0), (5.0, 3.0)):
         result = train(replace(trial, budget=budget, previous_budget=previous, checkpoint_dir=continued))
-    assert train(replace(trial, budget=5.0, checkpoint_dir=through))["loss"] == result["loss"]
+    again = train(replace(trial, budget=5.0, checkpoint_dir=through))
+    assert {**again, "info": None} == {**result, "info": None}
     assert same(state(continued), state(through))
     train(replace(trial, budget=6.0, previous_budget=5.0, checkpoint_dir=through))
     assert not same(state(continued), state(through))  # it could have failed

@@ -179,7 +179,7 @@ def test_a_warm_start_teaches_the_model_but_fills_no_bracket() -> None:
         assert (trial.number, trial.bracket, trial.origin) == (0, 0, Origin.MODEL)
     crashed = [o for o in earlier.history.outcomes.values() if not o.ok]
     assert crashed, "the earlier study has crashed trials, which must not disturb"
-    with pytest.raises(InvalidConfiguration):
+    with pytest.raises(InvalidArgument, match="no hyperparameter in common"):
         BOHB({"z": (0.0, 1.0)}, budgets=[1], warm_start=earlier)
 
 

@@ -169,7 +169,7 @@ def test_a_warm_start_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         run(journal=tmp_path / "a.db", study=name, max_trials=1)
     for source, message in (
         (tmp_path / "none.db", "there is no such file"),
-        (tmp_path / "a.db", "it has one, two: choose one with SqlJournal"),
+        (tmp_path / "a.db", r"name one of them as .*a\.db::NAME; it has one, two"),
         (7, "warm_start=7 must be a Study"),
         ({"lr": 1}, "must be a Study"),
     ):

@@ -7,6 +7,7 @@ function returns an empty list or None.
 from bohb.analysis.agreement import BracketChoice, bracket_choice, bracket_choices, rung_agreement
 from bohb.analysis.axes import Axis, axes
 from bohb.analysis.clock import RunClock, run_clock
+from bohb.analysis.comparison import Comparison, comparison
 from bohb.analysis.configurations import Configurations, configurations, telling_budget
 from bohb.analysis.contour import Contour, contour
 from bohb.analysis.correlation import Correlation, correlations
@@ -27,6 +28,7 @@ __all__ = [
     "BracketChoice",
     "BudgetCount",
     "Cause",
+    "Comparison",
     "Configurations",
     "Contour",
     "Correlation",
@@ -51,6 +53,7 @@ __all__ = [
     "axes",
     "bracket_choice",
     "bracket_choices",
+    "comparison",
     "configurations",
     "contour",
     "correlations",

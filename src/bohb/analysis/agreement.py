@@ -19,9 +19,11 @@ from bohb.core.schedule.brackets import Bracket
 class BracketChoice:
     """One opened or planned bracket, and why it has its rungs.
 
-    published: whether it is a bracket of Hyperband as published; then the numbers below are empty.
+    published: whether it is a bracket of Hyperband as published, or one that the user wanted; then the numbers below
+        are empty.
     start: the budget of its first rung.
-    verdict: "published", or "kept", "raised" or "lowered", compared with the study's smallest budget.
+    verdict: "published", or "given" if the user wanted a configuration there, or "kept", "raised" or "lowered",
+        compared with the study's smallest budget.
     settled: whether it promotes a single configuration to the top, because the last two rungs agree.
     starts, gains: the budgets it could have started on, and the expected gain of each: how far below the mean its best
         configuration was expected to be on the largest budget, in standard deviations.
@@ -63,6 +65,8 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
     if event is None:
         return BracketChoice(index, bracket, True, start, "published")
     reason = event.reason
+    if history.schedule.is_given(index):
+        return BracketChoice(index, bracket, True, start, "given")
     if "chance_of_top" in reason:
         return BracketChoice(index, bracket, False, start, "raised", chance_of_top=reason["chance_of_top"])
     lowest = reason["lowest"]

@@ -308,6 +308,9 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
             f"{name} starts on the largest budget: by the results of the last rounds, evaluations there are better "
             f"than promoted configurations of the same cost with a chance of {choice.chance_of_top:.2f}."
         )
+    if choice.verdict == "given":
+        yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
+        return
     if not history.adaptive:
         return
     if choice.published:

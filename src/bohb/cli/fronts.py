@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 def front(
     target: str | None, study: str | None, budget: float | None, max_bounds: Bounds, min_bounds: Bounds, as_json: bool
 ) -> None:
-    """Show the results that no other dominates: the front of a study with several objectives.
+    """Show the results that no other dominates.
 
-    Only results that keep the constraints count. With one objective, the front is the best result.
+    This is the front of a study with several objectives. Only results that keep the constraints count. With one
+    objective, the front is the best result.
 
     \b
     Examples:

@@ -15,18 +15,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.bounds import Bounds, best_within, bound_options
+from bohb.cli.confirmed import confirmation_data, confirmed_rows
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
+from bohb.core.confirm import last_confirmed
+from bohb.core.confirm_text import last_verdict
+from bohb.core.estimate import time_to_end
+from bohb.core.notes import notes_of, tags_of
+from bohb.core.results import Result
 from bohb.errors import InvalidArgument
 from bohb.journal.stored import shown_journal
-from bohb.units import counted, duration, number, printable, short
+from bohb.units import clock, counted, duration, number, printable, short
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bohb.core.confirm import Confirmation
     from bohb.core.goals import Goals
     from bohb.core.history import History
-    from bohb.core.results import Result
 
+_NOTE = 60  # characters of a note in a table
+_NOTES = 3  # notes that are shown, the latest
 _RECENT = 1000  # trials among which the last event is looked for
 
 
@@ -63,16 +73,27 @@ def study_status(place: Target, seen: History) -> dict[str, Any]:
             "waiting": len(seen.lost),
             "late": len(seen.late),
         },
+        "tags": tags_of(seen),
+        "notes": [{"text": note.text, "tags": list(note.tags), "time": note.time} for note in notes_of(seen)],
         "failures": [asdict(kind) for kind in failure_kinds(seen)],
         "observations": len(seen.observed),
         "full_evaluations": _full_evaluations(seen),
         "reported_cost": seen.cost_reported,
         "seconds": seen.seconds,
+        "seconds_left": _seconds_left(seen),
         "last_event": _last(seen),
         "open_brackets": _open_brackets(seen),
         "finished_brackets": sum(bracket.done for bracket in seen.brackets),
         "incumbent": None if seen.incumbent is None else result(seen.goals, seen.incumbent),
+        "confirmation": confirmation_data(seen.confirmations[-1]) if seen.confirmations else None,
     }
+
+
+def _seconds_left(seen: History) -> float | None:
+    """Return the expected time until the study ends; None if nobody runs it or nothing is known."""
+    last, now = _last(seen), time.time()
+    since = 0.0 if last is None else max(0.0, now - last)
+    return time_to_end(seen, seen.seconds + since, now)
 
 
 def _open_brackets(seen: History) -> list[dict[str, Any]]:
@@ -158,10 +179,12 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     observed = f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else ""
     rows = [
         ("study", name),
+        *_note_rows(data["tags"], data["notes"]),
         ("runner", (data["runner"] or "none") + since),
         ("trials", f"{trials['finished']} finished ({trials['failed']} failed), {trials['running']} running{waiting}"),
         *_failed_rows(data["failures"]),
         ("spent", f"{data['full_evaluations']:.1f} full evaluations in {duration(seen.seconds)}{observed}"),
+        *_end_rows(data),
         ("brackets", f"{data['finished_brackets']} finished, {len(data['open_brackets'])} open"),
     ]
     for entry in data["open_brackets"][:8]:
@@ -171,7 +194,23 @@ def _status_text(name: str, seen: History, data: dict[str, Any]) -> str:
     if best is None:
         return pairs([*rows, ("best", "nothing has succeeded yet")])
     rows.append(("best", _headline(seen.goals, best)))
-    return pairs([*rows, *(("", f"{name} = {value_text(value)}") for name, value in best.config.items())])
+    rows += (("", f"{name} = {value_text(value)}") for name, value in best.config.items())
+    return pairs([*rows, *confirmed_rows(seen)])
+
+
+def _note_rows(tags: list[str], notes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the tags of the study and its latest notes."""
+    rows = [("tags", ", ".join(tags))] if tags else []
+    texts = [note["text"] for note in notes if note["text"].strip()]
+    shown = [short(" ".join(text.split()), 200) for text in texts[-_NOTES:]]
+    return [*rows, *(("notes" if index == 0 else "", text) for index, text in enumerate(shown))]
+
+
+def _end_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
+    left = data["seconds_left"]
+    if left is None or data["runner"] is None:
+        return []
+    return [("left", f"about {duration(left)}, until {clock(time.time() + left)}")]
 
 
 def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -207,8 +246,9 @@ def best(
 ) -> None:
     """Show the best configuration so far.
 
-    This is the lowest loss on the largest budget that has a result. With constraints, results that keep them come
-    first; with several objectives, the first one counts.
+    This is the winner of the last 'bohb confirm'. Without one it is the lowest loss on the largest budget that has a
+    result; if the next best is within the noise, as far as noise is known, a line says so. With constraints, results
+    that keep them come first; with several objectives, the first one counts.
 
     \b
     Examples:
@@ -220,6 +260,10 @@ def best(
     """
     place = find(target, study)
     seen = history(place)
+    confirmed = last_confirmed(seen.confirmations)
+    if budget is None and confirmed is not None and not (max_bounds or min_bounds):
+        emit(as_json, _confirmed(seen, confirmed), _confirmed_text(seen, confirmed, form))
+        return
     row = seen.incumbent if budget is None else seen.best.get(budget)
     if max_bounds or min_bounds:
         row = best_within(seen, budget, max_bounds, min_bounds)
@@ -227,7 +271,27 @@ def best(
             raise InvalidArgument(f"{place.name} has no result within these bounds{_on(seen, budget)}")
     if row is None:
         raise InvalidArgument(f"{place.name} has no successful trial{_on(seen, budget)} yet")
-    emit(as_json, result(seen.goals, row), _best_text(seen.goals, row, form))
+    text = _config_text(row.config, form)
+    if form == "text" and not as_json:
+        from bohb.core.noise import lead_within_noise
+
+        close = lead_within_noise(seen) if row is seen.incumbent else None
+        text = "\n".join([_headline(seen.goals, row), text, *([close] if close else [])])
+    emit(as_json, result(seen.goals, row), text)
+
+
+def _confirmed(seen: History, found: Confirmation) -> dict[str, Any]:
+    """Return the winner of a confirmation as JSON."""
+    trial = found.winner.trial
+    data: dict[str, Any] = {"trial": None, "config": found.config}
+    if trial is not None:
+        data = result(seen.goals, Result(trial, seen.outcomes[trial.number]))
+    return {**data, "confirmation": confirmation_data(found)}
+
+
+def _confirmed_text(seen: History, found: Confirmation, form: str) -> str:
+    config = _config_text(found.config, form)
+    return config if form != "text" else "\n".join([*map(printable, last_verdict(seen)), config])
 
 
 def _on(seen: History, budget: float | None) -> str:
@@ -240,20 +304,19 @@ def _headline(goals: Goals, found: Result) -> str:
     return printable(f"{what} {where}{found.caveat}")
 
 
-def _best_text(goals: Goals, row: Result, form: str) -> str:
+def _config_text(config: Mapping[str, Any], form: str) -> str:
     match form:
         case "json":
-            return json.dumps(row.config)
+            return json.dumps(config)
         case "args":
             from bohb.studyfile.command import text_of
 
-            words = (f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in row.config.items())
+            words = (f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in config.items())
             return as_data(" ".join(words))
         case "toml":
-            return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in row.config.items())
+            return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in config.items())
         case _:
-            config = (f"  {printable(name)} = {value_text(value)}" for name, value in row.config.items())
-            return "\n".join([_headline(goals, row), *config])
+            return "\n".join(f"  {printable(name)} = {value_text(value)}" for name, value in config.items())
 
 
 def _key(name: str) -> str:
@@ -285,7 +348,7 @@ def why(trial: int, target: str | None, study: str | None, as_json: bool) -> Non
 @click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
 @json_option
 def studies(target: str | None, as_json: bool) -> None:
-    """List the studies in a journal, with their finished trials.
+    """List the studies in a journal, with their notes.
 
     \b
     Examples:
@@ -293,12 +356,20 @@ def studies(target: str | None, as_json: bool) -> None:
       bohb studies study.db
       bohb studies postgresql+psycopg://user@host/name --json
     """
-    from bohb.running.load import studies as counted_studies
+    from bohb.journal import SqlJournal
 
     journal, _ = find_journal(target)
-    found = counted_studies(journal)
-    rows = [(name, str(n)) for name, n in found.items()]
-    emit(as_json, found, table(["study", "finished"], rows, left=["study"]))
+    with SqlJournal(journal, read_only=True) as opened:
+        found, noted = opened.finished(), opened.notes()
+    rows = []
+    for name, n in found.items():
+        notes = [note for note in noted.get(name, ()) if note.number is None]
+        tags = ", ".join(dict.fromkeys(tag for note in notes for tag in note.tags))
+        text = next((note.text for note in reversed(notes) if note.text.strip()), "")
+        rows.append((name, str(n), tags, short(" ".join(text.split()), _NOTE)))
+    width = 4 if any(row[2] or row[3] for row in rows) else 2
+    head = ["study", "finished", "tags", "note"][:width]
+    emit(as_json, found, table(head, [row[:width] for row in rows], left=["study", "tags", "note"]))
 
 
 COMMANDS = (status, best, why, studies)

@@ -1,4 +1,4 @@
-"""`bohb replay` and `bohb repair`: check the decisions of a study, cut back a damaged journal."""
+"""`bohb replay`, `repair`, `rename`, `delete` and `note`: check, mend and tidy what a journal holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bohb.cli.target import find, only_study, target_options
+from bohb.cli.target import Target, find, history, only_study, target_options
 from bohb.cli.text import emit, json_option
 from bohb.errors import InvalidArgument, JournalError
 from bohb.units import counted, printable
@@ -88,4 +88,87 @@ def _study(journal: Path) -> str:
         return "study"
 
 
-COMMANDS = (replay, repair)
+@click.command()
+@click.argument("new")
+@target_options
+@json_option
+def rename(new: str, target: str | None, study: str | None, as_json: bool) -> None:
+    """Give a study another name.
+
+    Its checkpoints and logs move with it. A study that is running is refused.
+
+    \b
+    Examples:
+      bohb rename mnist study.db
+      bohb rename mnist-2 study.db --study mnist
+    """
+    from bohb.journal.manage import rename_study
+
+    place = _existing(target, study)
+    rename_study(place.journal, place.study, new)
+    emit(as_json, {"from": place.study, "to": new}, printable(f"{place.name} is now {new!r}"))
+
+
+@click.command()
+@target_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete(target: str | None, study: str | None, yes: bool, as_json: bool) -> None:
+    """Delete a study from its journal, after asking.
+
+    A copy is kept beside the journal, which 'bohb import' restores, and so are checkpoints and logs. Their names are
+    printed. A study that is running is refused.
+
+    \b
+    Examples:
+      bohb delete study.db --study mnist
+      bohb delete study.db --yes
+    """
+    from bohb.journal.manage import delete_study
+
+    place = _existing(target, study)
+    n = len(history(place).outcomes)
+    if not yes and not click.confirm(printable(f"Delete {place.name} with {counted(n, 'finished trial')}?"), err=True):
+        raise click.ClickException("nothing was deleted")
+    kept = [str(path) for path in delete_study(place.journal, place.study)]
+    emit(as_json, {"deleted": place.study, "kept": kept}, printable(f"deleted {place.name}; kept {', '.join(kept)}"))
+
+
+@click.command()
+@click.argument("text", default="")
+@target_options
+@click.option("--trial", type=int, help="The note is about this trial, not about the study.")
+@click.option("--tag", "tags", multiple=True, help="A short text to find it by; repeatable.")
+@json_option
+def note(
+    text: str, target: str | None, study: str | None, trial: int | None, tags: tuple[str, ...], as_json: bool
+) -> None:
+    """Add a note to a study or to one of its trials.
+
+    'bohb status', 'bohb studies' and 'bohb trials' show notes and tags. No decision depends on them, and the study may
+    be running.
+
+    \b
+    Examples:
+      bohb note "first run with the new data" study.db --tag baseline
+      bohb note "diverged after the warmup" study.db --trial 17
+      bohb note "" study.db --trial 17 --tag suspicious
+    """
+    from bohb.journal import SqlJournal
+    from bohb.optimizer.ask_tell import BOHB
+
+    place = _existing(target, study)
+    with SqlJournal(place.journal, place.study) as journal:
+        BOHB.from_journal(journal).note(text, trial=trial, tags=tags)
+    about = place.name if trial is None else f"trial {trial} of {place.name}"
+    emit(as_json, {"trial": trial, "text": text, "tags": list(tags)}, printable(f"noted on {about}"))
+
+
+def _existing(target: str | None, study: str | None) -> Target:
+    """Return a study that exists; for any other, say so before anything is opened for writing."""
+    place = find(target, study)
+    history(place)
+    return place
+
+
+COMMANDS = (replay, repair, rename, delete, note)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bohb.running.limits import Limits
-from bohb.units import memory, seconds
+from bohb.units import memory, moment, seconds
 
 if TYPE_CHECKING:
     _Type = click.ParamType[float]
@@ -68,8 +68,9 @@ class Bound(_TextsType):
 CONSTRAINT = Bound()
 RESOURCE = Resource()
 SECONDS = Quantity("seconds", seconds)
+MOMENT = Quantity("time", moment)
 MEMORY = Quantity("bytes", memory)
-_KINDS: dict[str, Any] = {"whole": click.IntRange(1), "number": float, "seconds": SECONDS}
+_KINDS: dict[str, Any] = {"whole": click.IntRange(1), "number": float, "seconds": SECONDS, "moment": MOMENT}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

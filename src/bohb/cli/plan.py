@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.cli.options import SECONDS
-from bohb.cli.target import DEFAULT
+from bohb.cli.target import DEFAULT, find, history
 from bohb.cli.template import TEMPLATE
 from bohb.cli.text import emit, json_option, note
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
@@ -56,20 +56,24 @@ def init(path: Path, as_json: bool) -> None:
     type=SECONDS,
     help="Time of one evaluation on the largest budget, such as 90, 30m or 2h.",
 )
+@click.option("--like", help="A journal or study file: evaluations take as long as those of that study.")
 @click.option("--workers", type=click.IntRange(1), help="Number of evaluations at the same time.")
 @json_option
-def plan(studyfile: Path | None, each: float | None, workers: int | None, as_json: bool, **given: Any) -> None:
+def plan(
+    studyfile: Path | None, each: float | None, like: str | None, workers: int | None, as_json: bool, **given: Any
+) -> None:
     """Show what would run, and how long it would take.
 
     Budgets come from a study file (default: ./study.toml), from options, or from both; options take precedence. The
-    time is simulated with the given number of workers, assuming that the time of an evaluation is proportional to its
-    budget.
+    time is simulated with the given number of workers. Evaluations take as long as in an earlier study (--like), or in
+    proportion to their budget (--seconds-per-evaluation).
 
     \b
     Examples:
       bohb plan study.toml
       bohb plan --min 1 --max 81
       bohb plan study.toml --seconds-per-evaluation 20m --workers 8
+      bohb plan study.toml --like last-week.db --workers 8
       bohb plan --min 100 --max 60000 --integer --eta 4 --brackets 10
     """
     file = _study_file(studyfile, given)
@@ -84,19 +88,44 @@ def plan(studyfile: Path | None, each: float | None, workers: int | None, as_jso
         lines = ["space:", *(f"  {printable(line)}" for line in data["space"]), "", *lines]
     if unit:
         lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
-    if each is not None:
-        from bohb.core.estimate import makespan
-
-        slots = data["workers"] = workers or values.get("workers") or 1
-        for name, continued in (("seconds_continued", True), ("seconds", False)):
-            data[name] = makespan(planned.brackets, slots, each, continued)
-        lines.append(
-            f"with {counted(slots, 'worker')} and {duration(each)} per full evaluation: "
-            f"{duration(data['seconds'])} ({duration(data['seconds_continued'])} when training continues)"
-        )
+    slots = workers or values.get("workers") or 1
+    if like is not None:
+        lines.append(_time_like(planned, slots, like, data))
+    elif each is not None:
+        lines.append(_time_at(planned, slots, each, data))
     emit(as_json, data, "\n".join(lines))
-    if each is None and not as_json:
-        note("for the total time, add --seconds-per-evaluation, the time of one evaluation on the largest budget")
+    if each is None and like is None and not as_json:
+        note(
+            "for the total time, add --seconds-per-evaluation, the time of one evaluation on the largest budget, "
+            "or --like, an earlier study"
+        )
+
+
+def _time_at(planned: Plan, workers: int, each: float, data: dict[str, Any]) -> str:
+    """Return how long the plan takes if time is proportional to the budget; `data` gets the numbers."""
+    from bohb.core.estimate import makespan, proportional
+
+    data["workers"] = workers
+    for name, continued in (("seconds_continued", True), ("seconds", False)):
+        data[name] = makespan(planned.brackets, workers, proportional(each, planned.max_budget, continued))
+    return (
+        f"with {counted(workers, 'worker')} and {duration(each)} per full evaluation: "
+        f"{duration(data['seconds'])} ({duration(data['seconds_continued'])} when training continues)"
+    )
+
+
+def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> str:
+    """Return how long the plan takes if evaluations take as long as those of another study."""
+    from bohb.core.cost import fit_costs, samples
+    from bohb.core.estimate import planned_time
+
+    place = find(like, None)
+    costs = fit_costs(samples(history(place)))
+    if costs is None:
+        raise InvalidArgument(f"{place.name} has no successful trial with a known duration; name another study")
+    expected, low, high = planned_time(planned.brackets, workers, costs)
+    data |= {"workers": workers, "seconds": expected, "seconds_low": low, "seconds_high": high}
+    return f"this will take {duration(expected)} ({duration(low)} to {duration(high)}) on {counted(workers, 'worker')}"
 
 
 def study_plan(file: StudyFile) -> dict[str, Any]:

@@ -52,6 +52,7 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
     "--direction", type=click.Choice(["minimize", "maximize"]), help="What to do with a single loss or score."
 )
 @limit_options
+@click.option("--grace", type=SECONDS, help="Time for running trials after a deadline, such as 5m; default: none.")
 @click.option("--forget-failures", is_flag=True, help="Failures of earlier sessions no longer count as evidence.")
 @click.option("--trial-seconds", type=SECONDS, help="Limit of a single trial.")
 @click.option("--trial-memory", type=MEMORY, help="Limit of a single trial, such as 4GB.")
@@ -68,6 +69,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     Examples:
       bohb run study.toml
       bohb run study.toml --workers 8 --max-seconds 2h
+      bohb run study.toml --until 18:00
       bohb run study.toml --journal other.db --seed 7
       bohb run study.toml --executor dask://127.0.0.1:8786 --resource cpu=2
       bohb run study.toml --json --quiet > result.json
@@ -82,7 +84,7 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     if not quiet:
         _announce(arguments)
     arguments["progress"] = False if quiet else None
-    with _warnings_shown(), file.named_in_errors():
+    with warnings_shown(), file.named_in_errors():
         study = minimize(objective, space, **arguments)
     emit(as_json, _result(arguments, study), printable(str(study)))
     if study.stopped.startswith("interrupted"):
@@ -121,7 +123,8 @@ def _announce(arguments: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _warnings_shown() -> Iterator[None]:
+def warnings_shown() -> Iterator[None]:
+    """Show warnings of the package on stderr."""
     handler = _Notes(logging.WARNING)
     logging.getLogger("bohb").addHandler(handler)
     try:
@@ -162,7 +165,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
 
     Print the space as it was understood, and call the objective on the two smallest budgets: can a worker process
     import it, does it return a number, is it deterministic, does continuing from its checkpoint equal training in one
-    go, does its memory grow? Nothing is written to the journal. Exit code: 1 if a check fails.
+    go, does its memory grow, how long would a round of brackets take? Nothing is written
+    to the journal. Exit code: 1 if a check fails.
 
     \b
     Examples:
@@ -188,6 +192,8 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         seed=file.values.get("seed", 0),
         options=options,
         config=next(iter(file.values.get("initial_configs", ())), None),
+        eta=file.budget_arguments.get("eta", 3),
+        workers=file.values.get("workers") or 1,
         goals=goals,
     )
     report = "\n".join(["space:", *(f"  {printable(line)}" for line in describe(space)), "", _report(findings)])
@@ -208,8 +214,9 @@ def _report(findings: list[Finding]) -> str:
 @click.command()
 @click.argument("config")
 @target_options
+@click.option("--budget", type=float, help="Evaluate it directly on this budget, one of the study's.")
 @json_option
-def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -> None:
+def enqueue(config: str, target: str | None, study: str | None, budget: float | None, as_json: bool) -> None:
     """Add a configuration to a study, to be evaluated next.
 
     CONFIG is a JSON object with a value for every active hyperparameter. It takes the next place of a bracket that is
@@ -218,6 +225,7 @@ def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -
     \b
     Examples:
       bohb enqueue '{"lr": 0.01, "units": 64}' study.db
+      bohb enqueue '{"lr": 0.01, "units": 64}' study.db --budget 81
       bohb enqueue "$(bohb best old.db --format json)" study.db
     """
     from bohb.journal import SqlJournal
@@ -233,7 +241,7 @@ def enqueue(config: str, target: str | None, study: str | None, as_json: bool) -
     history(place)  # explains a study that does not exist, before anything is opened for writing
     with SqlJournal(place.journal, place.study) as journal:
         optimizer = BOHB.from_journal(journal)
-        added = optimizer.enqueue(values)
+        added = optimizer.enqueue(values, budget)
     waiting = len(optimizer.history.given)
     what = "added" if added else "not added, because the study was given this configuration before"
     emit(as_json, {"added": added, "waiting": waiting}, f"{what}; {counted(waiting, 'configuration')} to be started")

@@ -14,7 +14,7 @@ from bohb.cli.target import find, history, target_options
 from bohb.cli.text import as_data, json_option, note, table, value_text
 from bohb.core.trial import STATES, Origin
 from bohb.errors import InvalidArgument, MissingExtra
-from bohb.units import DASH, counted, duration, number
+from bohb.units import DASH, counted, duration, number, short
 
 if TYPE_CHECKING:
     from bohb.core.goals import Goals
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bohb.core.trial import Outcome
 
 _ORIGINS = [origin.value for origin in Origin]
+_NOTE = 40  # characters of a note in the table; CSV and JSON have all of it
 _ALIASES = {"trial": "number", "time": "seconds"}  # what the table calls these columns
 
 
@@ -103,11 +104,12 @@ def _write(history: History, rows: list[int], form: str, out: Path | None) -> No
 
 
 def _table(history: History, rows: list[int]) -> str:
-    from bohb.core.columns import seconds, state
+    from bohb.core.columns import NOTES, seconds, state
 
     names = list(dict.fromkeys(name for trial in history.trials.values() for name in trial.config))
+    noted = [name for name in NOTES if history.notes and any(NOTES[name](history, n) for n in rows)]
     goals = history.goals
-    head = ["trial", "status", *goals.names, "budget", "bracket", "rung", "origin", "time", *names]
+    head = ["trial", "status", *goals.names, "budget", "bracket", "rung", "origin", "time", *names, *noted]
     body = []
     for n in rows:
         trial, outcome = history.trials[n], history.outcomes.get(n)
@@ -122,9 +124,10 @@ def _table(history: History, rows: list[int]) -> str:
                 trial.origin.value,
                 duration(seconds(history, n)),
                 *(value_text(trial.config[name]) if name in trial.config else DASH for name in names),
+                *(short(NOTES[name](history, n) or DASH, _NOTE) for name in noted),
             ]
         )
-    return table(head, body, left=("status", "origin"))
+    return table(head, body, left=("status", "origin", *noted))
 
 
 def _value(goals: Goals, outcome: Outcome | None, name: str) -> float | None:
@@ -135,12 +138,13 @@ def _value(goals: Goals, outcome: Outcome | None, name: str) -> float | None:
 
 
 def _json(history: History, rows: list[int]) -> str:
-    from bohb.core.columns import COLUMNS
+    from bohb.core.columns import COLUMNS, NOTES
 
+    named = COLUMNS | (NOTES if history.notes else {})
     records = []
     for n in rows:
         trial, outcome = history.trials[n], history.outcomes.get(n)
-        plain = {name: value(history, n) for name, value in COLUMNS.items()}
+        plain = {name: value(history, n) for name, value in named.items()}
         info = outcome.info if outcome else {}
         record = {**plain, "config": trial.config, "reason": trial.reason, "info": info}
         records.append(record if history.goals.plain else {**record, "values": outcome.values if outcome else {}})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bohb.core.history import History
+from bohb.core.notes import notes_of, tags_of
 
 CONFIG, INFO = "config.", "info."  # prefixes of the columns of a hyperparameter and of an entry of `info` …
 VALUES = "values."  # … and of a value that the study's objectives or constraints name
@@ -78,15 +79,19 @@ COLUMNS: dict[str, Callable[[History, int], Any]] = {
     "worker": _of_outcome("worker"),
     "error": _of_outcome("error"),
 }
+NOTES: dict[str, Callable[[History, int], Any]] = {  # of studies in which the user has made notes
+    "tags": lambda history, number: ", ".join(tags_of(history, number)) or None,
+    "note": lambda history, number: "\n".join(note.text for note in notes_of(history, number) if note.text) or None,
+}
 FLOATS = ("loss", "budget", "previous_budget", "started", "finished", "seconds", "cost")  # even if a value is missing
 
 
 def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
-    """Return all columns of a study: `COLUMNS`, and one per named value, hyperparameter and entry of `info`."""
+    """Return all columns: `COLUMNS`, `NOTES` if there are any, one per value, hyperparameter and entry of `info`."""
     names = {} if history.goals.plain else dict.fromkeys(VALUES + name for name in history.goals.names)
     names |= dict.fromkeys(CONFIG + name for trial in history.trials.values() for name in trial.config)
     names |= dict.fromkeys(INFO + name for outcome in history.outcomes.values() for name in outcome.info)
-    return COLUMNS | {name: column(name) for name in names}
+    return COLUMNS | (NOTES if history.notes else {}) | {name: column(name) for name in names}
 
 
 def table(history: History, rows: Iterable[int]) -> dict[str, list[Any]]:

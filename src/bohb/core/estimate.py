@@ -1,50 +1,240 @@
-"""How long a plan takes with a number of workers, by the rule that studies are run by (§4.2, `decide`)."""
+"""How long the rest of a study takes, by simulating the rule that studies are run by (§4.2, `decide`)."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
-from bohb.core.decide import StartPromotion, StartSample, decide
+from bohb.core.cost import CostModel, fit_costs, samples
+from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
+from bohb.core.goals import PLAIN
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.settings import Settings
 from bohb.core.trial import Origin, Outcome, Status, Trial
 
+SecondsOf = Callable[[Trial], float]
+MOST_TRIALS = 2000  # that a simulation starts; the rest is extrapolated
+_DRAWS = 19  # simulations with random durations, from which an interval is read
+_OVERDUE = 0.1  # of a trial's duration, that it takes at least from now on
+_GOLDEN = 0.6180339887498949  # its multiples are spread evenly
 
-def makespan(plan: Sequence[Bracket], workers: int, seconds: float, continued: bool) -> float:
-    """Return the seconds until the last trial of the brackets ends.
 
-    seconds: duration of an evaluation on the largest budget; smaller budgets take less in proportion.
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The simulated rest of a study.
+
+    seconds: until the last trial ends.
+    history: the state at that time; its losses are invented.
+    complete: False if the simulation gave up after `MOST_TRIALS`.
+    """
+
+    seconds: float
+    history: History
+    complete: bool
+
+
+def forecast(
+    history: History,
+    workers: int,
+    seconds_of: SecondsOf,
+    *,
+    remaining: Mapping[int, float] | None = None,
+    max_brackets: int | None = None,
+    plan: Sequence[Bracket] = (),
+    is_over: Callable[[History, float], bool] = lambda _history, _now: False,
+) -> Forecast:
+    """Simulate a study until nothing is left to run; `history` itself is not changed.
+
+    workers: number of trials that run at once.
+    seconds_of: returns the duration of a trial.
+    remaining: seconds until the running trials end, by number.
+    plan: the brackets from the first on; those after it are Hyperband's.
+    is_over: returns whether no further trial starts, given the state and the simulated seconds.
+    """
+    ahead = fork(history)
+    left = remaining or {}
+    running = [(left.get(n, 0.0), n) for n in ahead.running]  # (end, number)
+    heapq.heapify(running)
+    now, started = 0.0, 0
+    while True:
+        while started < MOST_TRIALS and len(running) < workers and not is_over(ahead, now):
+            trial = _next(ahead, max_brackets, plan)
+            if trial is None:
+                break
+            ahead.apply(TrialStarted(trial))
+            heapq.heappush(running, (now + seconds_of(trial), trial.number))
+            started += 1
+        if not running:
+            return Forecast(now, ahead, started < MOST_TRIALS)
+        now, number = heapq.heappop(running)
+        trial = ahead.trials[number]
+        known = None if trial.from_trial is None else ahead.outcomes[trial.from_trial].loss
+        loss = float(number) if known is None else known  # invented; a promoted configuration keeps its rank
+        ahead.apply(TrialFinished(number, Outcome(Status.OK, loss=loss)))
+
+
+def time_to_end(history: History, seconds: float, time: float) -> float | None:
+    """Return the expected time until a running study ends, by the limits and workers that its runners have stored.
+
+    None if nothing runs, or nothing is known about its end. It imports nothing heavy.
+    """
+    owners = {history.owners.get(number) for number in history.running} - {None}
+    sessions = [session for session in history.sessions if session.index in owners] or history.sessions[-1:]
+    if not history.running or not sessions:
+        return None
+    workers = sum(session.workers or 0 for session in sessions) or len(history.running)
+    return seconds_to_end(history, fit_costs(samples(history)), sessions[-1].limits, workers, seconds, time)
+
+
+def seconds_to_end(
+    history: History, costs: CostModel | None, limits: Mapping[str, float], workers: int, seconds: float, time: float
+) -> float | None:
+    """Return the expected time until a study ends; None if nothing is known about it.
+
+    Limits that depend on losses are not foreseen: the study may end earlier.
+
+    limits: the limits of its runner by name, as a session stores them.
+    workers: number of trials that run at once.
+    seconds, time: the working time of the study so far, and the time of day.
+    """
+    ends = [limits[name] - now for name, now in (("max_seconds", seconds), ("until", time)) if name in limits]
+    reported = history.cost_reported / limits.get("max_reported_cost", math.inf)
+    if reported > 0:
+        ends.append(seconds / reported - seconds)
+    if costs is not None and _progress(history, limits) is not None:
+        ends.append(_counted_end(history, costs, limits, workers, time))
+    return max(0.0, min(ends)) if ends else None
+
+
+def _counted_end(history: History, costs: CostModel, limits: Mapping[str, float], workers: int, time: float) -> float:
+    """Return the time until a limit on trials, brackets or budget is reached and the last trial has ended."""
+    n = limits.get("max_brackets")
+    ahead = forecast(
+        history,
+        workers,
+        lambda trial: costs.duration(trial).mean,
+        remaining=remaining(history, costs, time),
+        max_brackets=None if n is None else int(n),
+        is_over=lambda state, _: (_progress(state, limits) or 0.0) >= 1,
+    )
+    before, after = _progress(history, limits) or 0.0, _progress(ahead.history, limits) or 0.0
+    if ahead.complete or after <= before:
+        return ahead.seconds
+    return ahead.seconds * (1 - before) / (after - before)
+
+
+def _progress(history: History, limits: Mapping[str, float]) -> float | None:
+    """Return which share of the first limit on trials, brackets or budget is used; None without such a limit."""
+    used = {
+        "max_trials": len(history.trials) - len(history.forgotten),
+        "max_cost": history.budget_spent / history.budgets[-1] * (1 + 1e-12),
+        "max_brackets": history.schedule.n_counted - len(history.open_brackets),
+    }
+    return max((value / limits[name] for name, value in used.items() if name in limits), default=None)
+
+
+def makespan(plan: Sequence[Bracket], workers: int, seconds_of: SecondsOf) -> float:
+    """Return the seconds until the last trial of the brackets ends."""
+    budgets = tuple(rung.budget for rung in plan[0].rungs)
+    empty = History().extend([StudyCreated({}, budgets, 3, 0, Settings().to_json())])
+    return forecast(empty, workers, seconds_of, max_brackets=len(plan), plan=plan).seconds
+
+
+def planned_time(plan: Sequence[Bracket], workers: int, costs: CostModel) -> tuple[float, float, float]:
+    """Return the expected seconds until the last trial of the brackets ends, and the interval around it."""
+    low, high = interval(costs, lambda seconds_of: makespan(plan, workers, seconds_of))
+    expected = makespan(plan, workers, lambda trial: costs.duration(replace(trial, config_id=-1)).mean)
+    return expected, min(low, expected), max(high, expected)
+
+
+def proportional(seconds: float, full: float, continued: bool) -> SecondsOf:
+    """Return durations in proportion to the budget.
+
+    seconds: duration of an evaluation on the budget `full`.
     continued: whether a promoted trial continues its training, so that it takes only what the budgets differ by.
     """
-    budgets = tuple(rung.budget for rung in plan[0].rungs)
-    settings = Settings(duplicates=True)  # then no configuration is encoded, and the space may stay empty
-    history = History().extend([StudyCreated({}, budgets, 3, 0, settings.to_json())])
-    running: list[tuple[float, int]] = []  # (end, number)
-    now = 0.0
-    while True:
-        while len(running) < workers and (trial := _next(history, plan)) is not None:
-            history.apply(TrialStarted(trial))
-            spent = trial.budget - (trial.previous_budget or 0.0 if continued else 0.0)
-            heapq.heappush(running, (now + spent * seconds / plan[-1].rungs[-1].budget, trial.number))
-        if not running:
-            return now
-        now, number = heapq.heappop(running)
-        history.apply(TrialFinished(number, Outcome(Status.OK, loss=float(number))))
+    return lambda trial: (trial.budget - (trial.previous_budget or 0.0 if continued else 0.0)) * seconds / full
 
 
-def _next(history: History, plan: Sequence[Bracket]) -> Trial | None:
-    """Return the trial that starts next, with an empty configuration; None if nothing can start."""
-    number, index = len(history.trials), len(history.brackets)
-    if index < len(plan) and index not in history.planned:
-        history.apply(BracketPlanned(index, tuple((rung.budget, rung.size) for rung in plan[index].rungs), {}))
-    match decide(history, len(plan)):
+def interval(costs: CostModel, simulate: Callable[[SecondsOf], float]) -> tuple[float, float]:
+    """Return the interval of a simulated time: durations vary by trial, and all of them by the error of the model."""
+    ends = []
+    for draw in range(_DRAWS):
+        common = NormalDist().inv_cdf((draw + 0.5) / _DRAWS) * costs.error
+
+        def seconds_of(trial: Trial, draw: int = draw, common: float = common) -> float:
+            share = ((trial.number + 1) * _GOLDEN + draw / _DRAWS) % 1.0
+            duration = costs.duration(replace(trial, config_id=-1))  # a new study has other configurations
+            return duration.quantile(min(max(share, 0.01), 0.99), common)
+
+        ends.append(simulate(seconds_of))
+    ends.sort()
+    return ends[1], ends[-2]
+
+
+def remaining(history: History, costs: CostModel | None, time: float) -> dict[int, float]:
+    """Return the expected seconds until the running trials end, by number.
+
+    time: the time of day. A trial that runs longer than expected is expected to run for a while longer.
+    """
+    if costs is None:
+        return {}
+    found: dict[int, float] = {}
+    for number, trial in history.running.items():
+        since = time - (history.started.get(number) or time)
+        expected = costs.duration(trial).mean
+        found[number] = max(expected - since, _OVERDUE * max(since, expected))
+    return found
+
+
+def fork(history: History) -> History:
+    """Return a copy of the state to simulate with. It never encodes a configuration."""
+    ahead = History()
+    ahead.created = history.created
+    ahead.settings = replace(history.settings, duplicates=True)  # then no configuration is compared with others
+    ahead.schedule, ahead.goals = history.schedule.simulated(), PLAIN
+    ahead.trials, ahead.outcomes = history.trials.copy(), history.outcomes.copy()
+    ahead.pending, ahead.lost = history.pending.copy(), history.lost.copy()
+    ahead.forgotten, ahead.budget_spent = history.forgotten, history.budget_spent
+    return ahead
+
+
+def planned(index: int, bracket: Bracket, reason: dict[str, object]) -> BracketPlanned:
+    """Return the event that makes `bracket` the next one."""
+    return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in bracket.rungs), reason)
+
+
+def _next(ahead: History, max_brackets: int | None, plan: Sequence[Bracket]) -> Trial | None:
+    """Return the trial that starts next; None if nothing can start. A new configuration is empty."""
+    number, index = len(ahead.trials), len(ahead.brackets)
+    if index < len(plan) and index not in ahead.planned:
+        ahead.apply(planned(index, plan[index], {}))
+    match decide(ahead, max_brackets):
+        case PlanBracket():
+            ahead.apply(planned(index, ahead.round[-1], {}))
+            return _next(ahead, max_brackets, plan)
+        case Restart(trial):
+            return replace(trial, attempt=trial.attempt + 1)
         case StartSample(bracket, rung, budget):
             return Trial(number, {}, budget, number, bracket, rung, 0, Origin.RANDOM)
         case StartPromotion(bracket, rung, budget, source):
-            before = history.trials[source]
-            return Trial(number, {}, budget, before.config_id, bracket, rung, 0, Origin.PROMOTED, before.budget)
+            before = ahead.trials[source]
+            return replace(
+                before,
+                number=number,
+                budget=budget,
+                bracket=bracket,
+                rung=rung,
+                origin=Origin.PROMOTED,
+                previous_budget=before.budget,
+                attempt=1,
+                from_trial=source,
+                reuses=None,
+            )
         case _:
             return None

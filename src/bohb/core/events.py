@@ -9,34 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
+from bohb.core.confirm_events import ConfirmationEvent
+from bohb.core.event_base import BaseEvent as _Event
 from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
 
-FORMAT = 2  # raised whenever the meaning of a stored event changes; older formats stay readable
-"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`."""
+FORMAT = 3  # raised whenever the meaning of a stored event changes; older formats stay readable
+"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`.
+3: the Gaussian process averages repeated evaluations, those of confirmations included; before, the latest counted.
+"""
 
 LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
 LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
 
 encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
-
-
-class _Event:
-    """What all events have: a kind, and the fields that identify an event among those of its kind."""
-
-    __slots__ = ()
-    kind: ClassVar[str]
-    identity: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def key(self) -> str:
-        """The kind and the identity, such as "lost/12/1"; unique in a study."""
-        return "/".join([self.kind, *(str(attrgetter(name)(self)) for name in self.identity)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +49,17 @@ class StudyCreated(_Event):
 
 @dataclass(frozen=True, slots=True)
 class ConfigGiven(_Event):
-    """The user wants this configuration to be evaluated before the sampler proposes any."""
+    """The user wants this configuration to be evaluated before the sampler proposes any.
+
+    budget: where to evaluate it, in a bracket of its own; None for the next place of any bracket.
+    """
 
     kind = "given"
     identity = ("index",)
 
     index: int
     config: dict[str, Any]
+    budget: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +168,30 @@ class RungCut(_Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BracketShortened(_Event):
+    """An open bracket was made smaller, in order to reach the largest budget before a deadline.
+
+    index: position among the events of this kind.
+    rungs: budget and size of the current rung and of those that follow it; their old ones no longer count.
+    reason: the numbers behind it. The clock is among them, so that a replay takes this event as it is.
+    """
+
+    kind = "shortened"
+    identity = ("index",)
+
+    index: int
+    bracket: int
+    rungs: tuple[tuple[float, int], ...]
+    reason: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class SessionStarted(_Event):
-    """A runner started to work on the study, for the first time or again."""
+    """A runner started to work on the study, for the first time or again.
+
+    limits: when its runner stops, as `Limits` names them; for people, and for estimates of the end.
+    workers: number of trials that it can run at once; None if unknown.
+    """
 
     kind = "session"
     identity = ("index",)
@@ -183,6 +199,8 @@ class SessionStarted(_Event):
     index: int
     runner: str
     time: float
+    limits: dict[str, Any] = field(default_factory=dict)
+    workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +214,20 @@ class FailuresForgotten(_Event):
     since: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NoteAdded(_Event):
+    """A note of the user on the study or on one of its trials; no decision uses it."""
+
+    kind = "note"
+    identity = ("index",)
+
+    index: int
+    text: str
+    tags: tuple[str, ...] = ()
+    number: int | None = None  # of the trial; None: the whole study
+    time: float | None = None
+
+
 Event = (
     StudyCreated
     | ConfigGiven
@@ -207,8 +239,11 @@ Event = (
     | TrialLost
     | ResultLate
     | RungCut
+    | BracketShortened
     | SessionStarted
     | FailuresForgotten
+    | NoteAdded
+    | ConfirmationEvent
 )
 _ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
 _STATUSES = {status.value: status for status in Status}
@@ -319,6 +354,11 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "config": _config,
     "rungs": _tuples,
     "budgets": tuple,
+    "trials": tuple,
+    "default": lambda config: None if config is None else _config(config),
+    "estimates": _tuples,
+    "gain": _tuples,
+    "tags": tuple,
 }
 _TO_DECODE = {
     kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]
@@ -340,7 +380,8 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
             )
         values = dict(body)
         for name, decode in _TO_DECODE[kind]:
-            values[name] = decode(body[name])
+            if name in body:
+                values[name] = decode(body[name])
         return cls(**values)
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
         what = f"{type(error).__name__}: {error!s:.200}"

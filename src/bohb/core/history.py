@@ -9,17 +9,20 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from bohb.core.confirm import Confirmation, Repeat, apply_event
+from bohb.core.confirm_events import ConfirmationEvent
 from bohb.core.events import (
     BracketPlanned,
+    BracketShortened,
     BudgetsRaised,
     ConfigGiven,
     Event,
     FailuresForgotten,
+    NoteAdded,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -30,6 +33,7 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
+from bohb.core.given import Given
 from bohb.core.goals import Goals, goals_of
 from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
@@ -73,11 +77,14 @@ class History:
     given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
     late: late results in the order of their arrival; no decision uses them.
     sessions: the runners that worked on the study, in order.
+    shortened: the changes of open brackets that had to end before a deadline.
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
     given: the user's configurations that have not been started yet.
+    notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
+    confirmations, repeats: new evaluations of promising configurations, and the same in the order of their arrival.
     goals: the objectives and constraints.
     """
 
@@ -94,13 +101,16 @@ class History:
         self.late: list[ResultLate] = []
         self.owners: dict[int, int | None] = {}
         self.started: dict[int, float | None] = {}
-        self.given: deque[dict[str, Any]] = deque()
-        self.n_given = 0
+        self.given = Given()
         self.observed: list[ObservationAdded] = []
+        self.notes: list[NoteAdded] = []
         self._leaders = Leaders()
         self.sessions: list[SessionStarted] = []
+        self.shortened: list[BracketShortened] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
+        self.confirmations: list[Confirmation] = []
+        self.repeats: list[Repeat] = []
         self.seconds = 0.0
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
@@ -287,8 +297,7 @@ class History:
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
-                self.given.append(event.config)
-                self.n_given += 1
+                self.given.add(event)
             case ObservationAdded():
                 self._evidence.add(event.budget, event.config, event)
                 self.observed.append(event)
@@ -302,11 +311,18 @@ class History:
                 self.late.append(event)
             case RungCut():
                 self.schedule.cut(event.bracket)
+            case BracketShortened():
+                self.schedule.shorten(event.bracket, event.rungs)
+                self.shortened.append(event)
             case SessionStarted():
                 self.sessions.append(event)
                 self.n_before_session = len(self.outcomes)
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
+            case _ if isinstance(event, ConfirmationEvent):
+                apply_event(event, self.confirmations, self.repeats, self.goals, self.trials, self.outcomes)
+            case NoteAdded():
+                self.notes.append(event)
         self.n_events += 1
 
     def _apply_created(self, event: StudyCreated) -> None:
@@ -333,8 +349,8 @@ class History:
         if number != len(self.trials):
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
         self.schedule.start(trial.bracket, number)
-        if trial.origin == "given" and self.given:
-            self.given.popleft()
+        if trial.origin == "given":
+            self.given.start(own_bracket=self.schedule.is_given(trial.bracket))
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
@@ -373,10 +389,10 @@ class History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""
         still = copy.copy(self)
         for name, value in vars(still).items():
-            if isinstance(value, dict | list | set | deque):
+            if isinstance(value, dict | list | set):
                 setattr(still, name, copy.copy(value))
         still._evidence = copy.deepcopy(self.evidence)
         still._evaluated = self.evaluated.copy()
         still._leaders = self._leaders.snapshot()
-        still.schedule = self.schedule.snapshot()
+        still.schedule, still.given = self.schedule.snapshot(), copy.deepcopy(self.given)
         return still

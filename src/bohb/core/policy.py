@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,17 +12,32 @@ import numpy as np
 from bohb.core import streams
 from bohb.core.adaptive.adaptation import choose_bracket
 from bohb.core.custom_sampler import CustomSampler, Sampler
-from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide, twin
+from bohb.core.deadline import Course, TimeLeft, course, fitting_bracket, planned_for_deadline
+from bohb.core.decide import (
+    Decision,
+    PlanBracket,
+    Restart,
+    StartPromotion,
+    StartSample,
+    bracket_of,
+    decide,
+    ready_runs,
+    twin,
+)
 from bohb.core.density.sampler import DensitySampler, Model, min_points
 from bohb.core.events import BracketPlanned, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random, significant
+from bohb.core.schedule.brackets import Bracket, Rung
 from bohb.core.schedule.halving import Done, Wait
+from bohb.core.schedule.schedule import GIVEN
 from bohb.core.settings import TPE, Settings
 from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
+
+LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again
 
 
 class Now(NamedTuple):
@@ -45,28 +61,78 @@ class Starter:
         self._proposer: Proposer | None = None
         self._failures: Failures | None = None
         self._n_forgotten = len(history.forgotten)
+        self._looked: tuple[list[tuple[int, int]], float] = ([], math.inf)  # rungs and seconds at the last look
+        self._course = Course(frozenset())
 
     @property
     def history(self) -> History:
         """The history that decisions are made from."""
         return self._history
 
-    def next_events(self, now: Now, max_brackets: int | None = None) -> list[Event]:
-        """Return the events that start the next trial or prepare it; none if nothing can start."""
+    def next_events(self, now: Now, max_brackets: int | None = None, left: TimeLeft | None = None) -> list[Event]:
+        """Return the events that start the next trial or prepare it; none if nothing can start.
+
+        left: the time until the session's deadline; None without a deadline.
+        """
         if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
             self._n_forgotten = len(self._history.forgotten)
             self._density, self._proposer, self._failures = DensitySampler(), None, None
-        match decide(self._history, max_brackets):
+        if left is None:
+            return self._carry_out(decide(self._history, max_brackets), now)
+        return list(self._changes(left)) or self._in_time(left, now, max_brackets)
+
+    def possible_events(self, now: Now) -> Iterator[list[Event]]:
+        """Yield what could start next, in order; with a deadline, runs that would not end in time are passed over."""
+        for run in ready_runs(self._history):
+            yield self._carry_out(run, now)
+        yield self._carry_out(decide(self._history, None, lambda _: False), now)
+
+    def _carry_out(self, decision: Decision, now: Now) -> list[Event]:
+        match decision:
             case Restart(trial):
                 return start_again(trial, now)
             case StartSample() as start:
                 return self._sample(start, now)
             case StartPromotion() as start:
                 return self._promote(start, now)
-            case PlanBracket(index):
+            case PlanBracket(index, None):
                 return [self._plan(index)]
+            case PlanBracket(index, budget):
+                assert budget is not None
+                return [BracketPlanned(index, ((budget, 1),), {GIVEN: True})]
             case Wait() | Done():
                 return []
+
+    def _changes(self, left: TimeLeft) -> Sequence[Event]:
+        """Make open brackets smaller if they would end too late; looked at when a rung ends, and now and then."""
+        rungs = [(index, self._history.brackets[index].rung) for index in self._history.open_brackets]
+        if (rungs, True) == (self._looked[0], left.seconds > LOOK_AGAIN * self._looked[1]):
+            return ()
+        self._looked = rungs, left.seconds
+        self._course = course(self._history, left)
+        return self._course.events
+
+    def _in_time(self, left: TimeLeft, now: Now, max_brackets: int | None) -> list[Event]:
+        """Start what ends before the deadline, brackets that end in time first; choose new ones accordingly."""
+        history, kept = self._history, self._course.kept
+        index, given = len(history.brackets), history.given.on_budget
+        if given and left.fits(history, StartSample(index, 0, given[0].budget or 0.0)):
+            return self._carry_out(decide(history, max_brackets), now)
+        ready = [run for run in ready_runs(history) if left.fits(history, run)]
+        if ready or given:
+            return self._carry_out(min(ready, key=lambda run: bracket_of(run) not in kept, default=Wait()), now)
+        decision = decide(history, max_brackets, lambda _: False)
+        match decision:
+            case PlanBracket():
+                bracket = Bracket(tuple(Rung(budget, size) for budget, size in self._plan(index).rungs))
+            case StartSample():
+                bracket = history.bracket_plan(index)
+            case _:
+                return []
+        chosen = bracket if index in history.planned else fitting_bracket(history, left, kept, bracket)
+        if not left.fits(history, StartSample(index, 0, chosen.rungs[0].budget)):
+            return []
+        return self._carry_out(decision, now) if chosen == bracket else [planned_for_deadline(history, left, chosen)]
 
     def model(self) -> Model | None:
         """Return the densities of the next proposal; None while there are too few results, or if it uses none."""
@@ -90,7 +156,7 @@ class Starter:
             )
         return self._failures
 
-    def _plan(self, index: int) -> Event:
+    def _plan(self, index: int) -> BracketPlanned:
         """Choose the rungs of a bracket that Hyperband's order does not decide."""
         history = self._history
         assert history.created is not None
@@ -104,15 +170,23 @@ class Starter:
         choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
 
+    def _given(self, start: StartSample) -> Proposal | None:
+        """Return the user's configuration for this place; None if there is none."""
+        history = self._history
+        if history.schedule.is_given(start.bracket):
+            return Proposal(history.space.restore(history.given.on_budget[0].config), Origin.GIVEN)
+        if history.given.anywhere:
+            return Proposal(history.space.restore(history.given.anywhere[0]), Origin.GIVEN)
+        return None
+
     def _sample(self, start: StartSample, now: Now) -> list[Event]:
         """Start a new configuration."""
         number = len(self._history.trials)
         assert self._history.created is not None
         seed = self._history.created.seed
         rng = streams.proposal_stream(seed, number)
-        if self._history.given:
-            proposal: Proposal | None = Proposal(self._history.space.restore(self._history.given[0]), Origin.GIVEN)
-        else:
+        proposal: Proposal | None = self._given(start)
+        if proposal is None:
             proposal = self.propose(rng, start.budget, random_share(self._history, start.bracket))
         if proposal is None:
             return self._cut(start)
@@ -232,9 +306,10 @@ def random_share_of(settings: Settings, rungs: int, budgets: int) -> float:
     return at_top + (settings.random_fraction - at_top) * min(rungs - 1, steps) / max(1, steps)
 
 
-def restart_lost(history: History, now: Now) -> list[Event]:
-    """Return the restart of the cheapest trial that lost its worker; nothing if none did."""
+def restart_lost(history: History, now: Now, left: TimeLeft | None = None) -> list[Event]:
+    """Return the restart of the cheapest trial that lost its worker, and ends in time; nothing if none did."""
     lost = [history.pending[number] for number in history.lost]
+    lost = [trial for trial in lost if left is None or left.fits(history, Restart(trial))]
     return start_again(min(lost, key=lambda trial: (trial.budget, trial.number)), now) if lost else []
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_TRIAL_SEED, _PROMOTION, _BRACKET = 1, 7, 8
+_TRIAL_SEED, _PROMOTION, _BRACKET, _REPEAT, _ESTIMATE, _OBSERVATION = 1, 7, 8, 9, 10, 11
 
 
 def proposal_stream(seed: int, number: int) -> np.random.Generator:
@@ -29,3 +29,18 @@ def random_promotion(seed: int, bracket: int, rung: int, n: int) -> int:
 def bracket_stream(seed: int, index: int) -> np.random.Generator:
     """Return the generator that an adaptive study plans bracket `index` with."""
     return np.random.default_rng([seed, index, _BRACKET])
+
+
+def observation_stream(seed: int, index: int) -> np.random.Generator:
+    """Return the generator of the hyperparameters that the `index`-th result of an earlier study lacks."""
+    return np.random.default_rng([seed, index, _OBSERVATION])
+
+
+def repeat_seed(seed: int, confirmation: int, candidate: int, repeat: int) -> int:
+    """Return the seed of one evaluation of a confirmation."""
+    return int(np.random.default_rng([seed, confirmation, candidate, repeat, _REPEAT]).integers(2**31))
+
+
+def estimate_stream(seed: int, confirmation: int) -> np.random.Generator:
+    """Return the generator that the estimates of a confirmation are drawn with."""
+    return np.random.default_rng([seed, confirmation, _ESTIMATE])

@@ -37,6 +37,7 @@ class SimulatedExecutor:
     straggling: every duration is multiplied by a log-normal factor with median 1 and this standard deviation.
     loss_rate: losses of a worker per second of work; the runner then starts the trial again.
     seed: random seed of straggling and losses.
+    until: the clock stops here once, even if no trial ends then, so that a runner notices its deadline.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class SimulatedExecutor:
         straggling: float = 0.0,
         loss_rate: float = 0.0,
         seed: int = 0,
+        until: float = math.inf,
     ) -> None:
         check_count("workers", workers)
         for name, value in (("straggling", straggling), ("loss_rate", loss_rate)):
@@ -56,7 +58,7 @@ class SimulatedExecutor:
         self._objective, self._duration = objective, duration
         self._straggling, self._loss_rate = straggling, loss_rate
         self._rng = np.random.default_rng(seed)
-        self._workers = workers
+        self._workers, self._until = workers, until
         self._free = list(range(workers))  # heap: the worker with the lowest number comes first
         self._ends: list[tuple[float, int, int, Done]] = []  # heap: (end time, order of submission, worker, result)
         self._submitted = 0
@@ -99,6 +101,9 @@ class SimulatedExecutor:
     def wait(self, timeout: float | None) -> Sequence[Done]:  # noqa: ARG002 - simulated time passes at once
         """Move the clock to the next end and return all trials that end at that time."""
         if not self._ends:
+            return []
+        if self.now < self._until < self._ends[0][0]:
+            self.now = self._until
             return []
         self.now = self._ends[0][0]
         done: list[Done] = []

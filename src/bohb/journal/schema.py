@@ -86,6 +86,7 @@ FINISHED = (  # the index of the keys is enough to count these, so that no event
     .outerjoin(EVENT, and_(EVENT.c.study == STUDY.c.study, EVENT.c.key.like("finished/%")))
     .group_by(STUDY.c.study)
 )
+NOTES = select(EVENT.c.study, EVENT.c.body).where(EVENT.c.key.like("note/%")).order_by(EVENT.c.study, EVENT.c.position)
 NEW_ROWS = EVENT.insert()
 
 
@@ -111,7 +112,7 @@ def sqlite_engine(path: Path, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only or READS in connection.info else "BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN" if read_only or connection.info.get(READS) else "BEGIN IMMEDIATE")
 
     return engine
 

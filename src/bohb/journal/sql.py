@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from bohb.core.events import Event
+from bohb.core.events import Event, NoteAdded, from_json
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import schema
 from bohb.journal.acknowledged import acknowledged, check_complete
@@ -57,7 +57,7 @@ class SqlJournal:
         self.name = self.database.name
         self._leases = Leases(self.study, self.database.generation)
         self._epoch: int | None = None  # claimed at the first append
-        self._version: int | None = None  # of the file when it was last read
+        self._version: tuple[int, int] | None = None  # of the file when it was last read
         self._end: tuple[int, int] | None = None  # length and checksum of the study when it was last read or written
 
     def read(self, after: int = 0) -> Sequence[Event]:
@@ -166,8 +166,23 @@ class SqlJournal:
 
     def again(self) -> SqlJournal:
         """Open the same study once more with another connection."""
-        url = self.path or self.database.url.render_as_string(hide_password=False)
-        return SqlJournal(url, self.study)
+        return SqlJournal(*self.source)
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """The arguments that open the same study again: path or URL, with its password, and name."""
+        where = self.database.url.render_as_string(hide_password=False) if self.path is None else str(self.path)
+        return where, self.study
+
+    def notes(self) -> dict[str, list[NoteAdded]]:
+        """Return the notes of every study in the database that has any, by its name."""
+        found: dict[str, list[NoteAdded]] = {}
+        with self.database.transaction(reads=True) as connection:
+            for name, body in connection.execute(schema.NOTES):
+                note = from_json(NoteAdded.kind, json.loads(body))
+                assert isinstance(note, NoteAdded)
+                found.setdefault(name, []).append(note)
+        return found
 
     def lengths(self) -> dict[str, int]:
         """Return the number of events of every study in the database, in the order of their names."""

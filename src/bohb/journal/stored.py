@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from bohb.core.events import Event
 from bohb.journal.quick import quick_read, quick_study_names
@@ -27,6 +28,14 @@ def stored_events(journal: str, study: str) -> Sequence[Event]:
 
     with SqlJournal(journal, study, read_only=True) as opened:
         return opened.read()
+
+
+def study_of(text: str) -> tuple[str, str | None]:
+    """Return the journal and the name of the study in "journal::study"; None if only the journal is named."""
+    place = text.find("::", text.rfind("]") + 1 if "://" in text else 0)  # an IPv6 address has colons, too
+    if place < 0 or ("://" not in text and Path(text).exists()):
+        return text, None
+    return text[:place], text[place + 2 :] or None
 
 
 def shown_journal(journal: str) -> str:

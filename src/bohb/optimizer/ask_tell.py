@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
 from bohb.core.custom_sampler import Sampler
+from bohb.core.deadline import TimeLeft
 from bohb.core.density.sampler import Model
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
+from bohb.core.notes import new_note
 from bohb.core.policy import Starter, restart_lost
 from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan, plan
@@ -27,10 +29,8 @@ from bohb.journal.base import shared_journal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     Budgets,
-    as_histories,
     continue_events,
     given_events,
-    observed_events,
     study_budgets,
     study_seed,
     study_settings,
@@ -40,6 +40,7 @@ from bohb.optimizer.ledger import Ledger
 from bohb.optimizer.reports import known_number, result_events
 from bohb.optimizer.session import Session, forgotten_brackets
 from bohb.optimizer.unknown import check_changes
+from bohb.optimizer.warm_start import as_histories, observed_events
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -118,7 +119,8 @@ class BOHB:
             self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
                 given = given_events(compiled, initial_configs, self.history)
-                self._ledger.append([created, *given, *observed_events(compiled, as_histories(warm_start), goals)])
+                earlier = observed_events(compiled, as_histories(warm_start), created, goals)
+                self._ledger.append([created, *given, *earlier])
                 return
             more = continue_events(self.history, created, seed is not None)
             more += given_events(compiled, initial_configs, self.history)
@@ -184,19 +186,25 @@ class BOHB:
             f"no trial can start before one of the {len(self.history.running)} running ones is told; call tell first"
         )
 
-    def ask_many(self, n: int, enough: Callable[[], bool] = lambda: False) -> list[Trial]:
+    def ask_many(
+        self,
+        n: int,
+        enough: Callable[[], bool] = lambda: False,
+        left: Callable[[], TimeLeft | None] = lambda: None,
+    ) -> list[Trial]:
         """Return up to n trials to run at once, stored together; fewer if fewer are ready.
 
         enough: called before each trial; if it returns True, only trials that lost their worker are started.
+        left: called before each trial; returns the time until a deadline, before which trials have to end.
         """
-        return self._ledger.in_turn(lambda: self._ask(n, enough))
+        return self._ledger.in_turn(lambda: self._ask(n, enough, left))
 
-    def _ask(self, n: int, enough: Callable[[], bool]) -> list[Trial]:
+    def _ask(self, n: int, enough: Callable[[], bool], left: Callable[[], TimeLeft | None]) -> list[Trial]:
         first = self.history.n_events
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = restart_lost(self.history, self._session.now()) if enough() else self.next_events()
+            new = restart_lost(self.history, self._session.now(), left()) if enough() else self.next_events(left())
             if not new:
                 break
             self.history.extend(new)
@@ -224,18 +232,30 @@ class BOHB:
             lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
         )
 
-    def enqueue(self, config: Mapping[str, Any]) -> bool:
+    def enqueue(self, config: Mapping[str, Any], budget: float | None = None) -> bool:
         """Evaluate this configuration before the sampler proposes any; return False if the study was given it before.
 
         It takes the next place of a bracket that is free for a new configuration, on the budget of that place. If no
         limit leaves such a place, it waits until the study is continued.
-        """
-        return self._ledger.in_turn(lambda: self._enqueue(config))
 
-    def _enqueue(self, config: Mapping[str, Any]) -> bool:
-        new = given_events(self.space, [config], self.history)
+        budget: one of the study's; the configuration is the next one to start, directly there, and belongs to no other
+            bracket.
+        """
+        return self._ledger.in_turn(lambda: self._enqueue(config, budget))
+
+    def _enqueue(self, config: Mapping[str, Any], budget: float | None) -> bool:
+        new = given_events(self.space, [config], self.history, budget)
         self._ledger.append(new)
         return bool(new)
+
+    def note(self, text: str, *, trial: int | None = None, tags: Iterable[str] = ()) -> None:
+        """Add a note to the study, or to one of its trials; no decision uses it.
+
+        trial: the number of a trial.
+        tags: short texts, by which studies and trials can be found.
+        """
+        tags = tags if isinstance(tags, str) else tuple(tags)
+        self._ledger.in_turn(lambda: self._ledger.append([new_note(self.history, text, trial, tags, self._clock())]))
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
         """Report that the worker of a trial disappeared; `ask` will return the trial again.
@@ -249,14 +269,21 @@ class BOHB:
         if running is not None and (not isinstance(trial, Trial) or trial.attempt == running.attempt):
             self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
 
-    def begin_session(self, runner: str, forget_failures: bool = False) -> None:
+    def begin_session(
+        self,
+        runner: str,
+        forget_failures: bool = False,
+        limits: Mapping[str, Any] | None = None,
+        workers: int | None = None,
+    ) -> None:
         """Start a session; `ask` will return the trials again that an earlier runner left unfinished.
 
         runner: a unique name, which identifies its lease if several runners share the study.
         forget_failures: whether earlier failures no longer count as evidence. Those of a session with a broken
             objective never do (`session.forgotten_failures`).
+        limits, workers: when the runner stops, and how many trials it runs at once; stored for estimates of the end.
         """
-        self._ledger.in_turn(lambda: self._session.begin(runner, forget_failures))
+        self._ledger.in_turn(lambda: self._session.begin(runner, forget_failures, limits or {}, workers))
         if self.max_brackets is not None:
             self.max_brackets += forgotten_brackets(self.history)
 
@@ -337,15 +364,20 @@ class BOHB:
         """Return the densities that the next proposal would use, or None while there are too few results."""
         return self._starter.model()
 
-    def next_events(self) -> list[Event]:
+    def next_events(self, left: TimeLeft | None = None) -> list[Event]:
         """Return the events that `ask` would store next; none if nothing can start."""
         with one_thread(self.settings):
-            return self._starter.next_events(self._session.now(), self.max_brackets)
+            return self._starter.next_events(self._session.now(), self.max_brackets, left)
 
     @property
     def seconds(self) -> float:
         """How long the study has been running, earlier sessions included."""
         return self._session.seconds
+
+    @property
+    def time(self) -> float:
+        """The time of day, in seconds since the epoch."""
+        return self._clock()
 
     def catch_up(self) -> None:
         """Apply the events that other runners have stored."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,17 +16,15 @@ from bohb.core.events import (
     BudgetsRaised,
     ConfigGiven,
     Event,
-    ObservationAdded,
     StudyCreated,
 )
-from bohb.core.goals import PLAIN, Goals, goals_of
+from bohb.core.goals import Goals, goals_of
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
-from bohb.core.trial import Origin, Outcome, jsonable
+from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
-from bohb.journal import SqlJournal, study_names
 
 Budgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use min_budget and max_budget
 
@@ -87,85 +85,35 @@ def study_settings(
     return replace(changed, sampler=name)
 
 
-def given_events(space: Space, configs: Iterable[Mapping[str, Any]], history: History) -> list[Event]:
-    """Return the user's configurations that the study was not given yet, checked against the space."""
+def given_events(
+    space: Space, configs: Iterable[Mapping[str, Any]], history: History, budget: float | None = None
+) -> list[Event]:
+    """Return the user's configurations that the study was not given yet, checked against the space.
+
+    budget: where to evaluate them; None for the next places of any bracket.
+    """
     if isinstance(configs, Mapping):
         raise InvalidArgument("initial_configs must be a list of configurations: write initial_configs=[{…}]")
-    given = [trial.config for trial in history.trials.values() if trial.origin is Origin.GIVEN]
-    known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given))}
+    if budget is not None:
+        budget = _one_of(history.budgets, budget)
+    started = [trial for trial in history.trials.values() if trial.origin is Origin.GIVEN]
+    directly = {trial.number: history.schedule.is_given(trial.bracket) for trial in started}
+    given = [t.config for t in started if (t.budget if directly[t.number] else None) == budget]
+    known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given.waiting(budget)))}
     checked: list[Event] = []
     for config in configs:
         if space.encode(config).tobytes() not in known:
-            checked.append(ConfigGiven(history.n_given + len(checked), dict(config)))
+            checked.append(ConfigGiven(history.given.total + len(checked), dict(config), budget))
     return checked
 
 
-def as_histories(source: Any) -> list[History]:
-    """Return the histories that `warm_start` names: of studies, optimizers, journals and their paths, or a list."""
-    match source:
-        case History():
-            return [source]
-        case str() | Path():
-            return [_stored_history(source)]
-        case _ if isinstance(getattr(source, "history", None), History):
-            return [source.history]
-        case _ if hasattr(source, "read"):
-            return [History().extend(source.read(0))]
-        case Iterable() if not isinstance(source, Mapping):
-            return [history for item in source for history in as_histories(item)]
-    raise InvalidArgument(
-        f"warm_start={source!r} must be a Study, a History, a BOHB, a journal or its path, or a list of these"
-    )
-
-
-def _stored_history(journal: str | Path) -> History:
-    """Return the history of the only study of a journal."""
-    if "://" not in str(journal) and not Path(journal).exists():
-        raise InvalidArgument(f"warm_start={str(journal)!r} must be the path of a journal; there is no such file")
-    names = study_names(journal)
-    if len(names) != 1:
-        raise InvalidArgument(
-            f"warm_start={str(journal)!r} must hold one study; it has {', '.join(names) or 'none'}: "
-            "choose one with SqlJournal(path, name, read_only=True)"
-        )
-    with SqlJournal(journal, names[0], read_only=True) as opened:
-        return History().extend(opened.read())
-
-
-def observed_events(space: Space, histories: Iterable[History], goals: Goals = PLAIN) -> list[Event]:
-    """Return the results of earlier studies as events. Raises InvalidConfiguration.
-
-    goals: those of the new study; an earlier one must have the values that they name.
-    """
-    events: list[Event] = []
-    studies: dict[tuple[int, int], int] = {}  # (history, one of its own earlier studies or -1 for itself) -> number
-    for h, history in enumerate(histories):
-        if history.created is not None:
-            _check_values(history.goals, goals)
-        known: list[tuple[dict[str, Any], float, Outcome | ObservationAdded, str, int]] = [
-            (old.config, old.budget, old, old.source, old.study) for old in history.observed
-        ]
-        for number, outcome in history.outcomes.items():
-            trial = history.trials[number]
-            if trial.reuses is None and number not in history.forgotten:  # reused: the result of another trial
-                known.append((trial.config, trial.budget, outcome, f"trial {number}", -1))
-        for config, budget, result, source, of in known:
-            space.encode(space.restore(config))
-            study = studies.setdefault((h, of), len(studies))
-            values = {name: result.values[name] for name in goals.names if name in result.values}
-            loss = result.loss if goals.plain or result.loss is None else goals.losses(values)[0]
-            events.append(ObservationAdded(len(events), config, budget, loss, source, study, values))
-    return events
-
-
-def _check_values(earlier: Goals, goals: Goals) -> None:
-    """Raise InvalidArgument if an earlier study does not have the values that the new one decides by."""
-    for name in goals.names:
-        if name not in earlier.names:
-            raise InvalidArgument(
-                f"warm_start: the earlier study has no {name!r} (it has {', '.join(earlier.names)}); "
-                "its results can only be used by a study with the same names"
-            )
+def _one_of(budgets: tuple[float, ...], given: float) -> float:
+    """Return the budget of the study that is meant."""
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        for budget in budgets:
+            if math.isclose(budget, given, rel_tol=1e-9):
+                return budget
+    raise InvalidArgument(f"budget={given!r} must be one of the study's: {', '.join(f'{b:g}' for b in budgets)}")
 
 
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from bohb.core.events import Event, FailuresForgotten, SessionStarted
 from bohb.core.history import History
@@ -44,7 +45,7 @@ class Session:
         """Return the times and the session that the next events belong to."""
         return Now(self._clock(), None if self._began is None else self.seconds, self.index)
 
-    def begin(self, runner: str, forget_failures: bool) -> None:
+    def begin(self, runner: str, forget_failures: bool, limits: Mapping[str, Any], workers: int | None) -> None:
         """Store the start of the session, and what it changes."""
         history = self._ledger.history
         index = len(history.sessions)
@@ -53,7 +54,8 @@ class Session:
         if forgotten:
             log.warning("failures of earlier sessions no longer count: the sampler does not learn from them")
         self._began, self._earlier = self._stopwatch(), history.seconds
-        self._ledger.append([SessionStarted(index, runner, self._clock()), *forgotten, *orphans])
+        session = SessionStarted(index, runner, self._clock(), dict(limits), workers)
+        self._ledger.append([session, *forgotten, *orphans])
         self.index = index if self._ledger.shared else None
 
     def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:

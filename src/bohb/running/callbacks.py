@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument
 from bohb.optimizer.ask_tell import BOHB
-from bohb.running.study import Study
+from bohb.running.study import Study, T
 
 log = logging.getLogger("bohb")
 
@@ -35,9 +34,8 @@ class RunningStudy(Study):
         """
         self._callbacks.stopped = reason or "a callback stopped the study"
 
-    def enqueue(self, config: Mapping[str, Any]) -> bool:
-        """Evaluate this configuration next; see `BOHB.enqueue`."""
-        return self._optimizer.enqueue(config)
+    def _change(self, act: Callable[[BOHB], T]) -> T:
+        return act(self._optimizer)
 
 
 Callback = Callable[[RunningStudy], object]

@@ -10,24 +10,29 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from bohb.errors import InvalidArgument
+from bohb.units import clock, moment
 
 if TYPE_CHECKING:  # the command line needs the list of limits, and should start quickly
     from bohb.core.history import History
     from bohb.core.trial import Outcome
 
 
-def _limit(kind: Literal["whole", "number", "seconds"], summary: str, default: float | None = None) -> Any:
+def _limit(kind: Literal["whole", "number", "seconds", "moment"], summary: str, default: float | None = None) -> Any:
     """Declare a limit; the study file and the command line take what they need to know about it from here."""
     return field(default=default, metadata={"kind": kind, "help": summary})
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The study stops at the first of these; all but the last count from its beginning, over all sessions.
+    """The study stops at the first of these; all but `until` and the last count from its beginning, over all sessions.
+
+    `max_seconds` and `until` are deadlines: no trial is started that is unlikely to end in time, the last brackets are
+    chosen so that they reach the largest budget in time, and trials that still run at the deadline are stopped.
 
     max_brackets: brackets opened.
     max_trials: trials started, without forgotten failures.
-    max_seconds: working time; trials that are running then are finished.
+    max_seconds: working time.
+    until: a time of day in seconds since the epoch, for this session.
     max_cost: budget spent, in full evaluations; a promoted configuration counts for what it adds to its last budget.
     max_reported_cost: the sum of the costs that the objective reports.
     target_loss: a loss on the largest budget, or a value of the first objective with the sign that the user gave it;
@@ -40,6 +45,7 @@ class Limits:
     max_brackets: int | None = _limit("whole", "Limit: brackets opened.")
     max_trials: int | None = _limit("whole", "Limit: trials started.")
     max_seconds: float | None = _limit("seconds", "Limit: working time, such as 90, 30m or 8h.")
+    until: float | None = _limit("moment", "Limit: a time such as 18:00 or 2026-05-01T18:00.")
     max_cost: float | None = _limit("number", "Limit: budget spent, in full evaluations.")
     max_reported_cost: float | None = _limit("number", "Limit: costs that the objective reports.")
     target_loss: float | None = _limit("number", "Limit: a loss on the largest budget.")
@@ -58,21 +64,40 @@ class Limits:
                 raise InvalidArgument(f"{limit.name}={value!r} must be positive; leave it out for no limit")
 
     @property
+    def timed(self) -> bool:
+        """Whether there is a deadline."""
+        return self.max_seconds is not None or self.until is not None
+
+    def deadline(self, seconds: float, time: float) -> str:
+        """Return the name and value of the deadline that comes first."""
+        if self.until is not None and self.seconds_left(seconds, time) == self.until - time:
+            return f"until={clock(self.until)}"
+        return f"max_seconds={self.max_seconds:g}"
+
+    def seconds_left(self, seconds: float, time: float) -> float:
+        """Return the seconds until the deadline; infinity without one.
+
+        seconds, time: the working time of the study so far, and the time of day.
+        """
+        return min((self.max_seconds or math.inf) - seconds, (self.until or math.inf) - time)
+
+    @property
     def bounded(self) -> bool:
         """Whether anything ends the study."""
         return any(getattr(self, f.name) is not None for f in fields(self) if f.name != "max_initial_failures")
 
 
-def reason_to_stop(limits: Limits, history: History, seconds: float) -> str | None:
+def reason_to_stop(limits: Limits, history: History, seconds: float, time: float = 0.0) -> str | None:
     """Return why no further trial should start, or None.
 
-    seconds: the working time of the study so far.
+    seconds, time: the working time of the study so far, and the time of day.
     """
     full = history.budgets[-1]
     spent = history.budget_spent / full
     checks = [
         _reached("max_trials", limits.max_trials, len(history.trials) - len(history.forgotten)),
         _reached("max_seconds", limits.max_seconds, seconds),
+        None if limits.until is None or time < limits.until else f"until={clock(limits.until)} reached",
         _reached("max_cost", limits.max_cost, spent * (1 + 1e-12)),
         _reached("max_reported_cost", limits.max_reported_cost, history.cost_reported),
         _reached("patience", limits.patience, (history.budget_spent - history.spent_at_improvement) / full),
@@ -110,3 +135,23 @@ def common_cause(outcomes: Iterable[Outcome]) -> str:
     causes = Counter(outcome.error or outcome.status.value for outcome in outcomes if not outcome.ok)
     cause, n = max(sorted(causes.items()), key=lambda item: item[1])
     return f"{n} of them with: {cause}"
+
+
+def deadline(until: object) -> float | None:
+    """Return the argument `until` in seconds since the epoch. Raises InvalidArgument."""
+    try:
+        return None if until is None else moment(until)
+    except ValueError as error:
+        raise InvalidArgument(f"until={until!r} {error}") from error
+
+
+def check_grace(grace: object) -> None:
+    """Raise InvalidArgument unless `grace` is a number of seconds."""
+    if isinstance(grace, bool) or not isinstance(grace, int | float) or not grace >= 0:
+        raise InvalidArgument(f"grace={grace!r} must be a number of seconds, at least 0, or math.inf")
+
+
+def given_limits(limits: Limits) -> dict[str, float]:
+    """Return the limits that differ from their defaults, by name."""
+    given = {limit.name: getattr(limits, limit.name) for limit in fields(limits)}
+    return {limit.name: given[limit.name] for limit in fields(limits) if given[limit.name] != limit.default}

@@ -8,6 +8,7 @@ from bohb.core.history import History
 from bohb.errors import InvalidArgument, JournalError
 from bohb.journal import SqlJournal
 from bohb.journal.stored import shown_journal, stored_events, stored_names
+from bohb.running.setup import RunSetup
 from bohb.running.study import Study
 
 
@@ -29,7 +30,7 @@ def load(journal: str | Path, study: str | None = None) -> Study:
     history = History().extend(stored_events(where, study) if study in names else ())
     if history.created is None:
         raise InvalidArgument(f"study={study!r} is not in {shown}; its studies are: {listed}")
-    return Study(history)
+    return Study(history, _source=(where, study), setup=RunSetup(where, study))
 
 
 def studies(journal: str | Path) -> dict[str, int]:

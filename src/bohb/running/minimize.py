@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,15 +22,15 @@ from bohb.executors.options import START_METHOD, StartMethod, TrialOptions
 from bohb.executors.resources import Resources
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.journal.base import shared_journal
-from bohb.journal.files import files_directory
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.unknown import check_changes
 from bohb.running.callbacks import Callback, checked_callbacks
 from bohb.running.checkpoints import Checkpoints
-from bohb.running.limits import Limits
+from bohb.running.limits import Limits, check_grace, deadline
 from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.runner import LEASE_SECONDS, run
+from bohb.running.setup import RunSetup, files_of
 from bohb.running.study import Study
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def minimize(
     max_brackets: int | None = None,
     max_trials: int | None = None,
     max_seconds: float | None = None,
+    until: str | float | datetime.datetime | datetime.time | None = None,
+    grace: float = 0.0,
     max_cost: float | None = None,
     max_reported_cost: float | None = None,
     target_loss: float | None = None,
@@ -101,6 +103,11 @@ def minimize(
     directory: for checkpoints and the output of trials; "<journal>.files" by default, temporary if the
         journal is not a file.
     max_brackets … max_initial_failures: see `Limits`. Without any limit, one round of Hyperband is run.
+    until: a deadline: "18:00" (today, or tomorrow if it has passed), "2026-05-01 18:00" or a datetime, in local time
+        unless it has a time zone.
+    grace: seconds that running trials have after a deadline (`until` or `max_seconds`) before they are stopped;
+        math.inf lets them finish. Stopped trials do not count as failed and run again when the study is resumed. With
+        workers=None a running trial cannot be stopped: the study ends when it does.
     forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler; use it after
         fixing a bug in the objective. Those of a session in which every trial failed are forgotten anyway if there were
         at least three, or if no trial of the study had ever succeeded.
@@ -125,8 +132,17 @@ def minimize(
         raise InvalidArgument(f"max_attempts={max_attempts!r} must be a whole number of at least 1")
     functions = checked_callbacks(callbacks)
     limits = Limits(
-        max_brackets, max_trials, max_seconds, max_cost, max_reported_cost, target_loss, patience, max_initial_failures
+        max_brackets,
+        max_trials,
+        max_seconds,
+        deadline(until),
+        max_cost,
+        max_reported_cost,
+        target_loss,
+        patience,
+        max_initial_failures,
     )
+    check_grace(grace)
     with ExitStack() as stack:
         opened = open_journal(journal, study)
         if opened is not journal:
@@ -154,7 +170,7 @@ def minimize(
         optimizer = patiently(shared_journal(opened) is not None, create)
         if not limits.bounded:
             optimizer.max_brackets = len(optimizer.history.round)
-        files = stack.enter_context(_files(directory, opened, study))
+        files = stack.enter_context(files_of(opened, study, directory))
         kept = Checkpoints(files / "checkpoints", checkpoint_quota) if checkpoints else None
         if kept is not None:
             stack.callback(kept.close)
@@ -163,33 +179,23 @@ def minimize(
         )
         chosen = choose_executor(objective, executor, workers, options)
         shown = None if progress is False else stack.enter_context(Progress(limits))
-        return run(
+        found = run(
             optimizer,
             chosen,
             limits,
             kept,
             max_attempts=max_attempts,
             lease_seconds=lease_seconds,
+            grace=grace,
             forget_failures=forget_failures,
             callbacks=functions,
             progress=shown,
         )
+    where = opened if journal is None else journal
+    setup = RunSetup(where, study, directory, objective, executor, workers, options, checkpoints, max_attempts)
+    return replace(found, setup=setup, _source=opened.source if isinstance(opened, SqlJournal) else None)
 
 
 def _repeatable(given: Any) -> Any:
     """Return a list in place of a generator, which could be used only once."""
     return list(given) if isinstance(given, Iterator) else given
-
-
-@contextmanager
-def _files(directory: str | Path | None, journal: Journal, study: str) -> Iterator[Path]:
-    """Yield the directory of a study's checkpoints and logs; a temporary one if the journal is not a file either."""
-    permanent = files_directory(journal.path if isinstance(journal, SqlJournal) else None, study, directory)
-    if permanent is not None:
-        yield permanent
-        return
-    temporary = Path(tempfile.mkdtemp(prefix="bohb-"))
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

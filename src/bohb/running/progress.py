@@ -16,12 +16,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from bohb.core.estimate import time_to_end
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.schedule.plan import plan
 from bohb.running.limits import Limits
-from bohb.units import duration, printable
+from bohb.units import clock, duration, printable
 
 if TYPE_CHECKING:
     from bohb.core.schedule.halving import Halving
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 HEARTBEAT = 60.0  # seconds between two plain lines when no bracket finishes
 _PAUSE = 1.0  # seconds between two plain lines at least
 _REFRESH = 0.1
+_PATIENCE = 20.0  # the end is estimated again after so many times as long as the last estimate took
 _BARS = "▁▂▃▄▅▆▇█"
 _BRACKETS = 5  # open brackets and running trials in the panel, at most
 _RUNNING = 4
@@ -61,6 +63,9 @@ class Progress:
         self._last = time.monotonic() if self._plain else -math.inf  # the time of the last line or panel
         self._done: set[int] = set()  # brackets whose end was shown
         self._first: tuple[float, int] | None = None  # seconds and finished trials at the first update
+        self._now = 0.0
+        self._end: float | None = None  # the expected end, in seconds of working time …
+        self._estimated = -math.inf  # … and when it was estimated
 
     def __enter__(self) -> Progress:
         if self._live is not None:
@@ -76,8 +81,12 @@ class Progress:
         if self._live is not None:
             self._try(self._live.stop)
 
-    def update(self, history: History, seconds: float, final: bool = False) -> None:
-        """Show the current state: ten times a second at most, plain lines far less often."""
+    def update(self, history: History, seconds: float, final: bool = False, now: float | None = None) -> None:
+        """Show the current state: ten times a second at most, plain lines far less often.
+
+        seconds, now: the working time of the study so far, and the time of day.
+        """
+        self._now = time.time() if now is None else now
         if self._first is None:
             self._first = (seconds, len(history.outcomes))
             self._done = _finished(history)  # shown by an earlier session
@@ -125,7 +134,7 @@ class Progress:
             parts.append(f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat})")
         left = None if final else self._left(history, seconds)
         if left is not None:
-            parts.append(f"about {duration(left)} left")
+            parts.append(self._until(left))
         return f"[{seconds:7.1f} s] {'; '.join(parts)}"
 
     def _panel(self, history: History, seconds: float, final: bool) -> RenderableType:
@@ -169,11 +178,25 @@ class Progress:
     def _time(self, history: History, seconds: float, final: bool) -> str:
         limit = self._limits.max_seconds
         left = None if final else self._left(history, seconds)
-        until = "" if left is None else f", about {duration(left)} left"
+        until = "" if left is None else f", {self._until(left)}"
         return f"{duration(seconds)}{'' if limit is None else f' of {duration(limit)}'}{until}"
 
+    def _until(self, left: float) -> str:
+        """Return when the study will end; the time of day as well if that is more than a minute away."""
+        at = f", until {clock(self._now + left)}" if left > 60 else ""
+        return f"about {duration(left)} left{at}"
+
     def _left(self, history: History, seconds: float) -> float | None:
-        """Return the time until the first limit, assuming the current pace; None while too little is known."""
+        """Return the expected time until the study ends; None while too little is known."""
+        began = time.monotonic()
+        if began > self._estimated:
+            left = time_to_end(history, seconds, self._now)
+            self._end = None if left is None else seconds + left
+            self._estimated = time.monotonic() + max(1.0, _PATIENCE * (time.monotonic() - began))
+        return self._left_at_this_pace(history, seconds) if self._end is None else max(0.0, self._end - seconds)
+
+    def _left_at_this_pace(self, history: History, seconds: float) -> float | None:
+        """Return the time until the first limit if all budgets cost the same; for studies that store no times."""
         limits, full = self._limits, history.budgets[-1]
         spent = history.budget_spent
         brackets = limits.max_brackets if limits.bounded else len(history.round)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -12,8 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from bohb.core.confirm_estimate import conclusion
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted, RepeatFinished
+from bohb.core.confirm_start import promising
 from bohb.core.custom_sampler import Sampler, sampler_name
-from bohb.core.events import BracketPlanned, Event, RungCut, StudyCreated, TrialFinished, TrialStarted
+from bohb.core.events import (
+    BracketPlanned,
+    Event,
+    RungCut,
+    StudyCreated,
+    TrialFinished,
+    TrialStarted,
+)
 from bohb.core.history import History
 from bohb.core.policy import Now, Starter, restart_lost
 from bohb.core.settings import TPE, Settings
@@ -88,20 +99,50 @@ def replay(
     position = 0
     while position < len(events):
         taken = events[position : position + 1]
-        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned):
+        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not _depends_on_the_clock(taken[0]):
             with one_thread(history.settings):
                 decided = starter.next_events(Now())
-            stored = events[position : position + max(1, len(decided))]
-            # Once a limit is reached, only trials that lost their worker are started, whatever else is ready.
-            match = min(_compare(made, stored, history.space) for made in (decided, restart_lost(history, Now())))
+                match, stored = _match(decided, events[position : position + 2], history, starter)
             counts[match] += 1
             if match is _Match.DIFFERENT:
                 differences.append(f"event {position}: {_difference(decided, stored)}")
             else:
-                taken = stored
+                taken = list(stored)
+        elif isinstance(taken[0], ConfirmationEvent):
+            decided_text, match = _confirmed(history, taken[0])
+            counts[match] += 1
+            if match is _Match.DIFFERENT:
+                differences.append(f"event {position}: stored {taken[0]}, decided {decided_text}")
         history.extend(taken)
         position += len(taken)
     return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))
+
+
+def _depends_on_the_clock(event: Event) -> bool:
+    """Whether an event states a decision that a deadline was the reason for; it is taken as it is."""
+    return isinstance(event, BracketPlanned) and "seconds_left" in event.reason
+
+
+def _match(
+    decided: list[Event], following: Sequence[Event], history: History, starter: Starter
+) -> tuple[_Match, Sequence[Event]]:
+    """Return how well a decision agrees with the events that follow, and which of them it should have led to.
+
+    Once a limit is reached, only trials that lost their worker are started, whatever else is ready. In a session with
+    a deadline, what would not end in time is passed over.
+    """
+    made: Iterable[list[Event]] = (decided, restart_lost(history, Now()))
+    if any({"until", "max_seconds"} & session.limits.keys() for session in history.sessions):
+        made = itertools.chain(made, starter.possible_events(Now()))
+    best, taken = _Match.DIFFERENT, following[:1]
+    for events in made:
+        stored = following[: max(1, len(events))]
+        match = _compare(events, stored, history.space)
+        if match is _Match.EXACT:
+            return match, stored
+        if match < best:
+            best, taken = match, stored
+    return best, taken
 
 
 def _check_sampler(created: Event, sampler: Sampler | None) -> None:
@@ -142,6 +183,20 @@ def _compare_event(decided: Event, stored: Event, space: Space) -> _Match:
             return _compare_values([decided.rungs, decided.reason], [stored.rungs, stored.reason])
         case _:
             return _Match.EXACT if decided == stored else _Match.DIFFERENT
+
+
+def _confirmed(history: History, stored: ConfirmationEvent) -> tuple[str, _Match]:
+    """Return what a confirmation decides, and how well the stored event agrees with it."""
+    if isinstance(stored, ConfirmationStarted):
+        trials = tuple(promising(history, len(stored.trials)))
+        return f"{trials}", _compare_values([trials, history.budgets[-1]], [stored.trials, stored.budget])
+    if isinstance(stored, RepeatFinished):
+        due = history.confirmations[stored.confirmation].due()
+        return f"{due}", _Match.EXACT if (stored.candidate, stored.repeat) in due else _Match.DIFFERENT
+    assert history.created is not None
+    made = conclusion(history.confirmations[stored.confirmation], history.created.seed)
+    numbers = ([event.winner, event.estimates, event.noise, event.gain] for event in (made, stored))
+    return f"{made}", _compare_values(*numbers)
 
 
 def _choice(trial: Trial) -> dict[str, Any]:

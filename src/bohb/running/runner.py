@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalUnavailable
@@ -17,12 +16,14 @@ from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.leases import RENEWALS, runner_name
 from bohb.running.callbacks import Callback, Callbacks
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
-from bohb.running.limits import Limits, reason_to_stop
+from bohb.running.interrupts import interrupts
+from bohb.running.limits import Limits, given_limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
+from bohb.running.pace import Pace
 from bohb.running.patience import COMPLAIN_SECONDS, patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
-from bohb.units import printable
+from bohb.units import counted, printable
 
 log = logging.getLogger("bohb")
 LEASE_SECONDS = 60.0
@@ -37,6 +38,7 @@ def run(
     *,
     max_attempts: int = 3,
     lease_seconds: float = LEASE_SECONDS,
+    grace: float = 0.0,
     forget_failures: bool = False,
     callbacks: Iterable[Callback] = (),
     progress: Progress | None = None,
@@ -49,6 +51,7 @@ def run(
     max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
     lease_seconds: where several runners share the study, the time without a sign of life after which the others take
         over a runner's trials; a living runner renews its lease four times in that span.
+    grace: seconds that running trials have after a deadline before they are stopped; math.inf lets them finish.
     forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler.
     callbacks: functions that are called with a `RunningStudy` after each trial that this runner has finished.
     """
@@ -56,8 +59,15 @@ def run(
     name = runner_name(optimizer.shared)
     with ExitStack() as stack:
         patiently(optimizer.shared, lambda: stack.enter_context(optimizer.lease(name, lease_seconds)))
-        patiently(optimizer.shared, lambda: optimizer.begin_session(name, forget_failures))
-        return _Run(optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, called, progress).run()
+        given = {
+            **given_limits(limits),
+            **({} if optimizer.max_brackets is None else {"max_brackets": optimizer.max_brackets}),
+        }
+        begin = partial(optimizer.begin_session, name, forget_failures, given, executor.slots)
+        patiently(optimizer.shared, begin)
+        return _Run(
+            optimizer, executor, limits, checkpoints, max_attempts, lease_seconds, grace, called, progress
+        ).run()
 
 
 @dataclass(slots=True)
@@ -70,9 +80,11 @@ class _Run:
     checkpoints: Checkpoints | None
     max_attempts: int
     lease_seconds: float
+    grace: float
     callbacks: Callbacks
     progress: Progress | None
     outages: Outages = field(init=False)
+    pace: Pace = field(init=False)
     looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
     complaint: tuple[str, float] = ("", 0.0)  # why this runner last waited, and when it said so
     waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
@@ -83,13 +95,16 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.outages = Outages(self.max_attempts)
+        self.pace = Pace(self.optimizer, self.limits)
 
     def run(self) -> Study:
         """Ask, wait and tell until the session ends."""
         kill = True
         try:
-            with _interrupts() as interrupted:
+            with interrupts() as interrupted:
                 stopped = self._loop(interrupted)
+            if self.running or self.unsaved:  # the deadline has passed
+                stopped += self._stop_running()
             kill = False
         except KeyboardInterrupt:
             self.executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
@@ -119,25 +134,33 @@ class _Run:
                     return stopped
                 self._rest()
             if self.progress is not None:
-                self.progress.update(self.optimizer.history, self.optimizer.seconds)
+                self.progress.update(self.optimizer.history, self.optimizer.seconds, now=self.optimizer.time)
+            time_left = self.pace.seconds_left + self.grace
+            if time_left <= 0 and (self.running or self.unsaved):
+                return self._stop() or "the deadline has passed"
             if self.running:
-                self._collect(_TICK)
+                self._collect(min(_TICK, time_left))
             self._save()
             while self.finished:
                 self.callbacks.call(self.optimizer, self.finished.pop(0))
 
     def _stop(self) -> str | None:
-        return reason_to_stop(self.limits, self.optimizer.history, self.optimizer.seconds)
+        return reason_to_stop(self.limits, self.optimizer.history, self.optimizer.seconds, self.optimizer.time)
 
     def _why_over(self) -> str | None:
         """Return why the study is over; None while another runner may still have something to do."""
-        if self.optimizer.history.pending:
+        waits = self.outages.paused or self.outages.held or self.in_doubt or self.optimizer.history.running
+        nothing_fits = self.limits.timed and not waits  # what could start was not started
+        if self.optimizer.history.pending and not nothing_fits:
             return None
+        if self._stop() is None and nothing_fits and not self.optimizer.done:
+            deadline = self.limits.deadline(self.optimizer.seconds, self.optimizer.time)
+            return f"{deadline}: no further trial would end in time"
         return self._stop() or (self._why_done() if self.optimizer.done else None)
 
     def _why_done(self) -> str:
         brackets = self.optimizer.max_brackets
-        if brackets is not None and len(self.optimizer.history.brackets) >= brackets:
+        if brackets is not None and self.optimizer.history.schedule.n_counted >= brackets:
             return f"all {brackets} brackets are complete"
         return "every configuration of the space has been evaluated"
 
@@ -149,7 +172,9 @@ class _Run:
         try:
             if self.in_doubt:
                 self._adopt()
-            self.waiting += self.optimizer.ask_many(free, enough=lambda: self._stop() is not None)
+            self.waiting += self.optimizer.ask_many(
+                free, lambda: self._stop() is not None, lambda: self.pace.left(self.executor.slots)
+            )
         except JournalUnavailable as error:
             self.in_doubt = True
             self._pause(error)
@@ -235,6 +260,17 @@ class _Run:
         if self.checkpoints is not None and changed:
             self.checkpoints.sweep(self.optimizer.history)
 
+    def _stop_running(self) -> str:
+        """Stop the running trials at the deadline; they run again when the study is resumed. Return what was done."""
+        self.executor.shutdown(kill=True)
+        self._collect(0)  # those that had ended
+        for trial in [*self.running.values(), *self.waiting]:
+            self.unsaved.append(Ended(trial, None, "stopped at the deadline", counts=False))
+        n = len(self.running)
+        self.running, self.waiting = {}, []
+        self._save_at_last()
+        return f"; {counted(n, 'running trial')} stopped, to run again when the study is resumed" if n else ""
+
     def _save_at_last(self) -> None:
         """Store the results of a session that was interrupted; they are not waited for if that is impossible now."""
         try:
@@ -280,28 +316,3 @@ class _Run:
             log.error("%s; no trial is started until this is resolved", trouble)
         self.looked = now  # after an outage other runners need a moment to renew their leases
         time.sleep(_TICK)
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether Ctrl-C was pressed; pressing it again raises KeyboardInterrupt.
-
-    Outside the main thread it always returns False, because signals only reach the main thread.
-    """
-    pressed = 0
-
-    def on_interrupt(*_: object) -> None:
-        nonlocal pressed
-        pressed += 1
-        if pressed > 1:
-            raise KeyboardInterrupt
-        log.warning("interrupted: finishing the running trials; press Ctrl-C again to stop at once")
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: pressed > 0
-    finally:
-        signal.signal(signal.SIGINT, before)

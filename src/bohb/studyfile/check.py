@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from bohb.core.cost import Sample, fit_costs
+from bohb.core.estimate import planned_time
 from bohb.core.goals import PLAIN, Goals
+from bohb.core.schedule.brackets import Bracket, hyperband
 from bohb.core.trial import Origin, Outcome, Trial, outcome_of
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Lost, Objective
@@ -21,6 +24,7 @@ from bohb.executors.local import processes
 from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import TrialOptions
 from bohb.studyfile.command import ShellObjective
+from bohb.units import counted, duration
 
 if TYPE_CHECKING:  # a worker imports this module for `Measured`, and should start quickly
     from bohb.core.space import Space
@@ -101,11 +105,14 @@ def preflight(
     seed: int = 0,
     options: TrialOptions | None = None,
     config: Mapping[str, Any] | None = None,
+    eta: float = 3,
+    workers: int = 1,
     goals: Goals = PLAIN,
 ) -> list[Finding]:
     """Call the objective on the two smallest budgets in a worker process, and report the findings.
 
     config: the configuration to try; default: a random one.
+    eta, workers: of the study, for an estimate of its time.
     """
     try:
         executor = LocalExecutor(Measured(objective), 1, options)
@@ -123,7 +130,8 @@ def preflight(
         findings = [tried.finding, number, same]
         if tried.direct is not None:
             findings.append(_continues(caller, tried, budgets[0], budgets[1], same.verdict == "pass"))
-        return [*findings, _memory(objective, tried.first, again)]
+        takes = _takes(budgets, [tried.first, *again], tried.direct, hyperband(budgets, eta), workers)
+        return [*findings, _memory(objective, tried.first, again), takes]
 
 
 def _random_configs(space: Space, seed: int) -> list[Mapping[str, Any]]:
@@ -205,6 +213,23 @@ def _continues(caller: _Caller, tried: _Tried, low: float, high: float, determin
         return Finding("resumes", "warn", detail, "make it deterministic first")
     advice = "save and restore all of the state: weights, optimiser, schedule, random generators, data order"
     return Finding("resumes", "fail", f"the losses differ: {losses}", advice)
+
+
+def _takes(
+    budgets: Sequence[float],
+    small: Sequence[Outcome],
+    direct: Outcome | None,
+    round_: Sequence[Bracket],
+    workers: int,
+) -> Finding:
+    """Report how long a round of Hyperband would take, by the calls so far: one configuration on two budgets."""
+    calls = [(budgets[0], outcome) for outcome in small] + ([(budgets[1], direct)] if direct is not None else [])
+    known = [Sample(0, b, None, (o.finished or 0.0) - (o.started or 0.0) + 1e-6, {}) for b, o in calls if o.ok]
+    costs = fit_costs(known)
+    assert costs is not None
+    expected, low, high = planned_time(round_, workers, costs)
+    span = f"{duration(expected)} ({duration(low)} to {duration(high)}) on {counted(workers, 'worker')}"
+    return Finding("takes", "pass", f"a round of {len(round_)} brackets: about {span}")
 
 
 def _memory(objective: Objective, first: Outcome, again: Sequence[Outcome]) -> Finding:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bohb.errors import InvalidArgument
 from bohb.running.limits import Limits
-from bohb.units import memory, seconds
+from bohb.units import memory, moment, seconds
 
 Check = Callable[[Any], Any]
 
@@ -45,8 +45,8 @@ def _texts(value: object) -> list[str]:
     return value
 
 
-_KINDS: dict[str, Check] = {"whole": _whole, "number": _number, "seconds": seconds}
-LIMITS: dict[str, Check] = {limit.name: _KINDS[limit.metadata["kind"]] for limit in fields(Limits)}
+_KINDS: dict[str, Check] = {"whole": _whole, "number": _number, "seconds": seconds, "moment": moment}
+LIMITS: dict[str, Check] = {limit.name: _KINDS[limit.metadata["kind"]] for limit in fields(Limits)} | {"grace": seconds}
 TRIAL: dict[str, Check] = {"seconds": seconds, "memory": memory, "attempts": _whole, "recycle_after": _whole}
 BUDGET: dict[str, Check] = {
     "min": _number,

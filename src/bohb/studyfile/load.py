@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
     from bohb.executors.base import Objective
     from bohb.executors.options import TrialOptions
+    from bohb.running.setup import RunSetup
 
 _BUDGETS = {"min": "min_budget", "max": "max_budget", "eta": "eta", "values": "budgets", "integer": "integer_budgets"}
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, begins
@@ -101,6 +102,25 @@ class StudyFile:
 
         trial, method = self.values["trial"], self.values.get("start_method", START_METHOD)
         return TrialOptions(trial.get("seconds", seconds), trial.get("memory"), start_method=method)
+
+    def setup(self, objective: Objective, **given: Any) -> RunSetup:
+        """Return how the trials of the study are evaluated; `given` replaces values of the file, as for `minimize`."""
+        from bohb.executors.options import START_METHOD, TrialOptions
+        from bohb.executors.resources import Resources
+        from bohb.running.setup import RunSetup
+
+        found = self.arguments | given
+        if "executor" in found:
+            found["executor"] = self.executor(found["executor"])
+        options = TrialOptions(
+            found.get("trial_seconds"),
+            found.get("trial_memory"),
+            found.get("recycle_after"),
+            found.get("start_method", START_METHOD),
+            resources=Resources.of(found.get("resources")),
+        )
+        names = ("journal", "study", "directory", "executor", "workers", "checkpoints", "max_attempts")
+        return RunSetup(objective=objective, options=options, **{n: found[n] for n in names if n in found})
 
     def space(self) -> Space:
         """Build or load the search space and compile it."""

@@ -19,6 +19,7 @@ from bohb.core.events import (
     ConfigGiven,
     Event,
     FailuresForgotten,
+    NoteAdded,
     ObservationAdded,
     ResultLate,
     RungCut,
@@ -69,6 +70,8 @@ def example_events() -> list[Event]:
         TrialStarted(reusing),
         TrialFinished(2, ok),
         FailuresForgotten(1, since=1),
+        NoteAdded(0, _AWKWARD, ("a", _AWKWARD), 1, 1.7e9),
+        NoteAdded(1, ""),
     ]
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bohb.core.schedule.brackets import Bracket
+from bohb.core.schedule.brackets import Bracket, Rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Halving:
         self.rung = 0
         self.survivors: list[list[int]] = []
         self._refill = refill
-        self._choose = choose
+        self.choose = choose
         self._queue: deque[int | None] = deque([None] * bracket.rungs[0].size)  # None: a new configuration
         self._running: set[int] = set()
         self._losses: list[Loss] = []  # of the current rung
@@ -65,6 +65,11 @@ class Halving:
     def budget(self) -> float:
         """The budget of the current rung."""
         return self.bracket.rungs[min(self.rung, len(self.bracket.rungs) - 1)].budget
+
+    @property
+    def previous_budget(self) -> float | None:
+        """The budget of the rung before the current one; None on the first rung."""
+        return self.bracket.rungs[self.rung - 1].budget if self.rung else None
 
     @property
     def done(self) -> bool:
@@ -85,6 +90,11 @@ class Halving:
     def finished(self) -> int:
         """How many trials of the current rung have ended."""
         return len(self._losses)
+
+    @property
+    def started(self) -> int:
+        """How many trials of the current rung have started."""
+        return len(self._losses) + len(self._running)
 
     @property
     def ready(self) -> bool:
@@ -123,6 +133,17 @@ class Halving:
         if not self._queue and not self._running:
             self._advance()
 
+    def shorten(self, rungs: tuple[Rung, ...]) -> None:
+        """Replace the current rung and those after it; what no longer has a place in the current rung is not started.
+
+        rungs: the first has the budget of the current one.
+        """
+        self.bracket = Bracket(self.bracket.rungs[: self.rung] + rungs)
+        places = max(0, rungs[0].size - len(self._running) - len(self._losses))
+        self._queue = deque(list(self._queue)[:places])
+        if not self._queue and not self._running:
+            self._advance()
+
     def alive(self) -> set[int]:
         """Return the trials whose configuration is running, waiting for its rung or may be promoted."""
         waiting = {number for number in self._queue if number is not None}
@@ -142,7 +163,7 @@ class Halving:
         if self.done:
             return
         size = self.bracket.rungs[self.rung].size
-        choose = self._choose
+        choose = self.choose
         chosen = top_k(self._losses, size) if choose is None else choose(self.rung - 1, self._losses, size)
         self.survivors.append(chosen)
         self._queue.extend(chosen)

@@ -28,6 +28,9 @@ class Order(Protocol):
         ...
 
 
+GIVEN = "given"  # in the reason of a planned bracket: it consists of a configuration that the user wants there
+
+
 class Schedule:
     """The state of all brackets, computed from the starts and ends of their trials.
 
@@ -71,6 +74,15 @@ class Schedule:
         check_budgets(budget for budget, _ in event.rungs)
         self.planned[event.index] = event
 
+    def is_given(self, index: int) -> bool:
+        """Whether bracket `index` consists of a configuration that the user wants on its budget."""
+        return index in self.planned and GIVEN in self.planned[index].reason
+
+    @property
+    def n_counted(self) -> int:
+        """The number of brackets without those that the user's configurations have for themselves."""
+        return len(self.brackets) - sum(self.is_given(index) for index in self.planned if index < len(self.brackets))
+
     def is_to_be_planned(self, index: int) -> bool:
         """Whether the rungs of bracket `index` still have to be chosen."""
         if is_published(index) or index in self.planned:
@@ -82,7 +94,8 @@ class Schedule:
 
     def chance_of_top(self, index: int) -> float | None:
         """Return the chance that bracket `index` does better if it starts on the largest budget; None if unknown."""
-        recent = self.brackets[max(0, index - ROUNDS * len(self.round)) : index]
+        last = range(max(0, index - ROUNDS * len(self.round)), index)
+        recent = [self.brackets[n] for n in last if not self.is_given(n)]
         return chance_of_top(recent, self.round, None if self._order is None else self._order.levels)
 
     def plan(self, index: int) -> Bracket:
@@ -111,6 +124,14 @@ class Schedule:
         self._opened(index).cut()
         self._refresh(index)
 
+    def shorten(self, index: int, rungs: tuple[tuple[float, int], ...]) -> None:
+        """Replace the current rung of an open bracket and those after it."""
+        if index not in self.open or not rungs or rungs[0][0] != self.brackets[index].budget:
+            raise JournalError(f"bracket {index} is shortened, but it is not open on the first budget of {rungs!r:.80}")
+        check_budgets(budget for budget, _ in rungs)
+        self.brackets[index].shorten(tuple(Rung(budget, size) for budget, size in rungs))
+        self._refresh(index)
+
     def alive(self) -> set[int]:
         """Return the trials whose configuration is running, waiting for its rung or may be promoted."""
         return {number for index in self.open for number in self.brackets[index].alive()}
@@ -122,6 +143,14 @@ class Schedule:
         still.at_random = self.at_random.copy()
         still.brackets = [bracket if bracket.done else bracket.snapshot() for bracket in self.brackets]
         return still
+
+    def simulated(self) -> Schedule:
+        """Return a copy to simulate with: Hyperband's brackets follow, and the lowest losses go on."""
+        ahead = self.snapshot()
+        ahead.adaptive, ahead._order = False, None
+        for index in ahead.open:
+            ahead.brackets[index].choose = None
+        return ahead
 
     def _opened(self, index: int) -> Halving:
         """Return bracket `index`, which is opened if it is the next one."""

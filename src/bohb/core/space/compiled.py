@@ -110,6 +110,10 @@ class Space:
         self._check_forbidden(config)
         return vector
 
+    def default(self) -> dict[str, Any]:
+        """Return the default configuration: the declared default values, by default the middle of each range."""
+        return self.decode(self.encode(dict(self.configspace.get_default_configuration())))
+
     def decode(self, vector: Array | Sequence[float]) -> dict[str, Any]:
         """Return the configuration at a vector, without inactive hyperparameters; may raise ForbiddenConfiguration."""
         row = np.asarray(vector, dtype=float)

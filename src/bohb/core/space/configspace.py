@@ -206,3 +206,19 @@ def violates(clause: Any, config: Mapping[str, Any]) -> bool:
             )
         case _:
             return clause.hyperparameter.name in config and bool(clause.is_forbidden_value(dict(config)))
+
+
+def chosen_default(hyperparameter: Any) -> Any:
+    """Return the default that the user has declared; None if it is the one that ConfigSpace chooses by itself."""
+    match hyperparameter:
+        case UniformFloatHyperparameter() | UniformIntegerHyperparameter():
+            plain = type(hyperparameter)("x", hyperparameter.lower, hyperparameter.upper, log=hyperparameter.log)
+            automatic = plain.default_value
+        case CategoricalHyperparameter():
+            choices, weights = hyperparameter.choices, hyperparameter.weights
+            automatic = CategoricalHyperparameter("x", choices, weights=weights).default_value
+        case OrdinalHyperparameter():
+            automatic = hyperparameter.sequence[0]
+        case _:
+            return None  # a constant, or a prior, of which the default is just the most likely value
+    return None if hyperparameter.default_value == automatic else hyperparameter.default_value

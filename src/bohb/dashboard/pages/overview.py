@@ -6,6 +6,8 @@ from collections import Counter
 
 from bohb.analysis.failures import Cause, failures
 from bohb.core.causes import failure_kinds
+from bohb.core.confirm_text import last_verdict
+from bohb.core.estimate import time_to_end
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
 from bohb.dashboard.pages.parts import (
     best_title,
@@ -59,6 +61,7 @@ def _numbers(view: View, now: float) -> Markup:
         ("Configurations", grouped(numbers.configurations)),
         ("Budget spent", f"{number(numbers.spent_continued, 4)} full evaluations"),
         ("Run time", duration(numbers.seconds)),
+        ("Time left", _time_left(view, now)),
         ("Rate", DASH if not numbers.rate else f"{number(60 * numbers.rate, 3)} trials per minute"),
         ("Last activity", ago(view.last_activity, now)),
         ("Started", moment(created.time if created else None)),
@@ -66,6 +69,14 @@ def _numbers(view: View, now: float) -> Markup:
     if numbers.waiting:
         rows.insert(2, ("Waiting for a worker", counted(numbers.waiting, "trial")))
     return facts(rows, aria_label="Summary")
+
+
+def _time_left(view: View, now: float) -> object:
+    """Return the expected time until the study ends."""
+    history = view.history
+    since = 0.0 if view.last_activity is None else max(0.0, now - view.last_activity)
+    left = time_to_end(history, history.seconds + since, now)
+    return DASH if left is None else joined(f"about {duration(left)}, until ", moment(now + left))
 
 
 def _failure_counts(view: View) -> str:
@@ -82,7 +93,8 @@ def _incumbent(view: View) -> Markup:
     goals = view.history.goals
     name = f"{short(goals.label, 30).capitalize()} " if len(goals.names) == 1 else ""
     where = element("p", name, loss_on_budget(goals, best), ", found by ", link, ".")
-    return section("Best configuration", where, config_table(best.config, "incumbent"), id="incumbent")
+    confirmed = [element("p", line) for line in last_verdict(view.history)]
+    return section("Best configuration", where, config_table(best.config, "incumbent"), *confirmed, id="incumbent")
 
 
 def _front(view: View) -> Markup | None:

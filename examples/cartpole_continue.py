@@ -1,0 +1,127 @@
+"""Reinforcement learning: a policy that balances a pole, in one file, with its score maximised.
+
+    python examples/cartpole_continue.py [seed]
+
+The budget counts updates. A promoted configuration continues where its smaller budget ended: the checkpoint has the
+policy, the optimiser, the random generator and the state of the carts. `main` trains again without it and compares
+scores bit by bit. The environment is the cart and pole of Barto, Sutton and Anderson (1983), 16 of them at once; with
+Gymnasium or Stable-Baselines3, save what they need to go on in the same way.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+import bohb
+
+SPACE = {
+    "lr": (1e-4, 1e-1, "log"),
+    "discount": (0.8, 0.999),
+    "entropy": (1e-4, 1e-1, "log"),
+    "units": (8, 64, "log"),
+}
+CARTS, STEPS, LONGEST = 16, 32, 200  # carts at once, steps per update, and steps of the longest episode
+
+
+def moved(state: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Push every cart for 0.02 seconds. A state has position, speed, angle and angular speed."""
+    _, speed, angle, turning = state.unbind(1)
+    force = torch.where(right == 1, 10.0, -10.0)
+    pull = (force + 0.05 * turning**2 * angle.sin()) / 1.1
+    turn = (9.8 * angle.sin() - angle.cos() * pull) / (0.5 * (4 / 3 - 0.1 * angle.cos() ** 2 / 1.1))
+    push = pull - 0.05 * turn * angle.cos() / 1.1
+    return state + 0.02 * torch.stack([speed, push, turning, turn], 1)
+
+
+class Carts:
+    """16 carts, each put back to the middle when its pole falls; `state` is all that there is to save."""
+
+    def __init__(self) -> None:
+        self.state = {"carts": 0.1 * torch.rand(CARTS, 4) - 0.05, "age": torch.zeros(CARTS), "recent": torch.zeros(20)}
+
+    def step(self, right: torch.Tensor) -> torch.Tensor:
+        """Push every cart; return where an episode has ended. `recent` has the lengths of the last 20 episodes."""
+        carts, age = moved(self.state["carts"], right), self.state["age"] + 1
+        over = (carts[:, 0].abs() > 2.4) | (carts[:, 2].abs() > 0.2095) | (age >= LONGEST)
+        fresh = 0.1 * torch.rand(CARTS, 4) - 0.05
+        recent = torch.cat([self.state["recent"], age[over]])[-20:]
+        self.state = {"carts": torch.where(over[:, None], fresh, carts), "age": age * ~over, "recent": recent}
+        return over
+
+
+def train(trial: bohb.Trial) -> dict[str, Any]:
+    """Improve the policy until `trial.budget` updates are done, counted from the very beginning."""
+    torch.set_num_threads(1)
+    torch.manual_seed(trial.seed)
+    units, done = trial.config["units"], round(trial.previous_budget or 0)
+    network = nn.Sequential(nn.Linear(4, units), nn.Tanh(), nn.Linear(units, 3))  # two logits and a value
+    optimizer = torch.optim.Adam(network.parameters(), lr=trial.config["lr"])
+    carts = Carts()
+    path = trial.checkpoint_dir / "state.pt" if trial.checkpoint_dir else None
+    if done and path:
+        state = torch.load(path)
+        network.load_state_dict(state["network"])
+        optimizer.load_state_dict(state["optimizer"])
+        carts.state = state["carts"]
+        torch.set_rng_state(state["rng"])  # last, for making the network has drawn from it
+    for _ in range(done, round(trial.budget)):
+        update(network, optimizer, carts, trial.config)
+    if path:
+        state = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "carts": carts.state}
+        torch.save({**state, "rng": torch.get_rng_state()}, path)
+    return {"score": carts.state["recent"].mean().item(), "info": {"continued_from": done}}
+
+
+def update(network: nn.Module, optimizer: torch.optim.Optimizer, carts: Carts, config: dict[str, Any]) -> None:
+    """Play some steps with every cart, and make actions that did better than expected more likely."""
+    seen, pushed, ended = [], [], []
+    for _ in range(STEPS):
+        with torch.no_grad():
+            logits = network(carts.state["carts"])[:, :2]
+        right = torch.multinomial(logits.softmax(1), 1).squeeze(1)
+        seen.append(carts.state["carts"])
+        pushed.append(right)
+        ended.append(carts.step(right))
+    with torch.no_grad():
+        worth = network(carts.state["carts"])[:, 2]
+    returns = []
+    for over in reversed(ended):
+        worth = 1 + config["discount"] * worth * ~over
+        returns.append(worth)
+    output = network(torch.cat(seen))
+    chances = output[:, :2].log_softmax(1)
+    chosen = chances.gather(1, torch.cat(pushed)[:, None]).squeeze(1)
+    better = torch.cat(returns[::-1]) - output[:, 2]
+    entropy = -(chances.exp() * chances).sum(1)
+    scale = better.detach().std() + 1e-6
+    loss = -(chosen * better.detach() / scale) + 0.5 * (better / scale) ** 2 - config["entropy"] * entropy
+    optimizer.zero_grad()
+    loss.mean().backward()
+    optimizer.step()
+
+
+def main(seed: int = 0) -> None:
+    study = bohb.minimize(
+        train,
+        SPACE,
+        min_budget=9,
+        max_budget=81,
+        max_brackets=1,
+        integer_budgets=True,
+        seed=seed,
+        direction="maximize",
+    )
+    print(study)
+    continued = [(trial, outcome) for trial, outcome in study.trials if outcome and outcome.info["continued_from"]]
+    again = [train(replace(trial, previous_budget=None))["score"] for trial, _ in continued]
+    same = sum(score == outcome.values["score"] for score, (_, outcome) in zip(again, continued, strict=True))
+    print(f"{same} of {len(continued)} continued trainings equal those trained through")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 0)

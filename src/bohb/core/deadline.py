@@ -1,0 +1,189 @@
+"""Finish before a deadline: start what is likely to end in time, and choose brackets that reach the largest budget.
+
+Everything here depends on the clock, which a replay does not have. What it decides is therefore stored: a bracket that
+was chosen to fit as `BracketPlanned`, an open one that was made smaller as `BracketShortened`, both with the seconds
+that were left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from bohb.core.cost import CostModel, Duration
+from bohb.core.decide import Restart, Run, StartPromotion, StartSample
+from bohb.core.estimate import planned
+from bohb.core.events import BracketPlanned, BracketShortened
+from bohb.core.history import History
+from bohb.core.proposal import significant
+from bohb.core.schedule.brackets import Bracket, Rung, halving
+from bohb.core.schedule.halving import Halving
+
+LIKELY = 0.5  # the chance of ending in time from which a trial is started
+ENOUGH_TRIALS = 6  # finished ones, before which no bracket is changed
+_SIZES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.33)  # of a new bracket; a smaller one starts on a larger budget instead
+_MARGIN = 0.5  # how much of the upper half of the interval of a full evaluation is kept free
+_SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)  # of the sizes of open brackets; 0 starts nothing new on this rung
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The time until a deadline, and what is known about durations.
+
+    seconds: until the deadline; negative once it has passed.
+    workers: number of trials that run at once.
+    costs: None while no trial has finished.
+    remaining: expected seconds until the running trials end, by number.
+    alone: whether this runner is the only one, so that it may change brackets.
+    """
+
+    seconds: float
+    workers: int
+    costs: CostModel | None = None
+    remaining: Mapping[int, float] = field(default_factory=dict)
+    alone: bool = True
+
+    def fits(self, history: History, run: Run) -> bool:
+        """Whether a run is likely to end in time."""
+        if self.seconds <= 0 or self.costs is None:
+            return self.seconds > 0
+        duration: Duration
+        match run:
+            case Restart(trial):
+                duration = self.costs.duration(trial)
+            case StartPromotion(budget=budget, number=number):
+                duration = self.costs.promotion(history.trials[number], budget)
+            case _:
+                duration = self.costs.typical(run.budget)
+        return duration.chance(self.seconds) >= LIKELY
+
+    @property
+    def knows_enough(self) -> bool:
+        """Whether durations are known well enough to change brackets."""
+        return self.alone and self.costs is not None and self.costs.n >= ENOUGH_TRIALS
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What to do with the open brackets.
+
+    kept: those that will end in time; their runs come first. The others fill idle workers, and go on when the study is
+        resumed.
+    events: how the kept ones have to change for that.
+    """
+
+    kept: frozenset[int]
+    events: tuple[BracketShortened, ...] = ()
+
+
+def course(history: History, left: TimeLeft) -> Course:
+    """Return which open brackets end in time: all of them, all but smaller, or those nearest to the largest budget."""
+    nearest_first = sorted(history.open_brackets, key=lambda index: _distance(history.brackets[index]))
+    if not left.knows_enough:
+        return Course(frozenset(nearest_first))
+    for n in range(len(nearest_first), 0, -1):
+        kept = nearest_first[:n]
+        for share in _SHARES:
+            rungs = {index: _shortened(history.brackets[index], share) for index in kept}
+            if _ends_in_time(history, left, rungs):
+                return Course(frozenset(kept), tuple(_events(history, left, rungs)))
+    return Course(frozenset())
+
+
+def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], bracket: Bracket) -> Bracket:
+    """Return the bracket to open next: if `bracket` ends too late, a smaller one or one that starts on a larger budget.
+
+    If there is no time for a bracket that reaches the largest budget, `bracket` is opened and left to the next session,
+    or, if not even its first trial ends in time, the one that starts on the smallest budget.
+    """
+    if not left.knows_enough:
+        return bracket
+    open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.open_brackets}
+    smaller = _smaller(history, bracket)
+    first_fits = left.fits(history, StartSample(len(history.brackets), 0, bracket.rungs[0].budget))
+    unfinished = bracket if first_fits else history.round[0]
+    return next((chosen for chosen in smaller if _ends_in_time(history, left, open_, chosen.rungs)), unfinished)
+
+
+def planned_for_deadline(history: History, left: TimeLeft, bracket: Bracket) -> BracketPlanned:
+    """Return the event of a bracket that was chosen for the deadline."""
+    return planned(len(history.brackets), bracket, {"seconds_left": significant(left.seconds)})
+
+
+def _distance(bracket: Halving) -> tuple[float, int]:
+    """Return the budget between a bracket's current rung and its last, and the number of trials on this rung."""
+    rungs = bracket.bracket.rungs
+    return rungs[-1].budget - rungs[bracket.rung].budget, rungs[bracket.rung].size
+
+
+def _shortened(bracket: Halving, share: float) -> tuple[Rung, ...]:
+    """Return the current rung of a bracket and those after it, with a share of their sizes; what has started stays."""
+    now, *later = bracket.bracket.rungs[bracket.rung :]
+    first = Rung(now.budget, max(1, bracket.started, math.ceil(share * now.size)))
+    return first, *(Rung(rung.budget, max(1, math.floor(share * rung.size))) for rung in later)
+
+
+def _events(history: History, left: TimeLeft, rungs: Mapping[int, tuple[Rung, ...]]) -> Iterator[BracketShortened]:
+    """Yield the events that give open brackets these rungs."""
+    number = len(history.shortened)
+    for index, wanted in rungs.items():
+        bracket = history.brackets[index]
+        if wanted != bracket.bracket.rungs[bracket.rung :]:
+            reason = {"seconds_left": significant(left.seconds)}
+            yield BracketShortened(number, index, tuple((rung.budget, rung.size) for rung in wanted), reason)
+            number += 1
+
+
+def _smaller(history: History, bracket: Bracket) -> Iterator[Bracket]:
+    """Yield a bracket, then smaller ones, then those that start on larger budgets."""
+    assert history.created is not None
+    eta, rungs = history.created.eta, bracket.rungs
+    for start, rung in enumerate(rungs):
+        budgets = [r.budget for r in rungs[start:]]
+        sizes = [math.ceil(share * rung.size) for share in _SIZES]
+        if start == len(rungs) - 1:
+            sizes += range(sizes[-1] - 1, 0, -1)
+        for size in dict.fromkeys(sizes):
+            yield bracket if (start, size) == (0, rung.size) else halving(size, budgets, eta)
+
+
+def _ends_in_time(
+    history: History, left: TimeLeft, open_: Mapping[int, tuple[Rung, ...]], new: tuple[Rung, ...] = ()
+) -> bool:
+    """Whether open brackets with these rungs, and a new one, end before the deadline while nothing else is started.
+
+    Workers that never idle while something is ready need at most work/w + (1 − 1/w)·chain (Graham, 1966), where the
+    chain is the longest sequence of trials that wait for each other.
+    """
+    loads = [_load(left, rungs, history.brackets[index]) for index, rungs in open_.items()]
+    loads += [_load(left, new)] if new else []
+    chain = max((seconds for _, seconds, _ in loads), default=0.0)
+    for number, seconds in left.remaining.items():
+        after = open_.get(history.trials[number].bracket, ())[1:]
+        chain = max(chain, seconds + (_load(left, after, previous=history.trials[number].budget)[1] if after else 0.0))
+    work = sum(left.remaining.values()) + sum(seconds for seconds, _, _ in loads)
+    margin = _MARGIN * max((seconds for _, _, seconds in loads), default=0.0)
+    return work / left.workers + (1 - 1 / left.workers) * chain + margin <= left.seconds
+
+
+def _load(
+    left: TimeLeft, rungs: tuple[Rung, ...], bracket: Halving | None = None, previous: float | None = None
+) -> tuple[float, float, float]:
+    """Return the seconds of all trials of these rungs, of one on each, and by how much the last may take longer.
+
+    bracket: the open bracket that the rungs belong to; its trials that have started do not count.
+    previous: the budget that the configurations have reached.
+    """
+    assert left.costs is not None
+    work = chain = extra = 0.0
+    started = 0
+    if bracket is not None:
+        started, previous = bracket.started, bracket.previous_budget
+    for rung in rungs:
+        duration, size = left.costs.typical(rung.budget, previous), max(0, rung.size - started)
+        work += size * duration.mean
+        chain += duration.mean if size else 0.0
+        extra = duration.high - duration.median
+        previous, started = rung.budget, 0
+    return work, chain, extra

@@ -1,0 +1,42 @@
+"""The study of several objectives: its measures are right, and every method runs on its problems."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from benchmarks.data import directory
+from benchmarks.several import analysis
+from benchmarks.several.runs import Row, Run, execute
+
+ROWS = [Row(0.1, 0.1, 0.1, 0.1), Row(1.1, 1.0, 0.4, 3.0), Row(2.1, 1.0, 0.3, 9.0), Row(3.1, 1.0, 0.5, 1.0)]
+
+
+@pytest.mark.parametrize(("bound", "spent", "error"), [(10, 9, 0.3), (4, 9, 0.4), (1, 9, 0.5), (1, 2, math.inf)])
+def test_only_feasible_results_on_the_largest_budget_count(bound: float, spent: float, error: float) -> None:
+    assert analysis.best_feasible(ROWS, bound, spent) == error
+
+
+def test_the_first_trials_do_not_count_as_infeasible() -> None:
+    rows = [Row(1, 1, 0.1, 5.0)] * analysis.FIRST + [Row(1, 1, 0.1, value) for value in (1, 2, 3, 4)]
+    assert analysis.infeasible_share(rows, 3) == 0.25
+
+
+def test_the_share_of_the_budget_is_where_the_mean_curve_first_reaches_the_other_end() -> None:
+    at = np.array([1.0, 2.0, 3.0, 4.0])
+    ours = np.array([[0.0, 0.5, 0.7, 0.9], [0.0, 0.7, 0.9, 0.9]])
+    theirs = np.array([[0.0, 0.2, 0.5, 0.6], [0.0, 0.2, 0.5, 0.6]])
+    assert analysis.epochs_to_reach(ours, theirs, at) == 0.5
+    assert analysis.epochs_to_reach(theirs, ours, at) == 1.0
+
+
+@pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
+@pytest.mark.parametrize("problem", ["lcbench-167161", "rbv2_ranger-3-10%"])
+@pytest.mark.parametrize("method", ["bohb", "random"])
+def test_a_run_spends_its_budget_and_repeats_itself(problem: str, method: str) -> None:
+    run = Run(problem, method, 0, 6.0)
+    rows = execute(run)
+    assert rows == execute(run)
+    assert 4 < rows[-1].spent <= 6.0 + 1e-9
+    assert max(row.budget for row in rows) == 1.0

@@ -1,0 +1,146 @@
+"""Brackets near a deadline: which are kept, how they shrink, and that all of it can be replayed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import bohb
+from bohb import BOHB, Limits, replay
+from bohb.core.cost import Sample, fit_costs
+from bohb.core.deadline import TimeLeft, course, fitting_bracket
+from bohb.core.estimate import forecast, proportional, seconds_to_end
+from bohb.core.schedule.brackets import hyperband
+from bohb.executors.simulated import SimulatedExecutor
+from tests import objectives
+from tests.objectives import SPACE
+
+ROUND = hyperband((1.0, 3.0, 9.0, 27.0))
+
+
+def time_left(seconds: float, workers: int = 1, **keywords: Any) -> TimeLeft:
+    """One second per unit of budget, exactly."""
+    known = [
+        Sample(-1 - i, b, p, b - (p or 0.0), {}) for i in range(10) for p, b in ((None, 1.0), (1.0, 3.0), (3.0, 9.0))
+    ]
+    return TimeLeft(seconds, workers, fit_costs(known), **keywords)
+
+
+def begun(n: int) -> BOHB:
+    """A study of which n trials have finished."""
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=0)
+    for _ in range(n):
+        trial = optimizer.ask()
+        optimizer.tell(trial, trial.config["x"])
+    return optimizer
+
+
+def cost(rungs: tuple[tuple[float, int], ...]) -> float:
+    before = (0.0, *(budget for budget, _ in rungs))
+    return sum(size * (budget - b) for (budget, size), b in zip(rungs, before, strict=False))
+
+
+@pytest.mark.parametrize("seconds", [200.0, 80.0, 60.0, 50.0, 40.0, 32.0])
+def test_a_new_bracket_ends_in_time_and_reaches_the_largest_budget(seconds: float) -> None:
+    chosen = fitting_bracket(BOHB(SPACE, min_budget=1, max_budget=27).history, time_left(seconds), (), ROUND[0])
+    assert chosen.continued_cost <= seconds
+    assert chosen.rungs[-1].budget == 27
+    assert (chosen == ROUND[0]) == (seconds >= 110)
+    assert chosen.continued_cost > 0.4 * min(seconds, 81)
+
+
+def test_if_no_bracket_ends_in_time_the_usual_one_is_begun_for_the_next_session() -> None:
+    history = BOHB(SPACE, min_budget=1, max_budget=27).history
+    assert fitting_bracket(history, time_left(20.0), (), ROUND[1]) == ROUND[1]
+    assert fitting_bracket(history, time_left(20.0), (), ROUND[3]) == ROUND[0]
+
+
+@pytest.mark.parametrize("seconds", [65.0, 50.0, 40.0])
+def test_an_open_bracket_shrinks_to_the_time_that_is_left(seconds: float) -> None:
+    optimizer = begun(10)
+    decided = course(optimizer.history, time_left(seconds))
+    assert decided.kept == {0}
+    (event,) = decided.events
+    assert event.rungs[0][1] >= 10
+    assert event.rungs[-1][0] == 27
+    assert cost(event.rungs) - 10 <= seconds
+
+
+def test_with_enough_time_or_too_few_results_nothing_changes() -> None:
+    optimizer = begun(10)
+    assert course(optimizer.history, time_left(500.0)).events == ()
+    unknown = TimeLeft(10.0, 1, fit_costs([Sample(-1, 1.0, None, 1.0, {})]))
+    assert course(optimizer.history, unknown).events == ()
+    assert course(optimizer.history, time_left(10.0, alone=False)).events == ()
+
+
+def study(workers: int, seconds: float, seed: int = 0, **keywords: Any) -> tuple[bohb.Study, SimulatedExecutor, BOHB]:
+    executor = SimulatedExecutor(objectives.quadratic, workers, seed=seed, until=seconds, **keywords)
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=seed, clock=executor.clock, stopwatch=executor.clock)
+    return bohb.run(optimizer, executor, Limits(max_seconds=seconds)), executor, optimizer
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 60.0), (1, 250.0), (4, 90.0), (16, 60.0)])
+@pytest.mark.parametrize("straggling", [0.0, 0.5])
+def test_a_study_ends_at_its_deadline_with_the_largest_budget_seen_and_can_be_replayed(
+    workers: int, seconds: float, straggling: float
+) -> None:
+    ended, executor, optimizer = study(workers, seconds, straggling=straggling)
+    assert executor.now <= seconds
+    assert 27 in ended.history.best
+    used = sum((o.finished or 0.0) - (o.started or 0.0) for o in ended.history.outcomes.values())
+    assert used > (0.75 if straggling else 0.85) * workers * seconds
+    assert not ended.failures
+    assert replay(optimizer.events).ok
+
+
+def test_what_was_stopped_at_the_deadline_runs_again_when_the_study_is_resumed() -> None:
+    first, _, optimizer = study(8, 70.0, straggling=1.0)
+    stopped = set(first.history.lost)
+    assert stopped
+    assert "stopped, to run again" in first.stopped
+    executor = SimulatedExecutor(objectives.quadratic, 8, seed=1)
+    again = bohb.run(optimizer, executor, Limits(max_trials=len(first.history.trials)))
+    assert stopped <= set(again.history.outcomes)
+    assert all(again.history.trials[number].attempt == 2 for number in stopped)
+    assert replay(optimizer.events).ok
+
+
+def test_without_a_deadline_nothing_changes() -> None:
+    executor = SimulatedExecutor(objectives.quadratic, 4)
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=0, clock=executor.clock, stopwatch=executor.clock)
+    bohb.run(optimizer, executor, Limits(max_trials=150))
+    assert not optimizer.history.shortened
+    assert not optimizer.history.planned
+    assert replay(optimizer.events).exact == 150
+
+
+def test_the_rest_of_a_study_is_foreseen_by_running_it_ahead() -> None:
+    """One second per unit of budget: the forecast equals what then happens."""
+    half: list[float] = []
+    executor = SimulatedExecutor(objectives.quadratic, 3)
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=0, clock=executor.clock, stopwatch=executor.clock)
+
+    def look(running: bohb.RunningStudy) -> None:
+        if len(running.history.outcomes) >= 60 and not half:
+            costs = fit_costs([Sample(-i, b, None, b, {}) for i in range(9) for b in (1.0, 27.0)])
+            left = seconds_to_end(running.history, costs, {"max_trials": 150}, 3, executor.now, executor.now)
+            assert left is not None
+            half.append(executor.now + left)
+
+    bohb.run(optimizer, executor, Limits(max_trials=150), callbacks=[look])
+    assert half[0] == pytest.approx(executor.now, rel=0.1)
+
+
+def test_a_forecast_leaves_the_study_as_it_is() -> None:
+    optimizer = begun(40)
+    before = optimizer.next_events()
+    ahead = forecast(optimizer.history, 2, proportional(27.0, 27.0, continued=True), max_brackets=4)
+    assert ahead.complete
+    assert ahead.history.schedule.open == {}
+    assert optimizer.history.outcomes.keys() == set(range(40))
+    assert [event.key for event in optimizer.next_events()] == [event.key for event in before]
+    assert ahead.seconds >= (ROUND[0].continued_cost - 40) / 2
+    assert math.isfinite(ahead.seconds)

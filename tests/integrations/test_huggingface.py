@@ -1,0 +1,115 @@
+"""A Trainer of Hugging Face trains a trial on its budget, and continuing equals training through."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import runpy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bohb
+
+PACKAGES = ("torch", "transformers", "accelerate")  # slow to import, and collecting the tests should be quick
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, PACKAGES)), reason=f"needs {PACKAGES}")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the import
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+LONG = pytest.mark.skipif(
+    not os.environ.get("BOHB_LONG_TESTS"), reason="BOHB_LONG_TESTS=1 runs it: it trains more models"
+)
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    """Import it once: that takes four seconds."""
+    return runpy.run_path(str(EXAMPLES / "huggingface_continue.py"))
+
+
+@pytest.fixture
+def trial(example: dict[str, Any]) -> bohb.Trial:
+    optimizer = bohb.BOHB(example["SPACE"], min_budget=1, max_budget=9, seed=3)
+    optimizer.enqueue({"lr": 0.01, "dropout": 0.2, "batch": 16})  # four steps are an epoch
+    return optimizer.ask()
+
+
+def in_parts(
+    train: Callable[[bohb.Trial], dict[str, Any]], trial: bohb.Trial, directory: Path, budgets: list[float]
+) -> list[dict[str, Any]]:
+    """Train on one budget after the other in the same checkpoint directory."""
+    directory.mkdir()
+    pairs = zip(budgets, [None, *budgets], strict=False)
+    return [train(replace(trial, budget=b, previous_budget=before, checkpoint_dir=directory)) for b, before in pairs]
+
+
+def weights(directory: Path) -> bytes:
+    (file,) = directory.glob("checkpoint-*/model.safetensors")  # only the last checkpoint is kept
+    return file.read_bytes()
+
+
+def test_epochs_that_are_continued_equal_training_through(
+    example: dict[str, Any], trial: bohb.Trial, tmp_path: Path
+) -> None:
+    points: list[tuple[float, float]] = []
+    watched = replace(trial, reporter=lambda step, loss: points.append((step, loss)))
+    first, last = in_parts(example["train"], watched, tmp_path / "continued", [1, 2])
+    (through,) = in_parts(example["train"], trial, tmp_path / "through", [2])
+    assert last["loss"] == through["loss"] != first["loss"]
+    assert weights(tmp_path / "continued") == weights(tmp_path / "through")
+    assert (last["info"]["continued"], through["info"]["continued"]) == (True, False)
+    assert last["info"]["steps"] == through["info"]["steps"] == 8
+    assert [step for step, _ in points] == [1, 2]
+    assert points[-1][1] == last["loss"]
+
+
+@LONG
+def test_a_budget_of_steps_may_end_within_an_epoch(
+    example: dict[str, Any], trial: bohb.Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bohb.integrations import huggingface
+
+    train, arguments = example["train"], example["TrainingArguments"]
+    settings = {"eval_strategy": "no", "max_steps": 9}
+    monkeypatch.setitem(train.__globals__, "TrainingArguments", lambda **given: arguments(**{**given, **settings}))
+    by_steps = Counted(huggingface, unit="steps")
+    monkeypatch.setitem(train.__globals__, "huggingface", by_steps)
+    first, last = in_parts(train, trial, tmp_path / "continued", [2, 6])
+    (through,) = in_parts(train, trial, tmp_path / "through", [6])
+    assert (first["info"]["steps"], last["info"]["steps"]) == (2, 6)
+    assert last["loss"] == through["loss"]
+    assert weights(tmp_path / "continued") == weights(tmp_path / "through")
+    by_steps.options["metric"] = "eval_f1"
+    with pytest.raises(bohb.errors.InvalidResult, match="measures no 'eval_f1'; it has epoch, eval_loss"):
+        in_parts(train, trial, tmp_path / "metric", [1])
+
+
+def test_a_schedule_that_ends_before_the_budget_is_refused(example: dict[str, Any], trial: bohb.Trial) -> None:
+    with pytest.raises(bohb.errors.InvalidArgument, match="ends after 9 epochs, before the budget of 27"):
+        example["train"](replace(trial, budget=27))
+    with pytest.raises(bohb.errors.InvalidArgument, match="unit='minutes' must be 'epochs' or 'steps'"):
+        example["huggingface"].BudgetCallback(trial, "minutes")
+
+
+class Counted:
+    """The integration with other options."""
+
+    def __init__(self, module: Any, **options: Any) -> None:
+        self._module, self.options = module, options
+
+    def train(self, trainer: Any, trial: bohb.Trial) -> Any:
+        return self._module.train(trainer, trial, **self.options)
+
+
+@LONG
+@pytest.mark.parametrize("name", ["huggingface", "peft"])
+def test_the_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip({"huggingface": "transformers"}.get(name, name))
+    runpy.run_path(str(EXAMPLES / f"{name}_continue.py"))["main"]()
+    match = re.search(r"(\d+) of (\d+) continued trainings equal", capsys.readouterr().out)
+    assert match is not None
+    assert match[1] == match[2] == "4"
