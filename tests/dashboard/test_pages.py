@@ -181,6 +181,7 @@ def test_the_trials_of_a_query_can_be_downloaded_as_csv(client: TestClient) -> N
     rows = list(csv.DictReader(answer.text.splitlines()))
     assert rows
     assert not {row["status"] for row in rows} & {"ok", "running"}
+    assert client.get("/trials.csv", params={"study": HOSTILE_NAMES[0]}).status_code == 200
     every = list(csv.DictReader(client.get("/trials.csv?study=digits").text.splitlines()))
     assert len(every) == 64
     assert {"loss", "config.units", "info.accuracy"} <= set(every[0])

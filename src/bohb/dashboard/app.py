@@ -136,7 +136,8 @@ class _Site:
         view = self._study(request)
         text = csv_text(view.history, matching(view, parse(request.query_params)))
         headers = {"Content-Disposition": 'attachment; filename="trials.csv"'}
-        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+        body = text.encode("utf-8", "replace")  # values can have unpaired surrogates
+        return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
 
     def trial(self, request: Request) -> Response:
         view = self._study(request)
