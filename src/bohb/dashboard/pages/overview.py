@@ -34,9 +34,10 @@ _BRACKETS_EXPLAINED = (
 
 def overview_page(view: View, now: float) -> Page:
     """Return the current state of a study."""
+    name = short(view.history.goals.label, 30)
     main = joined(
         _numbers(view, now),
-        element("div", _incumbent(view), _figure(view, "trajectory", "Best loss so far"), class_="two"),
+        element("div", _incumbent(view), _figure(view, "trajectory", f"Best {name} so far"), class_="two"),
         _front(view),
         _running(view, now),
         _brackets(view),
@@ -117,7 +118,7 @@ def _front(view: View) -> Markup | None:
     columns = ["Trial", *(short(name, 24) for name in goals.names), "Configuration"]
     nothing = element("p", "No result keeps the constraints yet.", class_="quiet")
     listing = table(columns, rows, found) if rows else nothing
-    return element("div", section("Front", listing, id="front"), plot, class_="two")
+    return joined(section("Front", listing, id="front"), plot)
 
 
 def _running(view: View, now: float) -> Markup:
