@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from bohb.core.history import History
     from bohb.core.results import Result
 
+    _Type = click.ParamType[tuple[str, float]]
+else:
+    _Type = click.ParamType  # older versions of click cannot be subscripted
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 Bounds = Sequence[tuple[str, float]]
 
 
-class NamedNumber(click.ParamType):
+class NamedNumber(_Type):
     """A value and a number, such as latency=10."""
 
     name = "name=number"
