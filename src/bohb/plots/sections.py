@@ -15,6 +15,7 @@ from bohb.analysis.axes import text
 from bohb.analysis.failures import Cause, failures
 from bohb.analysis.summary import Summary, summary
 from bohb.analysis.why import why
+from bohb.core import confirm_text
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
 from bohb.core.settings import PAPER
@@ -58,11 +59,21 @@ def best_section(history: History) -> Markup:
                 [(name, text(value)) for name, value in config.items()],
                 "Best configuration",
             ),
+            *confirmation_part(history),
             code(pprint.pformat(config, sort_dicts=False, width=88), "As a Python dict"),
             code(command_line(config), "As command-line options"),
             details("Why this configuration?", reasons),
         ]
     )
+
+
+def confirmation_part(history: History) -> list[Markup]:
+    """Return what the study's confirmations found, for the section with the best configuration."""
+    if not history.confirmations:
+        return []
+    last = history.confirmations[-1]
+    found = element("ul", *(element("li", line) for line in confirm_text.last_verdict(history)))
+    return [found, table(confirm_text.columns(last), confirm_text.rows(last), "Confirmation with new evaluations")]
 
 
 def failures_section(history: History) -> Markup:

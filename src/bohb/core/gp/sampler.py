@@ -182,7 +182,7 @@ class GaussianSampler:
         X = self._results.vectors(found.rows)
         owner, points = self._embedding.owner, self._embedding(X)
         group, own = found.group(len(kernel.noises)), found.study == 0
-        process = Process(kernel, owner, points, group, found.y)
+        process = Process(kernel, owner, points, group, found.y, found.counts)
         mean = process.observed_on_top()
         best = float(mean[own].min() if own.any() else mean.min())
         parents, earlier = (
@@ -194,7 +194,8 @@ class GaussianSampler:
             added = self._embedding(np.array([self._space.encode(trial.config) for trial in running]))
             below = targets.rungs_below(np.array([trial.budget for trial in running]), rungs)
             y = np.concatenate([found.y, process.mean(added, below)])
-            process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([group, below]), y)
+            counts = np.concatenate([found.counts, np.ones(len(running))])
+            process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([group, below]), y, counts)
             own = np.concatenate([own, np.full(len(running), True)])
             best = min(best, float(process.mean(added, 0).min()))
         return Surrogate(process, self._embedding, found, best, parents, earlier, own)
@@ -224,7 +225,8 @@ class GaussianSampler:
         if found.finite < 2 or not found.y.any():
             return start
         points = self._embedding(self._results.vectors(found.rows))
-        return fit(start, self._embedding.owner, points, found.group(len(start.noises)), found.y, STEPS)
+        group = found.group(len(start.noises))
+        return fit(start, self._embedding.owner, points, group, found.y, STEPS, found.counts, found.squares)
 
 
 def log_expected_improvement(z: Array) -> Array:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from bohb.analysis.failures import Cause, failures
 from bohb.core.causes import failure_kinds
+from bohb.core.confirm_text import last_verdict
 from bohb.core.estimate import time_to_end
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
 from bohb.dashboard.pages.parts import config_line, config_table, loss_on_budget, origin_word, trial_link
@@ -80,7 +81,8 @@ def _incumbent(view: View) -> Markup:
         return section("Best configuration", element("p", "No trial has finished with a loss yet.", class_="quiet"))
     link = trial_link(view.name, best.trial.number, f"trial {best.trial.number}")
     where = element("p", "Loss ", loss_on_budget(best), ", found by ", link, ".")
-    return section("Best configuration", where, config_table(best.config, "incumbent"), id="incumbent")
+    confirmed = [element("p", line) for line in last_verdict(view.history)]
+    return section("Best configuration", where, config_table(best.config, "incumbent"), *confirmed, id="incumbent")
 
 
 def _running(view: View, now: float) -> Markup:
