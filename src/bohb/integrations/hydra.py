@@ -105,7 +105,7 @@ class Sweep:
         found = [f"{name}={_text(value)}" for name, value in trial.config.items()]
         found.append(f"{self.budget}={_text(trial.budget)}")
         if self.checkpoint is not None:
-            folder = self.checkpoint_dir.absolute() / str(trial.config_id)
+            folder = self.checkpoint_dir / str(trial.config_id)
             folder.mkdir(parents=True, exist_ok=True)
             found.append(f"{self.checkpoint}={_quoted(str(folder))}")
         return found

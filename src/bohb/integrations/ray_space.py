@@ -51,8 +51,8 @@ def parameter(name: str, domain: Domain) -> Parameter:
         return Parameter(CS.CategoricalHyperparameter(name, list(range(len(domain)))), tuple(domain.categories))
     if not isinstance(domain, Float | Integer) or not isinstance(sampler, Uniform | LogUniform):
         raise InvalidSpace(
-            f"{name}={domain} has no bounds; BOHBSearch takes tune.uniform, loguniform, randint, lograndint, their "
-            "quantised forms, and choice"
+            f"{name} has no bounds, or is not drawn uniformly; BOHBSearch takes tune.uniform, loguniform, randint, "
+            "lograndint, their quantised forms, and choice"
         )
     log = isinstance(sampler, LogUniform)
     if step is not None and not (isinstance(domain, Integer) and step == 1):
@@ -74,9 +74,11 @@ class TuneSpace:
         if isinstance(space, CS.ConfigurationSpace):
             self.space = Space(space)
             return
-        _, domains, grids = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
+        _, _, grids = parse_spec_vars(dict(space))
         if grids:
-            raise InvalidSpace(f"grid_search of {['/'.join(path) for path, _ in grids]}; use tune.choice")
+            names = ["/".join(map(str, path)) for path, _ in grids]
+            raise InvalidSpace(f"BOHBSearch cannot run the grid_search of {names}; use tune.choice")
+        _, domains, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
         configspace = CS.ConfigurationSpace()
         for path, domain in domains:
             name = "/".join(map(str, path))

@@ -51,9 +51,11 @@ ConfigStore.instance().store(group="hydra/sweeper", name="bohb", node=BOHBSweepe
 class BOHBSweeper(Sweeper):
     """Runs a sweep as a study: the jobs of a rung are launched together, with their budget as an override."""
 
-    def __init__(self, params: dict[str, str], checkpoint_dir: str, **options: Any) -> None:
+    def __init__(self, params: dict[str, str], checkpoint_dir: str, journal: str, **options: Any) -> None:
         self._params = params
-        self._options = {**options, "checkpoint_dir": Path(checkpoint_dir)}
+        # A job may change the working directory, so that paths must not depend on it.
+        path = journal if "://" in journal else str(Path(journal).absolute())
+        self._options = {**options, "checkpoint_dir": Path(checkpoint_dir).absolute(), "journal": path}
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Create the launcher."""
