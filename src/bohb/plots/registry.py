@@ -220,8 +220,8 @@ _ALL = (
     Plot(
         "curves",
         "Learning curves",
-        "The losses that objectives reported with trial.report(step, loss), coloured by budget. Only the preset BEST "
-        "uses them.",
+        "The losses that objectives reported with trial.report(step, loss), coloured by budget. They do not influence "
+        "any decision.",
         budgets.draw_curves,
         "budgets",
     ),
