@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.gp.curves import Curves
 from bohb.core.gp.process import MOST_BELOW
 from bohb.core.gp.quantities import LOSS, Quantity
 from bohb.core.history import History
@@ -39,7 +38,6 @@ class Results:
         self._vectors = np.empty((16, d))
         self._entries = np.empty((16, 4))  # row, budget, loss, study; 0 is this one
         self._own: set[bytes] = set()
-        self._curves = Curves()
         self._places: dict[tuple[int, float, int], int] = {}  # the first entry of each row, budget and study
         self._repeated: dict[tuple[int, float, int], list[int]] = {}  # all entries, where there are several
         self._averaging = True
@@ -75,10 +73,8 @@ class Results:
             trial = history.trials[number]
             if trial.reuses is None and number not in history.forgotten:  # reused: another trial's result
                 vector = encode(trial.config)
-                row = self._add(vector, trial.budget, self.quantity.value(outcome), 0)
+                self._add(vector, trial.budget, self.quantity.value(outcome), 0)
                 self._own.add(vector.tobytes())
-                if history.settings.learning_curves and self.quantity.first:
-                    self._curves.add(len(self) - 1, row, trial, outcome, history.goals)
         self._n_outcomes = len(history.outcomes)
         self._add_repeats(history, self._n_outcomes)
 
@@ -91,8 +87,7 @@ class Results:
             self._add(history.space.encode(history.space.restore(config)), budget, self.quantity.value(outcome), 0)
             self._n_repeats += 1
 
-    def _add(self, vector: Array, budget: float, loss: float, study: int) -> int:
-        """Add a result; return the row of its configuration."""
+    def _add(self, vector: Array, budget: float, loss: float, study: int) -> None:
         row = self._row_of.setdefault(vector.tobytes(), len(self._row_of))
         if row == len(self._vectors):
             self._vectors = np.concatenate([self._vectors, np.empty_like(self._vectors)])
@@ -100,7 +95,7 @@ class Results:
             self._entries = np.concatenate([self._entries, np.empty_like(self._entries)])
         self._vectors[row] = vector
         if math.isnan(loss):
-            return row
+            return
         self._entries[self._n] = row, budget, loss, study
         if self._averaging and math.isfinite(loss):
             first = self._places.setdefault((row, budget, study), self._n)
@@ -108,24 +103,19 @@ class Results:
                 self._repeated.setdefault((row, budget, study), [first]).append(self._n)
         self._n += 1
         self.studies = max(self.studies, study + 1)
-        return row
 
     def table(self, n: int, budgets: Sequence[float], study: int = 0) -> tuple[NDArray[np.intp], Array]:
         """Return a study's configurations among the first n results, and their losses by rung, (m, rungs).
 
         The first column is the largest of `budgets`, the next one the second largest, and so on; NaN where nothing is
         known, +inf where an evaluation failed. Of repeated evaluations the mean counts, of several results on one rung
-        otherwise the latest. Where there is none, a point of this study's learning curves counts. Results of an earlier
-        study on larger budgets are left out.
+        otherwise the latest. Results of an earlier study on larger budgets are left out.
         """
         entries = self._entries[:n]
         entries = entries[(entries[:, 1] <= budgets[-1] * (1 + 1e-9)) & (entries[:, 3] == study)]
         rows = entries[:, 0].astype(np.intp)
         below = rungs_below(entries[:, 1], budgets)
-        reported = self._curves.on_rungs(n if study == 0 else 0, budgets)
-        lowest = max(below.max(initial=0), int(reported[:, 1].max(initial=0)))
-        losses = np.full((len(self._row_of), 1 + lowest), np.nan)
-        losses[reported[:, 0].astype(np.intp), reported[:, 1].astype(np.intp)] = reported[:, 2]
+        losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
         losses[rows, below] = entries[:, 2]
         for row, column, values in self._repetitions(n, budgets, study):
             losses[row, column] = values.mean()
