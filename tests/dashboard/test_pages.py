@@ -157,6 +157,25 @@ def test_studies_of_several_journals_are_told_apart_by_name(tmp_path: Path) -> N
         create_app([paths[0], paths[0]])
 
 
+def test_notes_and_tags_are_text_on_the_pages_of_the_study_and_of_the_trial(tmp_path: Path) -> None:
+    with SqlJournal(tmp_path / "study.db", "noted") as journal:
+        optimizer = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=1, journal=journal)
+        optimizer.tell(optimizer.ask(), 0.5)
+        app = create_app(tmp_path / "study.db")
+        client = TestClient(app, base_url="http://127.0.0.1")
+        before = client.get("/api/version?study=noted&trial=0").json()
+        optimizer.note("the first <b>study</b>", tags=["<i>"])
+        optimizer.note("a good trial", trial=0, tags=["keep"])
+    overview, trial = client.get("/study?study=noted").text, client.get("/trial?study=noted&number=0").text
+    assert "the first &lt;b&gt;study&lt;/b&gt;" in overview
+    assert ">&lt;i&gt;</span>" in overview
+    assert "a good trial" not in overview
+    assert "a good trial" in trial
+    assert ">keep</span>" in trial
+    assert client.get("/api/version?study=noted&trial=0").json() != before, "the page of the trial is loaded again"
+    app.state.close()
+
+
 def test_menus_choose_what_a_plot_shows_and_nonsense_is_ignored(client: TestClient) -> None:
     page = client.get("/plots?study=digits").text
     assert 'data-option="x"' in page

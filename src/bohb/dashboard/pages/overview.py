@@ -14,6 +14,7 @@ from bohb.dashboard.pages.parts import (
     config_line,
     config_table,
     loss_on_budget,
+    notes_section,
     origin_word,
     trial_link,
     values_text,
@@ -38,6 +39,7 @@ def overview_page(view: View, now: float) -> Page:
     main = joined(
         _numbers(view, now),
         element("div", _incumbent(view), _figure(view, "trajectory", f"Best {name} so far"), class_="two"),
+        notes_section(view.history),
         _front(view),
         _running(view, now),
         _brackets(view),

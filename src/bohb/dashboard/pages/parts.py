@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bohb.core.goals import Goals
+from bohb.core.history import History
+from bohb.core.notes import notes_of
 from bohb.core.results import Result
 from bohb.core.trial import Origin
-from bohb.dashboard.layout import link_to
+from bohb.dashboard.layout import link_to, moment, section
 from bohb.plots.markup import Markup, details, element, joined
 from bohb.units import DASH, number, short
 
@@ -92,6 +94,21 @@ def config_line(config: dict[str, Any], limit: int = 100) -> str:
 def value_text(value: Any) -> str:
     """Return the value of a hyperparameter, floats with six digits."""
     return number(value) if isinstance(value, float) else str(value)
+
+
+def notes_section(history: History, trial: int | None = None) -> Markup | None:
+    """Return the user's notes and tags on a trial, or on the study itself; None without any."""
+    items = [
+        element(
+            "li",
+            element("span", short(note.text, 2000), class_="user"),
+            [joined(" ", element("span", short(tag, 60), class_="badge user")) for tag in note.tags],
+            " ",
+            element("small", moment(note.time)),
+        )
+        for note in notes_of(history, trial)
+    ]
+    return section("Notes", element("ul", items)) if items else None
 
 
 def best_title(goals: Goals) -> str:

@@ -7,10 +7,11 @@ import json
 from bohb.analysis.why import why
 from bohb.core.columns import finished, seconds, started, state
 from bohb.core.history import History
+from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import LOG_BYTES
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
-from bohb.dashboard.pages.parts import badge, config_table, origin_word, trial_link
+from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, details, element, joined, table
 from bohb.plots.theme import thinned
@@ -38,6 +39,7 @@ def trial_page(
             section("Configuration", config_table(trial.config, "trial")),
             class_="two",
         ),
+        notes_section(view.history, trial.number),
         _why(view, trial),
         _beliefs(view, trial),
         _curve(view, trial, outcome),
@@ -64,7 +66,8 @@ def trial_version(view: View, trial: int) -> str:
     place = history.trials[trial]
     halving = history.brackets[place.bracket]
     budgets = len(view.lineage[place.config_id])
-    return f"{state(history, trial)}-{place.attempt}-{halving.rung}-{halving.finished}-{budgets}"
+    notes = len(notes_of(history, trial))
+    return f"{state(history, trial)}-{place.attempt}-{halving.rung}-{halving.finished}-{budgets}-{notes}"
 
 
 def _neighbours(view: View, trial: Trial) -> Markup:
