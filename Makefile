@@ -8,7 +8,7 @@ WORKERS ?= auto
 .DEFAULT_GOAL := help
 .PHONY: help learners demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna
+	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -104,6 +104,9 @@ bench-optuna: .venv/.done ## BOHB inside Optuna, beside TPE with the Hyperband p
 
 bench-deadlines: .venv/.done ## do studies end by their deadlines, and how well is the end foreseen: about ten minutes
 	$(BIN)/python -m benchmarks.deadlines
+
+bench-confirm: .venv/.done ## is the winner of `bohb confirm` better, and is its interval right: about ten minutes
+	$(BIN)/python -m benchmarks.confirm
 
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 	$(BIN)/python -m benchmarks.speed.gp_speed

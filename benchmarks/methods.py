@@ -23,7 +23,6 @@ from bohb.core.density.observations import Observations
 from bohb.core.density.sampler import fit_model, model_budget, points_needed
 from bohb.core.proposal import Situation
 from bohb.core.space import Array
-from bohb.core.trial import Outcome, Status
 from bohb.errors import NoTrialReady, StudyDone
 from bohb.journal import MemoryJournal
 
@@ -139,10 +138,7 @@ class Ours:
         return Suggestion(trial.number, trial.config, budget, previous)
 
     def tell(self, number: int, evaluation: Evaluation) -> None:
-        if evaluation.ok:
-            self._optimizer.tell(number, Outcome(Status.OK, evaluation.loss, curve=evaluation.curve))
-        else:
-            self._optimizer.tell(number, float("nan"))
+        self._optimizer.tell(number, evaluation.loss if evaluation.ok else float("nan"))
 
     def close(self) -> None:
         """Do nothing; there is nothing to close."""

@@ -66,12 +66,10 @@ class Evaluation:
 
     loss: None or NaN if it failed.
     cost: seconds or units of budget from scratch.
-    curve: the learning curve, pairs of a budget and the loss on it.
     """
 
     loss: float | None
     cost: float
-    curve: tuple[tuple[float, float], ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -89,6 +89,18 @@ def test_an_optuna_study_prunes_most_trials_and_finds_a_good_rate(tmp_path: Path
     assert float(match[1]) < 2  # the noise has the variance 1
 
 
+def test_several_objectives_end_with_a_front(tmp_path: Path) -> None:
+    printed = output_of("several_objectives.py", tmp_path, "--trials", "15").splitlines()
+    assert re.match(r"15 trials; the front on budget \d+:", printed[0])
+    rows = [re.match(r" *(\S+)% +(\S+)µs +(\S+)kB ", line) for line in printed[2:]]
+    assert rows
+    errors, times, sizes = zip(*((float(row[1]), float(row[2]), float(row[3])) for row in rows if row), strict=True)
+    assert len(errors) == len(rows)
+    assert sorted(errors) == list(errors)
+    assert sorted(times, reverse=True) == list(times)
+    assert max(sizes) <= 40
+
+
 def test_the_demo_keeps_every_finished_trial_through_a_kill_and_draws_its_picture(tmp_path: Path) -> None:
     printed = output_of("tune_digits.py", tmp_path, "demo", "--quick")
     assert "Results on disk: 25." in printed  # trials 0 to 24

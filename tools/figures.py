@@ -66,6 +66,11 @@ def objective(trial: bohb.Trial) -> dict[str, Any]:
     return {"loss": curve(trial.config, trial.budget, trial.seed)}
 
 
+def measured(trial: bohb.Trial) -> dict[str, float]:
+    """Return an error and the latency of a network of this size."""
+    return {"error": curve(trial.config, trial.budget, trial.seed), "latency": trial.config["units"] / 40}
+
+
 def simulated(workers: int, max_budget: int, max_brackets: int, min_budget: int = 1, **changes: Any) -> bohb.Study:
     """Return a study on a simulated clock; a unit of budget takes about ten seconds."""
     executor = SimulatedExecutor(
@@ -330,7 +335,13 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("no Chromium on this machine: apt-get install chromium")
+    goals: dict[str, Any] = {"objectives": ["error", "latency"], "constraints": {"latency": "<= 6"}}
+    several = bohb.minimize(
+        measured, SPACE, min_budget=1, max_budget=27, seed=4, max_brackets=8, progress=False, **goals
+    )
     studies = {
+        "front": several,
+        "hypervolume": several,
         "curves": bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, max_brackets=4),
         "agreement": simulated(4, 81, 24, min_budget=3, budgets="adaptive"),
         "process": simulated(4, 27, 6, settings=bohb.BEST),

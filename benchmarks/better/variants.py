@@ -143,7 +143,6 @@ ABLATION = (
     Variant("one third random everywhere, as published", f"random_fraction={1 / 3!r}:random_fraction_at_top=None"),
     Variant("the process asked as often before the larger budgets were seen", "without='reach'"),
     Variant("copies of known configurations not held back", "without='novelty'"),
-    Variant("learning curves ignored, where there are any", "learning_curves=False", families=("lcbench", "taskset")),
     Variant("the adaptive schedule", "schedule='adaptive'"),
 )
 

@@ -57,8 +57,7 @@ class TaskSet:
 
     def evaluate(self, config: Config, budget: float, seed: int) -> Evaluation:  # noqa: ARG002 - it is a table
         steps = max(1, round(budget))
-        losses = self._curves[self._nearest(config), : steps + 1].tolist()
-        return Evaluation(losses[-1], budget, tuple(enumerate(losses))[1:])
+        return Evaluation(float(self._curves[self._nearest(config), steps]), budget)
 
     def regret(self, config: Config, loss: float) -> float:  # noqa: ARG002 - the loss may be of a smaller budget
         return float(self._final[self._nearest(config)]) - self._best

@@ -72,12 +72,9 @@ class Yahpo:
 
     def evaluate(self, config: Config, budget: float, seed: int) -> Evaluation:  # noqa: ARG002 - deterministic
         level = round(budget) if self._scenario.whole else budget
-        loss, seconds = self._predict(config, level)
-        curve: tuple[tuple[float, float], ...] = ()
-        if self._scenario.whole:  # epochs; the others are not needed, and each is a prediction
-            epochs = [round(smaller) for smaller in self.budgets if round(smaller) < level]
-            curve = (*((epoch, self._predict(config, epoch)[0]) for epoch in epochs), (level, loss))
-        return Evaluation(loss, max(seconds, 1e-3), curve)  # the network may predict a negative time
+        row = self._model.row({**config, **self._fixed, self._scenario.budget: level})
+        loss, seconds = self._loss(row[self._model.objective]), row[self._model.seconds]
+        return Evaluation(loss, max(seconds, 1e-3))  # the network may predict a negative time
 
     def regret(self, config: Config, loss: float) -> float:  # noqa: ARG002 - the loss may be of a smaller budget
         """Return the distance to the best value that random and local search found; it may be negative."""
@@ -93,11 +90,6 @@ class Yahpo:
         level = round(budget) if self._scenario.whole else budget
         row = self._model.row({**config, **self._fixed, self._scenario.budget: level})
         return Targets(self._loss(row[self._model.objective]), row[self._model.seconds], row[other])
-
-    def _predict(self, config: Config, level: float) -> tuple[float, float]:
-        """Return the loss and the seconds on a budget."""
-        row = self._model.row({**config, **self._fixed, self._scenario.budget: level})
-        return self._loss(row[self._model.objective]), row[self._model.seconds]
 
     def _loss(self, objective: float) -> float:
         share = objective / self._scenario.unit

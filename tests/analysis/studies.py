@@ -34,7 +34,7 @@ def play(optimizer: BOHB, n: int, result: Results, watch: Watch | None = None) -
     """Run n trials one after the other; with a watch each takes as many seconds as its budget and starts every 10 s."""
     for _ in range(n):
         trial = optimizer.ask()
-        outcome = outcome_of(result(trial))
+        outcome = outcome_of(result(trial), trial.goals)
         if watch is not None:
             outcome = replace(
                 outcome, started=watch.now, finished=watch.now + trial.budget, worker=f"host/{trial.number % 2}"
@@ -131,6 +131,21 @@ def _large() -> BOHB:
     return optimizer
 
 
+def _score(trial: Trial) -> object:
+    """An accuracy between 0 and 1, with its curve; every seventh trial fails."""
+    if trial.number % 7 == 3:
+        return RuntimeError("no luck")
+    score = 0.9 - 0.5 * (trial.config["x"] - 0.3) ** 2 - 0.2 / trial.budget
+    return {"score": score, "info": {"epochs": trial.budget}}
+
+
+def _values(trial: Trial) -> object:
+    """Values that contradict each other: x lowers one and raises the other, y costs memory."""
+    x, y = trial.config["x"], trial.config["y"]
+    first = x + 0.2 * (1 - y) + 0.1 / trial.budget
+    return {HOSTILE: first, "loss": first, "accuracy": x**0.5, "memory": y, "info": {"latency": 10 * x}}
+
+
 _KINDS: dict[str, Callable[[], BOHB]] = {
     "empty": lambda: _optimizer(XY)[0],
     "one observation": lambda: _timed(XY, 1, smooth),
@@ -151,6 +166,12 @@ _KINDS: dict[str, Callable[[], BOHB]] = {
     "hostile": _hostile,
     "adaptive": lambda: _timed(XY, 150, mostly, budgets=[3, 9, 27], schedule="adaptive"),
     "best": lambda: _timed(spaces.conditional(), 80, mostly, settings=BEST),
+    "maximised": lambda: _timed(XY, 60, _score, direction="maximize"),
+    "two objectives": lambda: _timed(
+        XY, 60, _values, objectives=[HOSTILE, "-accuracy"], constraints={"memory": "<= 0.8"}, budgets=[1, 3]
+    ),
+    "three objectives": lambda: _timed(XY, 40, _values, objectives=[HOSTILE, "-accuracy", "memory"], budgets=[1, 3]),
+    "one constraint": lambda: _timed(XY, 40, _values, constraints={"memory": "<= 0.5"}),
     "large": _large,
 }
 KINDS = tuple(_KINDS)

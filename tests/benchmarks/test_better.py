@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from benchmarks.better.variants import ABLATION, Variant, misspecified
 from benchmarks.data import directory
 from benchmarks.harness import simulate
 from benchmarks.methods import connect, misspecified_budgets
+from benchmarks.problem import Evaluation
 from benchmarks.problems import problem_of
 from benchmarks.rivals import RIVALS as ADAPTERS
 from benchmarks.runs import Result, Run, execute
@@ -113,7 +113,7 @@ def test_less_than_half_an_interval_of_steps_is_no_training() -> None:
     trained, untrained = problem_of(name), problem_of(f"untrained-{name}")
     config = {p.name: (p.low * p.high) ** 0.5 for p in trained.parameters if p.low and p.high}
     assert untrained.evaluate(config, 50.0, 0) == trained.evaluate(config, 50.0, 0)
-    assert untrained.evaluate(config, 0.7, 0) == replace(trained.evaluate(config, 1.0, 0), cost=0.7)
+    assert untrained.evaluate(config, 0.7, 0) == Evaluation(trained.evaluate(config, 1.0, 0).loss, 0.7)
     assert untrained.evaluate(config, 0.2, 0).loss != trained.evaluate(config, 1.0, 0).loss
     assert untrained.regret(config, 0.0) == trained.regret(config, 0.0)
 

@@ -109,14 +109,3 @@ def test_a_larger_budget_of_a_table_adds_seeds_to_those_of_the_smaller() -> None
     assert len({e.loss for e in one}) > 1  # which seed comes first depends on the evaluation's seed
     assert len({round(e.loss or 0.0, 12) for e in three}) == 1  # there are only three
     assert all(a.cost < b.cost for a, b in zip(one, three, strict=True))
-
-
-@needs_data
-@pytest.mark.parametrize("name", ["lcbench-3945", "taskset-imdb_patch32_GRU128_bs128"])
-def test_a_learning_curve_has_the_losses_of_the_smaller_budgets(name: str) -> None:
-    problem = problem_of(name)
-    config = uniform(np.random.default_rng(0), problem.parameters)
-    curve = dict(problem.evaluate(config, problem.budgets[-1], 0).curve)
-    for budget in problem.budgets:
-        assert curve[round(budget)] == problem.evaluate(config, budget, 0).loss
-    assert max(curve) == problem.budgets[-1]

@@ -54,7 +54,7 @@ def test_the_line_that_ask_printed_can_be_told_with_its_loss(tmp_path: Path) -> 
     file = written(tmp_path)
     first, second = asked(file), asked(file)
     assert told(file, first | {"loss": 0.25, "info": {"a": 1}, "cost": 2}, second | {"lost": "preempted"}) == (
-        "trial 0: loss 0.25\ntrial 1: lost; it will be handed out again\n"
+        "trial 0: loss 0.25\ntrial 1: lost\n"
     )
     again = asked(file, "--lease", "1h")
     assert (again["number"], again["attempt"], again["config"]) == (1, 2, second["config"])
@@ -108,7 +108,7 @@ def test_the_exit_code_says_whether_to_ask_again(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not os.environ.get("BOHB_LONG_TESTS"), reason="every command is a process and takes a second")
 @pytest.mark.parametrize("script", ["any_language.sh", "any_language.mjs"])
-def test_the_examples_in_other_languages_run(tmp_path: Path, script: str) -> None:
+def test_the_examples_in_other_languages_run_side_by_side(tmp_path: Path, script: str) -> None:
     interpreter = shutil.which({"sh": "bash", "mjs": "node"}[script.rpartition(".")[2]])
     if interpreter is None:
         pytest.skip(f"{script} needs an interpreter that is not installed")
@@ -116,15 +116,18 @@ def test_the_examples_in_other_languages_run(tmp_path: Path, script: str) -> Non
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -W error -m bohb "$@"\n')
     command.chmod(0o755)
-    n = 3
-    ran = subprocess.run(
-        [interpreter, EXAMPLES / script, written(tmp_path, LOGARITHMIC), "--max-trials", str(n)],
-        env={**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    lines = ran.stdout.splitlines()
-    assert [line.partition(": loss")[0] for line in lines[:n]] == [f"trial {number}" for number in range(n)]
-    assert "lr" in ran.stdout
+    n = 4
+    arguments = [interpreter, str(EXAMPLES / script), str(written(tmp_path, LOGARITHMIC)), "--max-trials", str(n)]
+    environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}"}
+    pipe = subprocess.PIPE
+    loops = [subprocess.Popen(arguments, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
+    try:
+        printed = [loop.communicate(timeout=280) for loop in loops]
+    finally:
+        for loop in loops:
+            loop.kill()
+    assert [loop.returncode for loop in loops] == [0, 0], printed
+    lines = "".join(stdout for stdout, _ in printed).splitlines()
+    told = [line.partition(": loss")[0] for line in lines if line.startswith("trial")]
+    assert sorted(told) == [f"trial {number}" for number in range(n)]
+    assert all("lr" in stdout for stdout, _ in printed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -12,13 +13,12 @@ import pytest
 
 from tests.cli.running import STUDY, answer, call
 
-mcp = pytest.importorskip("mcp")
-
 STUDY_FILE = STUDY.replace('command = "echo {x}"\n', "")
 TWO = STUDY_FILE.replace("[budget]", 'objectives = ["error", "-speed"]\n[budget]')
 
 
 async def work(directory: Path) -> None:
+    mcp: Any = importlib.import_module("mcp")  # slow, and collecting the tests should be quick
     parameters = mcp.StdioServerParameters(
         command=sys.executable, args=["-W", "error", "-m", "bohb", "mcp", str(directory)], cwd=str(directory)
     )
@@ -37,7 +37,7 @@ async def work(directory: Path) -> None:
 
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {
-            "write_study", "plan", "ask", "tell", "report", "enqueue", "status", "best", "front", "why",
+            "write_study", "plan", "ask", "tell", "report", "enqueue", "note", "status", "best", "front", "why",
         }  # fmt: skip
         assert all(tool.description for tool in tools.values())
         await the_study(use)
@@ -56,6 +56,7 @@ async def the_study(use: Any) -> None:
         "result": "stored",
     }
     assert await use("enqueue", study="bowl.toml", config={"x": 0.125}) == {"added": True, "waiting": 1}
+    assert await use("note", study="bowl.toml", text="a guess", tags=["mine"]) == {"trial": None}
     own = (await use("ask", study="bowl.toml"))["trial"]
     assert (own["config"], own["origin"]) == ({"x": 0.125}, "given")
     assert (await use("tell", study="bowl.db", number=1, failed="out of memory"))["result"] == "stored"
@@ -90,12 +91,14 @@ async def several_objectives(use: Any) -> None:
 
 
 def test_an_agent_writes_asks_tells_and_enqueues_and_the_study_can_be_replayed(tmp_path: Path) -> None:
+    pytest.importorskip("mcp")
     with anyio.from_thread.start_blocking_portal() as portal:
         portal.call(work, tmp_path)
     assert {path.name for path in tmp_path.glob("*.toml")} == {"bowl.toml", "two.toml"}
     replayed = answer("replay", tmp_path / "bowl.db")
     assert replayed["differences"] == []
     rows = answer("trials", tmp_path / "bowl.db")
+    assert [note["text"] for note in answer("status", tmp_path / "bowl.db")["notes"]] == ["a guess"]
     assert [(row["status"], row["origin"]) for row in rows] == [("ok", "random"), ("crashed", "given")]
 
 

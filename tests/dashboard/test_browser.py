@@ -180,6 +180,26 @@ def test_tables_work_without_scripts(tab: Opener) -> None:
     assert page.input_value("#q") == "gelu"
 
 
+def test_the_theme_is_remembered_and_a_menu_draws_another_plot(tab: Opener) -> None:
+    shown = tab(color_scheme="light", viewport={"width": 1280, "height": 900})
+    page = shown.open(ADDRESSES["plots"])
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert _luminance(page.evaluate(ground)) > 0.8
+    for expected in ("Theme: light", "Theme: dark"):
+        page.locator("#theme").click()
+        assert page.inner_text("#theme") == expected
+    assert _luminance(page.evaluate(ground)) < 0.2
+    page.reload()
+    assert _luminance(page.evaluate(ground)) < 0.2, "it is remembered"
+    shown.draw_all("#contour")
+    title = page.locator("#contour .xtitle")
+    page.select_option("#contour-x", "units")
+    assert eventually(lambda: title.text_content() == "units (log scale)", 60)
+    plot = "getComputedStyle(document.querySelector('#contour svg.main-svg')).backgroundColor"
+    assert _luminance(page.evaluate(plot)) < 0.2, "plots follow the theme"
+    assert shown.complaints == []
+
+
 def test_the_keyboard_reaches_everything(tab: Opener) -> None:
     page = tab().open(ADDRESSES["trials"])
     page.keyboard.press("Tab")

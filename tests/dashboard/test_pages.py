@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -154,6 +155,79 @@ def test_studies_of_several_journals_are_told_apart_by_name(tmp_path: Path) -> N
     app.state.close()
     with pytest.raises(InvalidArgument, match="names one journal twice"):
         create_app([paths[0], paths[0]])
+
+
+def test_notes_and_tags_are_text_on_the_pages_of_the_study_and_of_the_trial(tmp_path: Path) -> None:
+    with SqlJournal(tmp_path / "study.db", "noted") as journal:
+        optimizer = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=1, journal=journal)
+        optimizer.tell(optimizer.ask(), 0.5)
+        app = create_app(tmp_path / "study.db")
+        client = TestClient(app, base_url="http://127.0.0.1")
+        before = client.get("/api/version?study=noted&trial=0").json()
+        optimizer.note("the first <b>study</b>", tags=["<i>"])
+        optimizer.note("a good trial", trial=0, tags=["keep"])
+    overview, trial = client.get("/study?study=noted").text, client.get("/trial?study=noted&number=0").text
+    assert "the first &lt;b&gt;study&lt;/b&gt;" in overview
+    assert ">&lt;i&gt;</span>" in overview
+    assert "a good trial" not in overview
+    assert "a good trial" in trial
+    assert ">keep</span>" in trial
+    assert client.get("/api/version?study=noted&trial=0").json() != before, "the page of the trial is loaded again"
+    app.state.close()
+
+
+def test_menus_choose_what_a_plot_shows_and_nonsense_is_ignored(client: TestClient) -> None:
+    page = client.get("/plots?study=digits").text
+    assert 'data-option="x"' in page
+    assert "data-option" in page
+    address = "/api/figure?study=digits&plot=contour"
+    chosen = client.get(f"{address}&x=units&y=dropout&budget=1").json()["layout"]
+    assert chosen["xaxis"]["title"]["text"].startswith("units")
+    assert chosen["yaxis"]["title"]["text"] == "dropout"
+    assert "trials on budget 1" in chosen["annotations"][-1]["text"]
+    for nonsense in ("&x=nothing", "&budget=2", "&x=__class__&y=../..", "&metric=loss", "&dark=1"):
+        assert client.get(address + nonsense).json() == client.get(address).json(), nonsense
+    same = client.get(f"{address}&x=units&y=units").json()["layout"]
+    assert same["yaxis"]["title"]["text"] != same["xaxis"]["title"]["text"]
+    one = client.get("/api/figure?study=digits&plot=slice&parameter=layers").json()["layout"]
+    assert one["annotations"][0]["text"] == "layers"
+
+
+def test_the_trials_of_a_query_can_be_downloaded_as_csv(client: TestClient) -> None:
+    answer = client.get("/trials.csv?study=digits&status=failed&size=50&page=2")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert "attachment" in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(answer.text.splitlines()))
+    assert rows
+    assert not {row["status"] for row in rows} & {"ok", "running"}
+    assert client.get("/trials.csv", params={"study": HOSTILE_NAMES[0]}).status_code == 200
+    every = list(csv.DictReader(client.get("/trials.csv?study=digits").text.splitlines()))
+    assert len(every) == 64
+    assert {"loss", "config.units", "info.accuracy"} <= set(every[0])
+    assert 'href="/trials.csv?study=digits"' in client.get("/trials?study=digits").text
+
+
+def test_pages_of_a_study_with_objectives_show_values_as_the_user_knows_them(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with SqlJournal(path, "two") as journal:
+        optimizer = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=1, objectives=["-accuracy", "latency"],
+                              constraints={"memory": "<= 3"}, journal=journal)  # fmt: skip
+        for accuracy, latency, memory in ((0.75, 7.0, 1.0), (0.625, 5.0, 2.0), (0.5, 9.0, 1.0), (0.875, 4.0, 4.5)):
+            optimizer.tell(optimizer.ask(), {"accuracy": accuracy, "latency": latency, "memory": memory})
+    app = create_app(path)
+    client = TestClient(app, base_url="http://127.0.0.1")
+    overview = client.get("/study?study=two").text
+    assert "accuracy 0.75, latency 7, memory 1" in overview
+    assert "2 results that no other dominates" in overview
+    assert "-0.75" not in overview + client.get("/trials?study=two").text + client.get("/").text
+    first, last = (client.get(f"/trial?study=two&number={n}").text for n in (0, 3))
+    assert "on the front of its rung" in first
+    assert "violates the constraints: memory 4.5, not &lt;= 3" in last
+    assert "plot=front" in client.get("/plots?study=two").text
+    latency = client.get("/api/figure?study=two&plot=losses&metric=latency").json()
+    assert latency["layout"]["yaxis"]["title"]["text"] == "latency"
+    assert client.get("/api/figure?study=two&plot=front").status_code == 200
+    app.state.close()
 
 
 def test_the_list_says_how_each_study_stands(client: TestClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import runpy
@@ -14,8 +15,8 @@ import pytest
 
 import bohb
 
-for package in ("torch", "transformers", "accelerate"):
-    pytest.importorskip(package)
+PACKAGES = ("torch", "transformers", "accelerate")  # slow to import, and collecting the tests should be quick
+pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, PACKAGES)), reason=f"needs {PACKAGES}")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before the import
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -105,8 +106,10 @@ class Counted:
 
 
 @LONG
-def test_the_example_runs(example: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    example["main"]()
+@pytest.mark.parametrize("name", ["huggingface", "peft"])
+def test_the_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip({"huggingface": "transformers"}.get(name, name))
+    runpy.run_path(str(EXAMPLES / f"{name}_continue.py"))["main"]()
     match = re.search(r"(\d+) of (\d+) continued trainings equal", capsys.readouterr().out)
     assert match is not None
     assert match[1] == match[2] == "4"

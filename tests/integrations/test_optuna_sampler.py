@@ -11,19 +11,20 @@ from typing import Any, Literal
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution, IntDistribution
-from optuna.storages import JournalStorage
+from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState, create_trial
 
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.integrations.optuna import BOHBPruner, BOHBSampler
-from bohb.integrations.optuna_history import Evaluations
-from bohb.integrations.optuna_rungs import Ladder, one_more
+from bohb.integrations.optuna_history import Follower
+from bohb.integrations.optuna_rungs import Steps, one_more
 from bohb.integrations.optuna_space import InferredSpace, hull
+from bohb.integrations.rungs import Ladder
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-LADDER = Ladder.of(1, 9, 3, "paper", one_more)
+STEPS = Steps(Ladder.of(1, 9, 3), one_more)
 
 
 def loss_of(lr: float, units: int) -> float:
@@ -53,15 +54,15 @@ def study_with(
     )
 
 
-def evaluations(study: optuna.Study) -> Evaluations:
+def follower(study: optuna.Study) -> Follower:
     assert isinstance(study.sampler, BOHBSampler)
-    return study.sampler._evaluations
+    return study.sampler._follower
 
 
 def history(study: optuna.Study) -> History:
-    starter = evaluations(study)._starter
-    assert starter is not None
-    return starter.history
+    known = follower(study).evaluations
+    assert known is not None
+    return known.history
 
 
 def rows(study: optuna.Study) -> list[tuple[Any, ...]]:
@@ -77,14 +78,14 @@ def reference() -> optuna.Study:
 
 def test_brackets_take_trials_by_their_number() -> None:
     # One round of Hyperband: 9 configurations from budget 1, 5 from budget 3, 3 on budget 9.
-    starts = [LADDER.first_rung(number) for number in range(20)]
+    starts = [STEPS.ladder.first_rung(number) for number in range(20)]
     assert starts == [0] * 9 + [1] * 5 + [2] * 3 + [0] * 3
 
 
 def test_a_value_counts_on_the_rung_that_it_is_the_first_to_reach() -> None:
-    assert LADDER.reported({0: 5.0, 1: 4.0, 2: 3.0, 7: 2.0, 8: 1.0}, 1.0) == {0: 5.0, 1: 3.0, 2: 1.0}
-    assert LADDER.reported({4: 3.0, 9: 2.0}, -1.0) == {1: -3.0, 2: -2.0}  # nothing is known of budget 1
-    assert LADDER.reported({0: math.nan, 2: -math.inf}, 1.0) == {0: math.inf, 1: math.inf}
+    assert STEPS.reported({0: 5.0, 1: 4.0, 2: 3.0, 7: 2.0, 8: 1.0}, 1.0) == {0: 5.0, 1: 3.0, 2: 1.0}
+    assert STEPS.reported({4: 3.0, 9: 2.0}, -1.0) == {1: -3.0, 2: -2.0}  # nothing is known of budget 1
+    assert STEPS.reported({0: math.nan, 2: -math.inf}, 1.0) == {0: math.inf, 1: math.inf}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_the_results_of_a_trial_depend_on_how_it_ended(
 ) -> None:
     trial = create_trial(state=state, value=value, intermediate_values={0: 3.0, 8: 0.6})
     trial.number = 0
-    assert LADDER.results(trial, 1.0) == expected
+    assert STEPS.results(trial, 1.0) == expected
 
 
 def test_most_trials_end_on_low_rungs_and_the_model_finds_the_minimum(reference: optuna.Study) -> None:
@@ -111,15 +112,12 @@ def test_most_trials_end_on_low_rungs_and_the_model_finds_the_minimum(reference:
     assert reference.best_value < 0.2  # the median of random parameters is above 2
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+@pytest.mark.parametrize("kind", ["sql", "journal"])
 def test_storages_and_interruptions_change_nothing(kind: str, tmp_path: Path, reference: optuna.Study) -> None:
-    def storage() -> Any:
-        if kind == "sqlite":
-            return f"sqlite:///{tmp_path}/study.db"
-        return JournalStorage(JournalFileBackend(str(tmp_path / "journal")))
-
-    study_with(storage()).optimize(objective, n_trials=9)
-    continued = study_with(storage())  # a new sampler, as in a new process
+    file = JournalFileBackend(str(tmp_path / "journal"))
+    storage = RDBStorage("sqlite:///:memory:") if kind == "sql" else JournalStorage(file)
+    study_with(storage).optimize(objective, n_trials=9)
+    continued = study_with(storage)  # a new sampler, as in a new process
     continued.optimize(objective, n_trials=4)
     assert rows(continued) == rows(reference)[:13]
 
@@ -142,7 +140,7 @@ def test_running_trials_keep_the_model_from_proposing_the_same_again(reference: 
     study.add_trials(reference.trials)
     asked = [study.ask(reference.trials[0].distributions) for _ in range(8)]
     assert len({tuple(trial.params.values()) for trial in asked}) == 8
-    assert len(history(study).pending) == 7
+    assert len(follower(study)._running) == 8
 
 
 def test_conditions_are_inferred_from_the_trials() -> None:
@@ -162,7 +160,7 @@ def test_conditions_are_inferred_from_the_trials() -> None:
     sampler = BOHBSampler(1, 9, seed=0)
     study = optuna.create_study(sampler=sampler)
     study.optimize(conditional, n_trials=60)
-    space = sampler._evaluations.inferred.space
+    space = sampler._follower.inferred.space
     assert space is not None
     conditions = {str(condition) for condition in space.configspace.conditions}
     assert conditions >= {
@@ -185,7 +183,7 @@ def test_a_parameter_whose_condition_is_unknown_is_left_to_chance() -> None:
 
     study = optuna.create_study(sampler=BOHBSampler(1, 9, seed=0))
     study.optimize(objective, n_trials=20)
-    assert set(evaluations(study).inferred.distributions) == {"x"}
+    assert set(follower(study).inferred.distributions) == {"x"}
     assert study.best_value < 0.05
 
 
@@ -195,7 +193,7 @@ def test_a_range_that_grows_and_a_new_parameter_start_the_model_over_with_all_re
     study.optimize(lambda trial: trial.suggest_float("x", -1, 2), n_trials=10)
     study.optimize(lambda trial: trial.suggest_float("x", -1, 2), n_trials=1)
     assert len(history(study).outcomes) == 20
-    assert evaluations(study).inferred.distributions == {"x": FloatDistribution(-1, 2)}
+    assert follower(study).inferred.distributions == {"x": FloatDistribution(-1, 2)}
 
 
 def test_the_hull_of_two_grids_that_do_not_meet_has_no_grid() -> None:
@@ -307,7 +305,7 @@ def test_one_sampler_for_two_studies_keeps_them_apart() -> None:
         study = optuna.create_study(sampler=sampler)
         study.optimize(lambda trial, name=name: trial.suggest_float(name, 0, 1), n_trials=6)  # type: ignore[misc]
         assert all(set(trial.params) == {name} for trial in study.trials)
-    assert set(sampler._evaluations.inferred.distributions) == {"y"}
+    assert set(sampler._follower.inferred.distributions) == {"y"}
 
 
 def test_sampler_and_pruner_must_have_the_same_budgets() -> None:

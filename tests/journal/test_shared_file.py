@@ -58,11 +58,12 @@ def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(path
 def test_a_runner_that_is_suspended_in_its_turn_holds_up_nobody_for_longer_than_its_lease(path: Path) -> None:
     with SqlJournal(path) as stuck, SqlJournal(path) as other:
         with stuck.turn():
-            with other.turn(0.05):
-                other.append(numbered_events(1), after=0)
+            for position in range(3):
+                with other.turn(0.05):
+                    other.append(numbered_events(1, first=position), after=position)
             with pytest.raises(Conflict):
                 stuck.append(numbered_events(1, first=5), after=0)
-        assert list(stuck.read()) == numbered_events(1)
+        assert list(stuck.read()) == numbered_events(3)
 
 
 def test_a_lease_holds_while_any_writer_lives_and_has_not_expired(path: Path) -> None:
@@ -136,3 +137,13 @@ def test_studies_of_one_file_are_run_by_different_processes(path: Path) -> None:
         one.tell(one.ask(), 3.0)
         assert [len(History().extend(journal.read()).outcomes) for journal in (first, second)] == [2, 1]
         assert first.live_leases() == {"one"}
+
+
+def test_a_new_connection_does_not_miss_what_others_appended_meanwhile(path: Path) -> None:
+    with SqlJournal(path) as first, SqlJournal(path) as second:
+        for position in range(0, 6, 2):
+            first.append(numbered_events(1, first=position), after=position)
+            assert list(first.read(position + 1)) == []
+            first.database._disconnect()  # as after an error
+            second.append(numbered_events(1, first=position + 1), after=position + 1)
+            assert list(first.read(position + 1)) == numbered_events(1, first=position + 1)

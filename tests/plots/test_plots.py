@@ -14,6 +14,7 @@ import pytest
 
 from bohb import History, Space
 from bohb.analysis.axes import axes
+from bohb.analysis.front import front, volumes
 from bohb.analysis.process import beliefs
 from bohb.core.trial import Status
 from bohb.errors import InvalidArgument
@@ -26,7 +27,7 @@ from bohb.plots.theme import budget_colours, label, thinned
 from tests.analysis.studies import HOSTILE, KINDS, played, tiny
 
 KEYS = (
-    *("trajectory", "budget_trajectory", "losses"),
+    *("front", "hypervolume", "trajectory", "budget_trajectory", "losses"),
     *("importance", "slice", "contour", "parallel", "densities", "process"),
     *("correlation", "agreement", "survival", "curves"),
     *("picks", "timeline"),
@@ -96,11 +97,14 @@ def test_light_and_dark_differ_in_the_template_alone() -> None:
 
 
 def test_text_of_users_is_never_interpreted() -> None:
-    for key, plot in PLOTS.items():
-        words = texts(json.loads(plot(played("hostile")).to_json()))
+    named = ("front", "hypervolume", "trajectory", "contour", "parallel")  # objectives have names, too
+    drawn = [(key, plot, "hostile") for key, plot in PLOTS.items()]
+    drawn += [(key, PLOTS[key], "two objectives") for key in named]
+    for key, plot, kind in drawn:
+        words = texts(json.loads(plot(played(kind)).to_json()))
         assert not [word for word in words if "<script" in word or "</script" in word], key
         assert not [word for word in words if "%{y}" in word and "<extra>" not in word], key
-        if key in ("slice", "parallel", "timeline", "importance"):
+        if key in ("slice", "parallel", "timeline", "importance", *(named[:1] if kind != "hostile" else ())):
             assert any("&lt;script&gt;" in word for word in words), key
 
 
@@ -195,6 +199,55 @@ def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> No
     assert f"through trial {number}" in annotation(figure)
     assert not PLOTS["process"].suits(played("mixed"))
     assert "no Gaussian process" in annotation(PLOTS["process"](played("mixed")))
+
+
+def test_a_maximised_score_is_shown_as_the_user_knows_it() -> None:
+    history = played("maximised")
+    assert history.incumbent is not None
+    best = history.incumbent.values["score"]
+    for key in WITH_LOSS_AXIS:
+        if key == "curves":
+            continue
+        figure = PLOTS[key](history)
+        shown = [y for trace in figure.data if trace.yaxis in (None, "y") for y in np.asarray(trace.y, dtype=float)]
+        assert 0 < np.nanmin(shown) <= np.nanmax(shown) <= best + 1e-9, key
+        assert "score" in figure.layout.yaxis.title.text, key
+        assert "loss" not in " ".join(trace.hovertemplate or "" for trace in figure.data), key
+        assert not figure.layout.updatemenus, "a score has no logarithmic axis"
+    incumbent = PLOTS["trajectory"](history).data[-1]
+    assert incumbent.y[-1] == pytest.approx(best)
+    contour = PLOTS["contour"](history)
+    assert contour.data[0].colorbar.title.text == "score"
+    assert [float(text) for text in contour.data[0].colorbar.ticktext] == sorted(
+        (float(text) for text in contour.data[0].colorbar.ticktext), reverse=True
+    )
+    assert "score" in PLOTS["parallel"](history).layout.xaxis.ticktext[-1]
+
+
+def test_a_front_tells_its_results_from_dominated_and_infeasible_ones_by_shape() -> None:
+    history = played("two objectives")
+    table = front(history)
+    assert table is not None
+    assert set(table.numbers[table.best].tolist()) == {result.trial.number for result in history.front}
+    figure = PLOTS["front"](history)
+    named = {trace.name: trace for trace in figure.data if trace.name}
+    assert set(named) == {"violates the constraints", "dominated", "on the front"}
+    assert len({trace.marker.symbol for trace in named.values()}) == 3
+    assert sum(len(trace.x) for trace in named.values()) == len(table.numbers)
+    assert "larger is better" in figure.layout.yaxis.title.text
+    assert {trace.type for trace in PLOTS["front"](played("three objectives")).data} == {"scatter3d"}
+    bounded = PLOTS["front"](played("one constraint"))
+    assert [shape.y0 for shape in bounded.layout.shapes] == [0.5], "the bound is drawn"
+    assert not PLOTS["front"].suits(played("mixed"))
+    assert not PLOTS["hypervolume"].suits(played("one constraint"))
+
+
+def test_the_dominated_volume_only_grows_and_reaches_that_of_the_front() -> None:
+    history = played("two objectives")
+    shares = [volume.share for volume in volumes(history)]
+    assert shares == sorted(shares)
+    assert 0 < shares[0] <= shares[-1] <= 1
+    assert list(PLOTS["hypervolume"](history).data[0].y) == pytest.approx([100 * share for share in shares])
 
 
 def test_inactive_hyperparameters_are_bridged_with_dots() -> None:

@@ -16,6 +16,7 @@ from bohb import History, Trial, minimize, replay
 from bohb.core.confirm_events import ConfirmationFinished, RepeatFinished
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
+from bohb.plots.sections import best_section
 
 SPACE = {"x": (0.0, 1.0)}
 FIXED: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0, "progress": False, "max_trials": 30}
@@ -143,7 +144,23 @@ def test_a_study_can_be_confirmed_while_others_have_its_journal_open(tmp_path: P
         assert study.confirm(top=1, repeats=2, progress=False).finished
 
 
-def test_a_study_in_memory_can_be_confirmed() -> None:
+def test_a_study_in_memory_can_be_confirmed_and_its_report_says_so() -> None:
     study = minimize(noisy, SPACE, **FIXED)
     assert study.confirm(top=1, repeats=3, progress=False).probability == 1
     assert len(study.history.confirmations) == 1
+    section = best_section(study.history)
+    assert "confirmed: trial" in section
+    assert "95 % interval" in section
+
+
+def test_a_score_that_is_maximised_is_confirmed_with_its_own_sign() -> None:
+    study = minimize(lambda trial: 5 - noisy(trial), SPACE, direction="maximize", **FIXED)
+    found = study.confirm(top=2, repeats=3, progress=False)
+    assert 4 < found.interval[0] < found.loss < found.interval[1] < 5.5
+    assert "expected score 4.9" in str(study) or "expected score 5.0" in str(study)
+
+
+def test_several_objectives_are_refused() -> None:
+    study = minimize(lambda trial: {"a": 1.0, "b": trial.config["x"]}, SPACE, objectives=["a", "b"], **FIXED)
+    with pytest.raises(InvalidArgument, match="several objectives"):
+        study.confirm()

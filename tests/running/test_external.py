@@ -14,6 +14,7 @@ from bohb import BOHB, Limits, Status, Trial
 from bohb.core.history import History
 from bohb.errors import AlreadyTold, InvalidArgument, InvalidResult, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
 from bohb.journal import Journal, SqlJournal
+from bohb.journal.lock import WriterLock
 from bohb.running.external import ExternalStudy
 
 
@@ -68,18 +69,21 @@ def test_a_study_that_is_asked_by_many_calls_makes_the_decisions_of_one_optimize
         optimizer.tell(expected, expected.config["x"])
 
 
-def test_a_call_waits_for_a_process_that_has_the_journal_and_gives_up_in_time(study: ExternalStudy) -> None:
+def test_a_call_waits_for_a_process_that_has_the_journal_and_gives_up_in_time(
+    study: ExternalStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bohb.journal.lock.OPEN_SECONDS", 0.0)
     study.ask()
-    with SqlJournal(study.journal, study.study) as journal:
-        if not journal.shared:  # one writer at a time
-            with pytest.raises(JournalBusy):
-                replace(study, wait_seconds=0).tell(0, 0.5)
-        timer = threading.Timer(0.3, journal.close)
+    lock = WriterLock(Path(study.journal), exclusive=True)
+    timer = threading.Timer(0.3, lock.release)
+    try:
+        with pytest.raises(JournalBusy):
+            replace(study, wait_seconds=0).tell(0, 0.5)
         timer.start()
-        try:
-            assert study.tell(0, 0.5) == "stored"
-        finally:
-            timer.join()
+        assert study.tell(0, 0.5) == "stored"
+    finally:
+        lock.release()
+        timer.cancel()
 
 
 def test_a_checkpoint_reaches_the_next_budget_and_a_failed_one_does_not(study: ExternalStudy) -> None:
@@ -123,6 +127,18 @@ def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(study: E
     assert [late.outcome.loss for late in history.late] == [0.7]
 
 
+def test_a_trial_whose_directory_cannot_be_made_is_handed_out_again(study: ExternalStudy) -> None:
+    in_the_way = Path(f"{study.journal}.files")
+    in_the_way.write_text("")
+    with pytest.raises(OSError, match=in_the_way.name):
+        study.ask()
+    in_the_way.unlink()
+    again = study.ask()
+    assert (again.number, again.attempt) == (0, 2)
+    assert again.checkpoint_dir is not None
+    assert stored(study).losses == {}  # not the fault of the trial
+
+
 def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy) -> None:
     for attempt in (1, 2, 3):
         assert study.ask().attempt == attempt
@@ -131,6 +147,35 @@ def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy)
     assert outcome.status is Status.LOST
     assert outcome.error == "handed out 3 times without a result, at last: preempted"
     assert study.ask().number == 1
+
+
+def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(study: ExternalStudy) -> None:
+    for attempt in (1, 2):
+        study.ask()
+        study.lose(0, "preempted", attempt)
+    assert study.ask().attempt == 3
+
+    def tell_meanwhile(journal: Journal) -> BOHB:
+        optimizer = create(journal)
+        if not stored(study).outcomes:
+            study.tell(0, 0.5, attempt=3)
+        return optimizer
+
+    assert replace(study, open=tell_meanwhile).ask(lease_seconds=0).number == 1
+    assert stored(study).outcomes[0].loss == 0.5
+
+
+def test_a_result_is_late_if_its_trial_is_given_up_while_it_is_told(study: ExternalStudy) -> None:
+    study.ask()
+
+    def lose_meanwhile(journal: Journal) -> BOHB:
+        optimizer = create(journal)
+        optimizer.lose(0, "no result")
+        return optimizer
+
+    assert replace(study, open=lose_meanwhile).tell(0, 0.5) == "late"
+    assert stored(study).outcomes == {}
+    assert study.ask().attempt == 2
 
 
 def test_a_result_without_an_attempt_is_refused_once_the_attempt_is_in_doubt(study: ExternalStudy) -> None:
@@ -150,10 +195,11 @@ def test_points_of_a_curve_are_stored_with_the_outcome_even_after_a_torn_line(st
     study.report(0, 2, float("nan"))
     (file,) = Path(study.journal).parent.glob("**/curves/*")
     with file.open("a") as torn:
-        torn.write("[3, 0.")
+        torn.write("\n[3, 0.")
+    study.report(0, 4, 0.25)
     study.tell(0, {"loss": 0.5, "info": {"accuracy": 0.9}})
     outcome = stored(study).outcomes[0]
-    assert json.dumps(outcome.curve) == "[[1.0, 0.9], [2.0, NaN]]"
+    assert json.dumps(outcome.curve) == "[[1.0, 0.9], [2.0, NaN], [4.0, 0.25]]"
     assert outcome.info == {"accuracy": 0.9}
     assert not file.exists()
     assert trial.checkpoint_dir is not None

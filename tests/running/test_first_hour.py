@@ -132,7 +132,7 @@ def test_folding_forgotten_failures_in_two_parts_equals_folding_once(tmp_path: P
         ("random_fracton", "did you mean 'random_fraction'?"),
         ("n_jobs", "did you mean 'workers'?"),
         ("timeout", "use max_seconds for the whole study or trial_seconds"),
-        ("direction", "return the negative score"),
+        ("directions", "a minus for each value to maximise"),
         ("pruner", "the brackets already stop poor configurations"),
         ("qqqq", "help(bohb.minimize)"),
     ],

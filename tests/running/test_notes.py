@@ -91,7 +91,8 @@ def test_delete_asks_and_names_its_copy_and_rename_keeps_the_rest(tmp_path: Path
     assert call("rename", "mnist", path).exit_code == 0
     assert bohb.studies(path) == {"mnist": 2}
     refused = CliRunner().invoke(app, ["delete", str(path)], input="n\n")
-    assert refused.exit_code != 0
+    assert refused.exit_code == 1
+    assert "bohb: nothing was deleted" in refused.output
     assert "with 2 finished trials?" in refused.output
     assert bohb.studies(path) == {"mnist": 2}
     answer = json.loads(call("delete", path, "--yes", "--json").output)

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, T
 from bohb.errors import InvalidArgument, JournalError
 from bohb.journal import SqlJournal
 from bohb.optimizer.leases import Heartbeat
+from bohb.running.external import ExternalStudy
 from tests.postgres import emptied, execute, postgres_server
 from tests.running.roles import LEASE, SPACE, quadratic, start
 
@@ -204,3 +206,17 @@ def test_a_callback_stops_only_its_own_runner_and_others_take_what_is_enqueued(u
     assert finished(stored(url)) == [1, 0, 2]
     assert load(url).trials[2][0].config == {"x": 0.5, "y": 0.5}
     assert studies(url) == {"study": 3}
+
+
+def test_programs_share_a_study_on_a_server_and_a_runner_takes_over_their_trials(url: str, tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0}
+    study = ExternalStudy(url, "study", lambda journal: BOHB(SPACE, journal=journal, **arguments))
+    first, second = study.ask(), study.ask()
+    assert (first.number, second.number, first.checkpoint_dir) == (0, 1, None)
+    assert study.tell(1, 0.5) == "stored"
+    with pytest.raises(InvalidArgument, match="no directory is given for learning curves"):
+        study.report(0, 1, 0.5)
+    replace(study, directory=tmp_path).report(0, 1, 0.5)
+    taken = minimize(quadratic, SPACE, journal=url, max_trials=2, progress=False, **arguments)
+    assert study.tell(0, 0.25, attempt=1) == "late"
+    assert taken.history.outcomes[0].loss == load(url).history.outcomes[0].loss != 0.25

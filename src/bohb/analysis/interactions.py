@@ -25,25 +25,27 @@ _PRIOR = 1.0  # weight of the distribution of all configurations in that of the 
 def most_important_pair(history: History) -> tuple[str, str] | None:
     """Return the two hyperparameters that matter most; None if too little is known or only one varies.
 
-    Pairs in which both matter come first: each is more important than chance, or they interact.
+    What counts is the less important one of the two, with its half of their interaction: a picture of two
+    hyperparameters shows little if one of them does not matter. Each counts beyond what chance explains.
     """
     table = importance(history)
     if table is None or len(table.rows) < 2:
         return None
-    effects, total = interactions(history)
+    effects, single = interactions(history)
     names = [axis.name for axis in axes(history.space)]
     gain = {names.index(row.name): row.share - row.chance for row in table.rows}  # the most important first
 
-    def worth(pair: tuple[int, int]) -> tuple[bool, float]:
-        alone, together = sorted(gain[i] for i in pair), float(effects[pair]) / (total or 1.0)
-        return alone[0] > 0 or together > 0, sum(max(0.0, value) for value in (*alone, together))
+    def worth(pair: tuple[int, int]) -> tuple[float, float]:
+        together = max(0.0, float(effects[pair])) / (float(single.sum()) or 1.0)
+        each = [gain[i] + together / 2 for i in pair]
+        return max(0.0, min(each)), sum(each)
 
     first, second = max(itertools.combinations(gain, 2), key=worth)  # of equal ones, that of the most important
     return names[first], names[second]
 
 
-def interactions(history: History) -> tuple[Array, float]:
-    """Return the interaction of each pair beyond what chance explains, (d, d), and the sum of all single effects.
+def interactions(history: History) -> tuple[Array, Array]:
+    """Return the interaction of each pair beyond what chance explains, (d, d), and the effect of each alone, (d,).
 
     Chance is the 95 % quantile of the largest interaction of any pair for shuffled losses, so that one of many pairs is
     not found by accident; the shuffles are always the same.
@@ -57,7 +59,7 @@ def interactions(history: History) -> tuple[Array, float]:
     rng = np.random.default_rng(0)
     found, single = _excess(grid, starts, best)
     by_chance = [_excess(grid, starts, rng.permutation(best))[0].max() for _ in range(_SHUFFLES)]
-    return found - float(np.quantile(by_chance, 0.95)), float(single.sum())
+    return found - float(np.quantile(by_chance, 0.95)), single
 
 
 def _excess(grid: Array, starts: NDArray[np.intp], best: Mask) -> tuple[Array, Array]:

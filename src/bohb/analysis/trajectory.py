@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bohb.analysis.evaluations import Evaluation, losses
 from bohb.core.history import History
+from bohb.core.results import Leaders, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Trajectory:
     """All improvements in order.
 
     incumbents: the largest budget counts first, then the lowest loss; so the loss can rise with the first result on a
-        larger budget.
-    per_budget: the improvements on each budget, smallest budget first; these losses only fall.
+        larger budget. Results that keep the constraints come before all others.
+    per_budget: the improvements on each budget, smallest budget first; without constraints these losses only fall.
     end: the current progress; None before the first trial has finished.
     """
 
@@ -71,14 +72,17 @@ def trajectory(history: History) -> Trajectory:
     when = moments(history, rows)
     incumbents: list[Step] = []
     per_budget: dict[float, list[Step]] = {}
+    leaders = Leaders()  # by the loss alone: `Leaders` compares by the violations that it is given
     for row, at in zip(rows, when, strict=True):
         if row.loss is None:
             continue
         step = Step(row.number, row.loss, row.budget, at)
-        best = per_budget.setdefault(row.budget, [])
-        if not best or row.loss < best[-1].loss:
-            best.append(step)
-        if not incumbents or (-row.budget, row.loss) < (-incumbents[-1].budget, incumbents[-1].loss):
+        outcome = history.outcomes[row.number]
+        result = Result(history.trials[row.number], outcome, history.violation(outcome))
+        leaders.add(result)
+        if leaders.best[row.budget] is result:
+            per_budget.setdefault(row.budget, []).append(step)
+        if leaders.trajectory[-1] is result:
             incumbents.append(step)
     return Trajectory(
         tuple(incumbents),

@@ -10,6 +10,7 @@ from typing import Any
 from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.picks import records
 from bohb.analysis.rungs import RungTable, rung_of
+from bohb.analysis.standing import standing
 from bohb.core.density.sampler import points_needed
 from bohb.core.goals import Goals
 from bohb.core.history import History
@@ -85,6 +86,7 @@ def why(history: History, number: int) -> Explanation:
         *_proposers(history, first),
         *_promoted_from(history, trial, origin_trial, from_rung),
         *_became(history, trial),
+        *standing(history, number, rung),
         *_went_on(history.goals, rung, entry.rank, fate, promoted_to),
         *_bracket(history, bracket),
         *(["It is the incumbent: the best result on the largest budget so far."] if incumbent else []),

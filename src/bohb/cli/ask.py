@@ -237,7 +237,7 @@ def store(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
     number, attempt = result["number"], result.get("attempt")
     if "lost" in result:
         study.lose(number, result["lost"], attempt)
-        return {"number": number, "result": "lost", "text": f"trial {number}: lost; it will be handed out again"}
+        return {"number": number, "result": "lost", "text": f"trial {number}: lost"}
     if "failed" in result:
         what, outcome = "failed", Outcome(Status.CRASHED, error=result["failed"])
         told = study.tell(number, outcome, attempt)

@@ -31,7 +31,7 @@ from bohb.cli.text import emit, json_option
 def confirm(
     studyfile: Path, top: int, repeats: int, default: str | None, quiet: bool, as_json: bool, **given: Any
 ) -> None:
-    """Evaluate the best configurations again, and say which is really best.
+    """Evaluate the best configurations again to find the winner.
 
     They run on the largest budget with new seeds and without checkpoints. Better ones get more evaluations. The answer
     follows from the new evaluations alone and is stored in the journal. After an interruption the same command goes on.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bohb.cli.bounds import Bounds, best_within, bound_options
 from bohb.cli.confirmed import confirmation_data, confirmed_rows
 from bohb.cli.target import Target, find, find_journal, history, target_options
 from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
@@ -232,8 +233,17 @@ def _failed_rows(kinds: list[dict[str, Any]]) -> list[tuple[str, str]]:
     default="text",
     help="text for people; json or toml: the configuration alone; args: options, quoted for xargs or a shell.",
 )
+@bound_options
 @json_option
-def best(target: str | None, study: str | None, budget: float | None, form: str, as_json: bool) -> None:
+def best(
+    target: str | None,
+    study: str | None,
+    budget: float | None,
+    form: str,
+    max_bounds: Bounds,
+    min_bounds: Bounds,
+    as_json: bool,
+) -> None:
     """Show the best configuration so far.
 
     This is the winner of the last 'bohb confirm'. Without one it is the lowest loss on the largest budget that has a
@@ -246,22 +256,26 @@ def best(target: str | None, study: str | None, budget: float | None, form: str,
       bohb best study.db --format json > best.json
       bohb best study.db --format args | xargs python train.py --epochs 300
       bohb best study.db --budget 9
+      bohb best study.db --max latency=10         the best with a latency of at most 10
     """
     place = find(target, study)
     seen = history(place)
     confirmed = last_confirmed(seen.confirmations)
-    if budget is None and confirmed is not None:
+    if budget is None and confirmed is not None and not (max_bounds or min_bounds):
         emit(as_json, _confirmed(seen, confirmed), _confirmed_text(seen, confirmed, form))
         return
     row = seen.incumbent if budget is None else seen.best.get(budget)
+    if max_bounds or min_bounds:
+        row = best_within(seen, budget, max_bounds, min_bounds)
+        if row is None and seen.results:
+            raise InvalidArgument(f"{place.name} has no result within these bounds{_on(seen, budget)}")
     if row is None:
-        on = "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
-        raise InvalidArgument(f"{place.name} has no successful trial{on} yet")
+        raise InvalidArgument(f"{place.name} has no successful trial{_on(seen, budget)} yet")
     text = _config_text(row.config, form)
     if form == "text" and not as_json:
         from bohb.core.noise import lead_within_noise
 
-        close = lead_within_noise(seen) if budget is None else None
+        close = lead_within_noise(seen) if row is seen.incumbent else None
         text = "\n".join([_headline(seen.goals, row), text, *([close] if close else [])])
     emit(as_json, result(seen.goals, row), text)
 
@@ -278,6 +292,10 @@ def _confirmed(seen: History, found: Confirmation) -> dict[str, Any]:
 def _confirmed_text(seen: History, found: Confirmation, form: str) -> str:
     config = _config_text(found.config, form)
     return config if form != "text" else "\n".join([*map(printable, last_verdict(seen)), config])
+
+
+def _on(seen: History, budget: float | None) -> str:
+    return "" if budget is None else f" on budget {budget:g} (it has {', '.join(f'{b:g}' for b in seen.budgets)})"
 
 
 def _headline(goals: Goals, found: Result) -> str:

@@ -128,8 +128,8 @@ def delete(target: str | None, study: str | None, yes: bool, as_json: bool) -> N
 
     place = _existing(target, study)
     n = len(history(place).outcomes)
-    if not yes:
-        click.confirm(printable(f"Delete {place.name} with {counted(n, 'finished trial')}?"), abort=True, err=True)
+    if not yes and not click.confirm(printable(f"Delete {place.name} with {counted(n, 'finished trial')}?"), err=True):
+        raise click.ClickException("nothing was deleted")
     kept = [str(path) for path in delete_study(place.journal, place.study)]
     emit(as_json, {"deleted": place.study, "kept": kept}, printable(f"deleted {place.name}; kept {', '.join(kept)}"))
 

@@ -82,6 +82,7 @@ def mcp_server(directory: Path) -> MCPServer[Any]:
         tools.tell,
         tools.report,
         tools.enqueue,
+        tools.note,
         tools.status,
         tools.best,
         tools.front,
@@ -188,13 +189,21 @@ class Tools:
         self._stored(study).report(number, step, loss, attempt)
         return {"number": number, "step": step}
 
-    def enqueue(self, study: str, config: dict[str, Any]) -> Data:
+    def enqueue(self, study: str, config: dict[str, Any], budget: float | None = None) -> Data:
         """Have a configuration of your own evaluated before the study proposes the next one.
 
         config: a value for every active hyperparameter. It takes the next free place for a new configuration.
+        budget: evaluate it directly on this budget of the study instead.
         """
-        added, waiting = self._askable(study).enqueue(config)
-        return {"added": added, "waiting": waiting}
+        with self._askable(study).opened() as optimizer:
+            added = optimizer.enqueue(config, budget)
+        return {"added": added, "waiting": len(optimizer.history.given)}
+
+    def note(self, study: str, text: str, trial: int | None = None, tags: list[str] | None = None) -> Data:
+        """Keep a note about the study, or about one of its trials, such as why you enqueued it."""
+        with self._stored(study).opened() as optimizer:
+            optimizer.note(text, trial=trial, tags=tags or ())
+        return {"trial": trial}
 
     def status(self, study: str) -> Data:
         """Return the progress of a study: trials, failures by kind, brackets, cost and the best result."""

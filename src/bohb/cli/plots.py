@@ -142,7 +142,7 @@ def report(
 def dashboard(
     targets: Sequence[str], host: str, port: int | None, token: str | None, browse: bool, as_json: bool
 ) -> None:
-    """Serve live, read-only pages about one or several journals, until Ctrl-C.
+    """Serve live pages about one or several journals.
 
     \b
     Examples:

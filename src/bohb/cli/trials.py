@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -154,21 +152,9 @@ def _json(history: History, rows: list[int]) -> str:
 
 
 def _csv(history: History, rows: list[int]) -> str:
-    from bohb.core.columns import table as columns_of
+    from bohb.core.columns import csv_text
 
-    wide = columns_of(history, rows)
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_harmless(name) for name in wide)
-    writer.writerows([_harmless(value) for value in record] for record in zip(*wide.values(), strict=True))
-    return stream.getvalue().rstrip("\n")
-
-
-def _harmless(value: Any) -> Any:
-    """Prefix text that a spreadsheet would take for a formula."""
-    if isinstance(value, list | dict):
-        value = json.dumps(value)
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+    return csv_text(history, rows)
 
 
 def _write_parquet(history: History, rows: list[int], out: Path | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -96,6 +98,23 @@ def table(history: History, rows: Iterable[int]) -> dict[str, list[Any]]:
     """Return the values of every column for these trials. The whole study determines the columns, not the rows."""
     wanted = list(rows)
     return {name: [value(history, n) for n in wanted] for name, value in columns(history).items()}
+
+
+def csv_text(history: History, rows: Iterable[int]) -> str:
+    """Return these trials as CSV, with every column of the study."""
+    wide = table(history, rows)
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(_harmless(name) for name in wide)
+    writer.writerows([_harmless(value) for value in record] for record in zip(*wide.values(), strict=True))
+    return stream.getvalue().rstrip("\n")
+
+
+def _harmless(value: Any) -> Any:
+    """Prefix text that a spreadsheet would take for a formula."""
+    if isinstance(value, list | dict):
+        value = json.dumps(value)
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
 def one_type(values: list[Any]) -> list[Any]:

@@ -2,8 +2,9 @@
 
 The evaluation by which a configuration was selected is too good: of many noisy losses the lowest ones were lucky. Only
 the new evaluations count here. They are shared out by successive rejects (Audibert, Bubeck and Munos, 2010): after each
-stage the candidate with the highest mean loss is rejected, so that most repetitions go to the candidates that are hard
-to tell apart. Which evaluation is due depends on the results so far and on nothing else.
+stage the candidate with the highest mean loss is rejected, and so are those that are clearly worse than the best. Most
+repetitions go to the candidates that are hard to tell apart, and none are spent once one is left. Which evaluation is
+due depends on the results so far and on nothing else.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from statistics import fmean
-from typing import Any
+from statistics import fmean, variance
+from typing import Any, NamedTuple
 
-from bohb.core.confirm_events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
+from bohb.core.confirm_events import ConfirmationEvent, ConfirmationFinished, ConfirmationStarted, RepeatFinished
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Origin, Outcome, Trial
 from bohb.errors import NoResult
 
 PILOT = 2  # evaluations that every candidate gets, the fewest that show noise
+CLEARLY = 3.0  # standard errors by which the mean of a candidate that is clearly worse exceeds the lowest
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +159,32 @@ class Confirmation:
         if not self._known(wanted) or not self._noisy():
             return wanted
         wanted[self.racing :] = [self.repeats] * (len(wanted) - self.racing)
-        left = list(range(self.racing))
-        for size in stages(self.racing, self.repeats):
-            for candidate in left:
-                wanted[candidate] = size
-            if not self._known(wanted) or len(left) == 1:
-                break
-            left.remove(max(left, key=lambda candidate: (fmean(self.losses(candidate)[:size]), candidate)))
+        left = self._in_question(list(range(self.racing)), PILOT)
+        *sizes, last = stages(self.racing, self.repeats)
+        for size, meant_for in zip(sizes, range(self.racing, 1, -1), strict=True):
+            if len(left) == 1:  # the others are clearly worse: what they have not used is saved
+                wanted[left[0]] = max(wanted[left[0]], self.repeats)
+                return wanted
+            if len(left) == meant_for:
+                for candidate in left:
+                    wanted[candidate] = size
+                if not self._known(wanted):
+                    return wanted
+                left.remove(max(left, key=lambda candidate: (fmean(self.losses(candidate)[:size]), candidate)))
+                left = self._in_question(left, size)
+        wanted[left[0]] = last
         return wanted
+
+    def _in_question(self, left: list[int], size: int) -> list[int]:
+        """Return the candidates whose first `size` losses are not clearly higher than those of the best."""
+        losses = {candidate: self.losses(candidate)[:size] for candidate in left}
+        means = {candidate: fmean(found) for candidate, found in losses.items()}
+        best = min(means.values())
+        ok = [found for found in losses.values() if math.isfinite(sum(found))]
+        if math.isinf(best) or not ok:
+            return left
+        pooled = math.sqrt(fmean(variance(found) for found in ok))
+        return [candidate for candidate in left if means[candidate] <= best + CLEARLY * pooled * math.sqrt(2 / size)]
 
     def _known(self, wanted: Iterable[int]) -> bool:
         return all(len(self.losses(candidate)) >= n for candidate, n in enumerate(wanted))
@@ -224,3 +244,31 @@ def continued(confirmation: Confirmation, event: RepeatFinished | ConfirmationFi
 def last_confirmed(confirmations: Sequence[Confirmation]) -> Confirmation | None:
     """Return the last confirmation that has a winner."""
     return next((found for found in reversed(confirmations) if found.chosen is not None), None)
+
+
+class Repeat(NamedTuple):
+    """A new evaluation of a configuration, and how many trials of the study had finished before it."""
+
+    after: int
+    config: dict[str, Any]
+    budget: float
+    outcome: Outcome
+
+
+def apply_event(
+    event: ConfirmationEvent,
+    confirmations: list[Confirmation],
+    repeats: list[Repeat],
+    goals: Goals,
+    trials: Mapping[int, Trial],
+    outcomes: Mapping[int, Outcome],
+) -> None:
+    """Apply an event to the confirmations and repeats of a study with these goals, trials and outcomes."""
+    if isinstance(event, ConfirmationStarted):
+        confirmations.append(begun(event, goals, trials, outcomes))
+        return
+    before = confirmations[event.confirmation]
+    if isinstance(event, RepeatFinished):
+        config = before.candidates[event.candidate].config
+        repeats.append(Repeat(len(outcomes), config, before.budget, event.outcome))
+    confirmations[event.confirmation] = continued(before, event)

@@ -23,7 +23,7 @@ from bohb.core.proposal import significant
 Array = NDArray[np.float64]
 
 LEVEL = 0.95  # of intervals
-NU = 8.0  # ν: how alike the noise of the candidates is
+NU = 12.0  # ν: how alike the noise of the candidates is
 CHAINS, BURN_IN, KEPT = 128, 8, 32  # Gibbs chains, and their steps before and after draws are kept
 _TAU = np.concatenate([[0.0], np.geomspace(0.03, 30, 40)])  # τ in units of the noise
 _TAU_PRIOR = np.log(np.gradient(_TAU)) - np.log1p(_TAU**2)

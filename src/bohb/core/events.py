@@ -18,8 +18,10 @@ from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
 
-FORMAT = 2  # raised whenever the meaning of a stored event changes; older formats stay readable
-"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`."""
+FORMAT = 3  # raised whenever the meaning of a stored event changes; older formats stay readable
+"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`.
+3: the Gaussian process averages repeated evaluations, those of confirmations included; before, the latest counted.
+"""
 
 LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
 LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bohb.core.confirm import Confirmation, begun, continued
-from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted
+from bohb.core.confirm import Confirmation, Repeat, apply_event
+from bohb.core.confirm_events import ConfirmationEvent
 from bohb.core.events import (
     BracketPlanned,
     BracketShortened,
@@ -84,7 +84,7 @@ class History:
     given: the user's configurations that have not been started yet.
     notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
-    confirmations: new evaluations of promising configurations, which belong to no bracket.
+    confirmations, repeats: new evaluations of promising configurations, and the same in the order of their arrival.
     goals: the objectives and constraints.
     """
 
@@ -110,6 +110,7 @@ class History:
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
         self.confirmations: list[Confirmation] = []
+        self.repeats: list[Repeat] = []
         self.seconds = 0.0
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
@@ -318,10 +319,8 @@ class History:
                 self.n_before_session = len(self.outcomes)
             case FailuresForgotten():
                 self._apply_forgotten(event.since)
-            case ConfirmationStarted():
-                self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
             case _ if isinstance(event, ConfirmationEvent):
-                self.confirmations[event.confirmation] = continued(self.confirmations[event.confirmation], event)
+                apply_event(event, self.confirmations, self.repeats, self.goals, self.trials, self.outcomes)
             case NoteAdded():
                 self.notes.append(event)
         self.n_events += 1

@@ -55,8 +55,6 @@ class Settings:
     gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
     random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in
         the bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
-    learning_curves: whether the Gaussian process uses losses that the objective reports with `trial.report`, as results
-        on smaller budgets. Steps must be in the unit of the budget. Not used by model="density".
     schedule: "hyperband" (Algorithm 1); "compare": up to two of three brackets start on the largest budget once such
         brackets have done better at equal cost; "adaptive": two of three are chosen by how well rungs agree.
     """
@@ -79,7 +77,6 @@ class Settings:
     model: Literal["density", "gp", "mixture"] = "density"
     gp_share: float = 0.8
     random_fraction_at_top: float | None = None
-    learning_curves: bool = False
     schedule: Literal["hyperband", "compare", "adaptive"] = "hyperband"
 
     def __post_init__(self) -> None:
@@ -98,8 +95,7 @@ class Settings:
         _in_range("gp_share", self.gp_share, 0, 1)
         if self.random_fraction_at_top is not None:
             _in_range("random_fraction_at_top", self.random_fraction_at_top, 0, 1)
-        flags = ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures")
-        for name in (*flags, "learning_curves"):
+        for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
         if not isinstance(self.sampler, str) or not self.sampler:
@@ -157,9 +153,7 @@ HPBANDSTER = Settings(
     avoid_failures=False,
 )
 # Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(
-    model="mixture", random_fraction=0.3, random_fraction_at_top=0.1, learning_curves=True, schedule="compare"
-)
+BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1, schedule="compare")
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}

@@ -79,13 +79,7 @@ class Trial:
     goals: Goals = field(default=PLAIN, compare=False, repr=False)
 
     def report(self, step: float, loss: float) -> None:
-        """Record one point of the learning curve, which is stored with the outcome.
-
-        With `learning_curves`, a setting of `BEST`, the model uses the losses on the way as results on smaller budgets.
-
-        step: what has been spent so far, in the unit of the budget if the model is to use the curve.
-        loss: the loss at this step; at the last step, the loss that the objective returns.
-        """
+        """Record one point of the learning curve. It is stored with the outcome and never used in a decision."""
         if self.reporter is not None:
             self.reporter(_real(step, "step"), _real(loss))
 
@@ -138,7 +132,7 @@ class Outcome:
         return math.inf if self.loss is None else self.loss
 
     def same_effect(self, other: Outcome) -> bool:
-        """Whether two reports of one evaluation agree in status and values. The first one is kept, with its curve."""
+        """Whether two reports of one evaluation agree in status and values, the only fields that decisions use."""
         return (self.status, self.loss, self.values) == (other.status, other.loss, other.values)
 
 

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from bohb.core.columns import csv_text
 from bohb.core.trial import Trial
 from bohb.dashboard.answers import json_answer, page_answer, problem
 from bohb.dashboard.assets import assets
@@ -27,7 +28,7 @@ from bohb.dashboard.pages.plots import plots_page
 from bohb.dashboard.pages.studies import studies_page
 from bohb.dashboard.pages.trial import trial_page, trial_version
 from bohb.dashboard.pages.trials import trials_page
-from bohb.dashboard.rows import parse
+from bohb.dashboard.rows import matching, parse
 from bohb.dashboard.shelf import Shelf
 from bohb.dashboard.studies import Card, UnknownStudy, View
 from bohb.errors import BohbError
@@ -82,6 +83,7 @@ class _Site:
             "/": self.studies,
             "/study": self.overview,
             "/trials": self.trials,
+            "/trials.csv": self.trials_csv,
             "/trial": self.trial,
             "/plots": self.plots,
             "/compare": self.compare,
@@ -130,6 +132,13 @@ class _Site:
     def trials(self, request: Request) -> Response:
         return _page(trials_page(self._study(request), parse(request.query_params), time.time()))
 
+    def trials_csv(self, request: Request) -> Response:
+        view = self._study(request)
+        text = csv_text(view.history, matching(view, parse(request.query_params)))
+        headers = {"Content-Disposition": 'attachment; filename="trials.csv"'}
+        body = text.encode("utf-8", "replace")  # values can have unpaired surrogates
+        return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
+
     def trial(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
@@ -161,7 +170,9 @@ class _Site:
         view = self._study(request)
         if key == "process":
             return _figure(self._figures.process(view))
-        return _figure(self._figures.once((view.name, view.version, key), lambda: PLOTS[key](view.history)))
+        options = PLOTS[key].chosen(view.history, request.query_params)
+        drawn = (view.name, view.version, key, repr(options))
+        return _figure(self._figures.once(drawn, lambda: PLOTS[key](view.history, **options)))
 
     def curve(self, request: Request) -> Response:
         view = self._study(request)

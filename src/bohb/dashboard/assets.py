@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.responses import Response
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-_NAMES = ("favicon.svg", "live.js", "figures.js", "plotly.css", "style.css")
+_NAMES = ("favicon.svg", "live.js", "figures.js", "theme.js", "plotly.css", "style.css")
 _HEADERS = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 
 

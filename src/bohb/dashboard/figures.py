@@ -14,7 +14,7 @@ from bohb.dashboard.studies import View
 from bohb.plots.beliefs import draw_process
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
-from bohb.plots.theme import budget_colours, empty, figure
+from bohb.plots.theme import budget_colours, empty, figure, label
 
 _KEPT = 40  # figures, each below a megabyte
 _SAMPLERS = 4  # Gaussian processes, one per study
@@ -65,7 +65,8 @@ def curve_figure(view: View, trial: Trial) -> Figure:
     if not numbers:
         return empty("No loss was reported during training")
     colours = budget_colours([history.trials[n].budget for n in numbers])
-    axis = LossAxis([loss for n in numbers for _, loss in history.outcomes[n].curve], "reported loss")
+    name = label(history.goals.label, 30)
+    axis = LossAxis([loss for n in numbers for _, loss in history.outcomes[n].curve], name, f"reported {name}")
     traces: list[Any] = []
     for n in numbers:
         steps, losses = zip(*history.outcomes[n].curve, strict=True)

@@ -12,6 +12,7 @@ from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, element, joined
 from bohb.units import DASH, duration, short
 
+_THEME = element("button", "Theme", type="button", id="theme", hidden=True, title="Light, dark or as the system")
 _TABS = (("Overview", "/study"), ("Trials", "/trials"), ("Plots", "/plots"), ("Compare", "/compare"))
 
 
@@ -44,7 +45,7 @@ class Page:
         body = element(
             "body",
             element("a", "Skip to the content", href="#main", class_="skip"),
-            element("header", brand, self._navigation(), class_="site"),
+            element("header", brand, self._navigation(), _THEME, class_="site"),
             element("p", hidden=True, id="notice", role="status"),
             element("main", self.heading or element("h1", self.title), self.main, id="main", tabindex="-1"),
             element(
@@ -87,6 +88,7 @@ def document(title: str, body: Markup, figures: bool = False) -> bytes:
         element("meta", name="color-scheme", content="light dark"),
         element("link", rel="icon", href=href("favicon.svg"), type="image/svg+xml"),
         element("link", rel="stylesheet", href=href("style.css")),
+        element("script", src=href("theme.js")),  # before anything is drawn, so not deferred
         _plotly() if figures else None,
         element("script", src=href("live.js"), defer=True),
     )
@@ -124,10 +126,18 @@ def facts(rows: list[tuple[str, object]], **attributes: object) -> Markup:
 
 
 def figure(
-    url: str, title: str, note: object = None, *, height: int | None = None, titled: bool = True, **attributes: object
+    url: str,
+    title: str,
+    note: object = None,
+    *,
+    menus: Markup | None = None,
+    height: int | None = None,
+    titled: bool = True,
+    **attributes: object,
 ) -> Markup:
     """Return a placeholder for a plot, which the page's script draws when it scrolls into view.
 
+    menus: choices that change the plot.
     height: in pixels; default: the plot's own.
     titled: whether the title is visible; screen readers always get it.
     """
@@ -143,7 +153,7 @@ def figure(
     )
     heading = element("h3", title) if titled else None
     explained = element("p", note, class_="note") if note else None
-    return element("figure", heading, explained, element("div", plot, class_="scroll"), **attributes)
+    return element("figure", heading, explained, menus, element("div", plot, class_="scroll"), **attributes)
 
 
 def moment(time: float | None) -> Markup:

@@ -20,7 +20,7 @@ STATES = ("failed", *TRIAL_STATES)  # "failed" is every ending but ok
 class Query:
     """What the reader wants to see.
 
-    q: words that must all occur in the configuration, the error or the worker.
+    q: words that must all occur in the configuration, `info`, the error or the worker.
     status: one of `STATES`; origin, budget, bracket, config: exact values. Empty: all trials.
     sort: a column, `config.name` for a hyperparameter; order: "asc" or "desc".
     page: from 1; size: rows per page.
@@ -81,16 +81,21 @@ def parse(parameters: Mapping[str, str]) -> Query:
 
 
 def select(view: View, query: Query) -> Selection:
-    """Filter and sort the trials and return one page of them; the last one if `query.page` is too large."""
+    """Return one page of the trials that match a query; the last one if `query.page` is too large."""
+    numbers = matching(view, query)
+    pages = max(1, math.ceil(len(numbers) / query.size))
+    page = min(query.page, pages)
+    return Selection(numbers[(page - 1) * query.size : page * query.size], len(numbers), page, pages)
+
+
+def matching(view: View, query: Query) -> list[int]:
+    """Return all trials that match a query, in its order."""
     numbers = [n for n in view.history.trials if _matches(view.history, n, query)]
     words = query.q.casefold().split()
     if words:
         texts = view.texts
         numbers = [n for n in numbers if all(word in texts[n] for word in words)]
-    numbers = sorted_trials(view.history, numbers, query.sort, query.order == "desc")
-    pages = max(1, math.ceil(len(numbers) / query.size))
-    page = min(query.page, pages)
-    return Selection(numbers[(page - 1) * query.size : page * query.size], len(numbers), page, pages)
+    return sorted_trials(view.history, numbers, query.sort, query.order == "desc")
 
 
 def _matches(history: History, number: int, query: Query) -> bool:

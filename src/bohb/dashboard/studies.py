@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bohb.analysis.summary import Summary, summary
 from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
+from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.trial import Outcome, Trial
@@ -54,7 +55,7 @@ class View:
 
     @cached_property
     def texts(self) -> dict[int, str]:
-        """The text that the search looks into, by trial: configuration, error and worker, in lower case."""
+        """The text that the search looks into, by trial: configuration, error, worker and `info`, in lower case."""
         outcomes, known = self.history.outcomes, self._texts
         for n, trial in self.history.trials.items():
             if n in outcomes and n not in known:  # a finished trial does not change
@@ -84,6 +85,7 @@ class Card:
     running: int = 0
     failed: int = 0
     best: Result | None = None
+    goals: Goals = PLAIN
     trouble: str = ""
 
 
@@ -203,6 +205,7 @@ class Library:
             len(history.running),
             history.n_failed,
             history.incumbent,
+            history.goals,
         )
 
     def _followed(self, name: str, length: int) -> _Live:
@@ -264,4 +267,5 @@ def _text(trial: Trial, outcome: Outcome | None) -> str:
     parts = [f"{name}={value}" for name, value in trial.config.items()]
     if outcome is not None:
         parts += [outcome.error or "", outcome.worker or ""]
+        parts += [f"{name}={value}" for name, value in outcome.info.items()]
     return " ".join(parts)[:10_000].casefold()

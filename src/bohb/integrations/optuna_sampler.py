@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,9 @@ from optuna.trial import FrozenTrial
 
 from bohb.core.settings import BEST, TPE, Preset, Settings, as_settings
 from bohb.errors import InvalidArgument
-from bohb.integrations.optuna_history import Evaluations
-from bohb.integrations.optuna_rungs import Ladder, one_more, sign
+from bohb.integrations.optuna_history import Follower
+from bohb.integrations.optuna_rungs import Steps, one_more, sign
+from bohb.integrations.rungs import Ladder
 
 
 class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
@@ -47,18 +46,18 @@ class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         self._settings = as_settings(preset)
         if self._settings.sampler != TPE:
             raise InvalidArgument(f"preset has sampler={self._settings.sampler!r}; inside Optuna it must be {TPE!r}")
-        self.ladder = Ladder.of(min_budget, max_budget, eta, self._settings.bracket_sizes, budget_of_step)
+        self.steps = Steps(Ladder.of(min_budget, max_budget, eta, self._settings.bracket_sizes), budget_of_step)
         self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0])
         self._forget()
 
     def _forget(self) -> None:
         self._lock = threading.RLock()
         self._study: tuple[Any, int] | None = None
-        self._evaluations = Evaluations(self.ladder, self._settings, self._seed)
+        self._follower = Follower(self.steps, self._settings, self._seed)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the lock and the fitted models, which the storage brings back."""
-        return {name: getattr(self, name) for name in ("_settings", "ladder", "_seed")}
+        return {name: getattr(self, name) for name in ("_settings", "steps", "_seed")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -67,13 +66,13 @@ class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:  # noqa: ARG002 - Optuna's signature
         """Check that the study has one objective and that its pruner has the same budgets."""
         sign(study)
-        check_same_ladder(self, study.pruner)
+        check_same_rungs(self, study.pruner)
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002
         """Return the parameters that finished trials have."""
         with self._lock:
             self._catch_up(study)
-            return dict(self._evaluations.inferred.distributions)
+            return dict(self._follower.inferred.distributions)
 
     def sample_relative(
         self,
@@ -83,7 +82,7 @@ class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
     ) -> dict[str, Any]:
         """Propose the parameters of a trial together."""
         with self._lock:
-            proposed = self._evaluations.propose(trial.number)
+            proposed = self._follower.propose(trial.number)
         # Another thread may have found more parameters in the meantime.
         return {name: value for name, value in proposed.items() if name in search_space}
 
@@ -100,11 +99,11 @@ class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         known = study._storage, study._study_id
         if self._study is None or self._study[0] is not known[0] or self._study[1] != known[1]:
             self._forget_study(known)
-        self._evaluations.catch_up(study.get_trials(deepcopy=False), sign(study))
+        self._follower.catch_up(study.get_trials(deepcopy=False), sign(study))
 
     def _forget_study(self, new: tuple[Any, int]) -> None:
         self._study = new
-        self._evaluations = Evaluations(self.ladder, self._settings, self._seed)
+        self._follower = Follower(self.steps, self._settings, self._seed)
 
 
 class BOHBPruner(BasePruner):  # type: ignore[misc,unused-ignore]
@@ -131,45 +130,37 @@ class BOHBPruner(BasePruner):  # type: ignore[misc,unused-ignore]
         if sampler is not None:
             if (min_budget, max_budget) != (None, None):
                 raise InvalidArgument("BOHBPruner takes the budgets from its sampler; give one or the other, not both")
-            self.ladder = sampler.ladder
+            self.steps = sampler.steps
         elif min_budget is None or max_budget is None:
             raise InvalidArgument("BOHBPruner needs a BOHBSampler, or min_budget and max_budget")
         else:
-            self.ladder = Ladder.of(min_budget, max_budget, eta, "paper", budget_of_step)
+            self.steps = Steps(Ladder.of(min_budget, max_budget, eta), budget_of_step)
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
         """Whether the trial ends on the rung that it has reached."""
-        check_same_ladder(study.sampler, self)
-        ladder, direction = self.ladder, sign(study)
-        own = ladder.reported(trial.intermediate_values, direction)
-        rung = max(own, default=-1)
-        if rung == ladder.top or rung < ladder.first_rung(trial.number):
+        check_same_rungs(study.sampler, self)
+        direction = sign(study)
+        own = self.steps.reported(trial.intermediate_values, direction)
+        if not own:
             return False
-        if math.isinf(own[rung]):
-            return True
-        others = self._competitors(study.get_trials(deepcopy=False), trial.number, rung, direction)
-        places = max(1, math.floor((len(others) + 1) / ladder.eta))
-        return sum(loss < own[rung] for loss in others) >= places
-
-    def _competitors(self, trials: Sequence[FrozenTrial], number: int, rung: int, direction: float) -> list[float]:
-        """Return the latest losses of other trials on a rung, as many as the trial's bracket has trials."""
-        size = self.ladder.bracket(number).rungs[0].size
-        losses = (
-            self.ladder.reported(other.intermediate_values, direction).get(rung)
-            for other in reversed(trials)
-            if other.number != number
+        rung = max(own)
+        others = (
+            self.steps.reported(other.intermediate_values, direction).get(rung)
+            for other in reversed(study.get_trials(deepcopy=False))
+            if other.number != trial.number
         )
-        return list(itertools.islice((loss for loss in losses if loss is not None), size))
+        losses = (loss for loss in others if loss is not None)
+        return not self.steps.ladder.goes_on(trial.number, rung, own[rung], losses)
 
 
-def check_same_ladder(sampler: BaseSampler, pruner: BasePruner) -> None:
+def check_same_rungs(sampler: BaseSampler, pruner: BasePruner) -> None:
     """Raise InvalidArgument if sampler and pruner disagree on the budgets."""
     if not isinstance(sampler, BOHBSampler):
         return
     if isinstance(pruner, HyperbandPruner):
         raise InvalidArgument("HyperbandPruner hides trials from the sampler; use pruner=BOHBPruner(sampler)")
-    if isinstance(pruner, BOHBPruner) and sampler.ladder != pruner.ladder:
+    if isinstance(pruner, BOHBPruner) and sampler.steps != pruner.steps:
         raise InvalidArgument(
-            f"the sampler has the budgets {sampler.ladder.budgets}, the pruner has {pruner.ladder.budgets}, or they "
-            "count steps differently; use pruner=BOHBPruner(sampler)"
+            f"the sampler has the budgets {sampler.steps.ladder.budgets}, the pruner has "
+            f"{pruner.steps.ladder.budgets}, or they count steps differently; use pruner=BOHBPruner(sampler)"
         )

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bohb.core.events import to_json
 from bohb.core.settings import PRESETS, Preset, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.integrations.sklearn_folds import Folds
-from bohb.integrations.sklearn_rows import Fit, fits_of, measured, outcome_of_failure, outcome_of_fits
+from bohb.integrations.sklearn_rows import Fit, fits_of, measured, outcome_of_failure, outcome_of_fits, search_goals
 from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.limits import Limits, reason_to_stop
@@ -67,7 +68,11 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
     batch_size: number of trials that are chosen together and run in parallel if n_jobs allows. The result depends on
         it, but not on n_jobs.
     scoring, refit, cv, n_jobs, verbose, error_score, return_train_score: as for `RandomizedSearchCV`. With several
-        metrics, the search maximises the one that `refit` names, or else the first.
+        metrics, the search maximises the one that `refit` names, or else the first, unless `objectives` has several.
+    objectives: the names of scorers, which are maximised, and of "fit_time" and "score_time", which are minimised; a
+        single scorer is called "score". `study_.front` has the best compromises. Default: one score.
+    constraints: bounds of the same values by name, such as {"score_time": "<= 10ms"}: mean seconds per split. A
+        configuration that keeps them is better than one that does not.
     random_state: seed for configurations and samples; the estimator has its own.
     journal: a file such as "search.db" that stores every trial. A search with the same data, estimator, splits and
         scoring resumes from it; any other search gets a separate study in the same file.
@@ -86,6 +91,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         "max_cost": [Interval(Real, 0, None, closed="neither"), None],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "objectives": [list, tuple, None],
+        "constraints": [dict, None],
         "random_state": ["random_state"],
         "journal": "no_validation",
     }
@@ -112,6 +119,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         verbose: int = 0,
         error_score: float | str = np.nan,
         return_train_score: bool = False,
+        objectives: Sequence[str] | None = None,
+        constraints: Mapping[str, str] | None = None,
         random_state: Any = None,
         journal: str | Path | Journal | None = None,
     ) -> None:
@@ -136,6 +145,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self.max_cost = max_cost
         self.max_seconds = max_seconds
         self.batch_size = batch_size
+        self.objectives = objectives
+        self.constraints = constraints
         self.random_state = random_state
         self.journal = journal
 
@@ -170,7 +181,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             self._smallest = min(max(self._smallest, 2.0 * classes * len(self._folds.folds)), self.max_resource_)
         if self.journal is not None:
             fitted_on = (self.estimator, X, y, params, self._folds.folds, self.resource)
-            self._digest = digest(*fitted_on, text(self.scoring))
+            goals = [[self.objectives, self.constraints]] if self.objectives or self.constraints else []
+            self._digest = digest(*fitted_on, text(self.scoring), *goals)
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         """Ask, evaluate, tell; called by scikit-learn's `fit`."""
@@ -218,8 +230,12 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         seed = None
         if journal is None or self.random_state is not None:  # a stored study keeps its seed
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        stored = [] if journal is None else journal.read(0)[:1]
+        unnamed = bool(stored) and not to_json(stored[0]).keys() & {"objectives", "constraints"}
+        plain = unnamed and not self.objectives and not self.constraints  # stored by bohb 0.1, as the negative score
         return BOHB(
             space,
+            **({} if plain else search_goals(self.objectives, self.constraints)),
             min_budget=self._smallest,
             max_budget=self.max_resource_,
             eta=self.eta,
@@ -248,7 +264,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 n = len(folds.folds)
                 fits = self._fits[-len(group) * n :]
                 parts = [fits[i : i + n] for i in range(0, len(fits), n)]
-                ended = [outcome_of_fits(part, self._leading(part)) for part in parts]
+                goals = group[0].goals
+                ended = [outcome_of_fits(part, self._leading(part), goals) for part in parts]
             stamped = [with_times(outcome, started, time.time()) for outcome in ended]
             costs = [trial.budget / float(self.max_resource_) for trial in group]
             outcomes += [replace(outcome, cost=cost) for outcome, cost in zip(stamped, costs, strict=True)]
@@ -292,18 +309,25 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         }
         params = [self._params(trial) for trial in trials]
         n_splits = len(self._folds.folds)
+        if self.constraints:
+            columns["feasible"] = [self.study_.history.violation(outcome) == 0 for _, outcome in rows]
         fits = fits_of(rows, n_splits, error_score)
         self._table.update(super()._format_results(params, n_splits, fits, columns))
 
     @staticmethod
     def _select_best_index(refit: Any, refit_metric: str, results: Mapping[str, Any]) -> int:
-        """Return the incumbent's row: the largest budget counts first, then the highest score."""
+        """Return the incumbent's row: the largest budget counts first, then the highest score.
+
+        With constraints, only rows that keep them count, if there are any.
+        """
         if callable(refit):
             return int(BaseSearchCV._select_best_index(refit, refit_metric, results))
         scores, resources = results[f"mean_test_{refit_metric}"], results["n_resources"]
         known = np.flatnonzero(np.isfinite(scores))
         if len(known) == 0:
             return 0
+        feasible = known[np.asarray(results.get("feasible", np.ones(len(scores), dtype=bool)), dtype=bool)[known]]
+        known = feasible if len(feasible) else known
         full = known[resources[known] == resources[known].max()]
         return int(full[np.argmax(scores[full])])
 

@@ -8,27 +8,57 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bohb.core.trial import Outcome, Status, Trial, jsonable
+from bohb.core.goals import PLAIN, Goals
+from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
+from bohb.errors import InvalidArgument
 
 Fit: TypeAlias = dict[str, Any]  # scikit-learn's record of one fit: scores (a number, or one per metric) and times
+_TIMES = ("fit_time", "score_time")
 _STORED = ("test_scores", "train_scores", "fit_time", "score_time")
 
 
-def outcome_of_fits(fits: Sequence[Fit], metric: str | None) -> Outcome:
-    """Return the outcome of one trial: the negated mean test score as loss, or a failure if every fit failed.
+def search_goals(objectives: Sequence[str] | None, constraints: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return the goals of a search, as `BOHB` takes them: scores are maximised, times are minimised."""
+    for name in objectives or ():
+        if not isinstance(name, str) or name.startswith("-"):
+            raise InvalidArgument(
+                f"objectives: {name!r} must be the name of a scorer, 'score', 'fit_time' or 'score_time'; "
+                "scores are maximised and times are minimised anyway"
+            )
+    named = [name if name in _TIMES else f"-{name}" for name in objectives or ["score"]]
+    return {"objectives": named, "constraints": constraints}
+
+
+def outcome_of_fits(fits: Sequence[Fit], metric: str | None, goals: Goals = PLAIN) -> Outcome:
+    """Return the outcome of one trial: mean test scores and times, or a failure if every fit failed.
 
     fits: one per split.
     metric: the score that the search maximises, if there are several.
+    goals: the values that the search decides by; a plain study has the negated mean score as its loss.
     """
     scores = [fit["test_scores"] if metric is None else fit["test_scores"][metric] for fit in fits]
-    loss = -float(np.mean(scores))
+    score = float(np.mean(scores))
     info = jsonable({"splits": [{name: fit[name] for name in _STORED if name in fit} for fit in fits]})
     errors = [fit["fit_error"] for fit in fits if fit.get("fit_error")]
-    if np.isfinite(loss) and len(errors) < len(fits):
-        return Outcome(Status.OK, loss=loss, info=info)
-    if errors:
+    if errors and (len(errors) == len(fits) or not np.isfinite(score)):
         return replace(outcome_of_failure(errors[0]), info=info)
-    return Outcome(Status.DIVERGED, error=f"the mean test score is {-loss}, not a finite number", info=info)
+    if not np.isfinite(score):
+        return Outcome(Status.DIVERGED, error=f"the mean test score is {score}, not a finite number", info=info)
+    values = {"loss": -score, "score": score, **_means(fits)}
+    named = {name: value for name, value in values.items() if name in goals.names}
+    if len(named) < len(goals.names):  # not the user's objective, but an argument of the search
+        unknown = next(name for name in goals.names if name not in values)
+        known = ", ".join(name for name in values if name != "loss")
+        raise InvalidArgument(f"objectives or constraints: there is no {unknown!r}; the search knows {known}")
+    return replace(outcome_of({"losses": named} if not goals.plain else -score, goals), info=info)
+
+
+def _means(fits: Sequence[Fit]) -> dict[str, float]:
+    """Return the mean of every named score and of the times over the splits."""
+    scores = fits[0]["test_scores"]
+    names = list(scores) if isinstance(scores, Mapping) else []
+    found = {name: float(np.mean([fit["test_scores"][name] for fit in fits])) for name in names}
+    return {**found, **{name: float(np.mean([fit[name] for fit in fits])) for name in _TIMES}}
 
 
 def outcome_of_failure(traceback: str) -> Outcome:

@@ -40,6 +40,7 @@ class Database:
         self._mutex = threading.RLock()
         self._pid = os.getpid()
         self._was_connected = False
+        self._n_connections = 0  # so far, one after the other
         self._connection: Connection | None = None
         self._turn: Connection | None = None  # the connection of the current turn
         self._lock: WriterLock | None = None
@@ -49,15 +50,15 @@ class Database:
         if self.path is not None:
             self.name = str(self.path)
             check_file(self.path, read_only)
-            if not read_only:
-                self._lock = _complete(self.path)
-                self._turns = TurnLock(self.path) if SHARED else None
+            self._lock = None if read_only else _complete(self.path)
             self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
         else:
             self.url = make_url(str(url))
             self.name = self.url.render_as_string(hide_password=True)
             self._engine = self._server_engine(read_only)
         try:
+            if self.path is not None and not read_only and SHARED:
+                self._turns = TurnLock(self.path)
             with self.file_turn(), self._explaining():  # one process at a time creates the tables
                 schema.prepare(self._connected(), self.name, read_only)
         except BaseException:
@@ -93,23 +94,21 @@ class Database:
                 return
             with self._explaining():
                 connection = self._connected()
-                if reads:
-                    connection.info[schema.READS] = True
-                try:
-                    with connection.begin():
-                        yield connection
-                finally:
-                    connection.info.pop(schema.READS, None)
+                info = connection.info  # now: a connection that is lost has none
+                info[schema.READS] = reads
+                with connection.begin():
+                    info[schema.READS] = False
+                    yield connection
 
-    def version(self) -> int | None:
-        """Return a number that changes whenever another connection changes the file; None for a server."""
+    def version(self) -> tuple[int, int] | None:
+        """Return numbers that change whenever another connection changes the file; None for a server."""
         if self.path is None:
             return None
         with self._mutex, self._explaining():
             cursor = self._connected().connection.cursor()  # not through SQLAlchemy, which takes 20 times as long
             try:
                 cursor.execute("PRAGMA data_version")
-                return int(cursor.fetchall()[0][0])
+                return self._n_connections, int(cursor.fetchall()[0][0])  # which each connection counts by itself
             except sqlite3.Error as error:
                 raise DBAPIError("PRAGMA data_version", None, error) from error
             finally:
@@ -210,6 +209,7 @@ class Database:
                     raise unreachable(error, self.name, self._was_connected) from error
                 raise
             self._was_connected = True
+            self._n_connections += 1
         return self._connection
 
     def _server_engine(self, read_only: bool) -> Engine:

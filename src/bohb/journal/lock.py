@@ -26,6 +26,7 @@ OPEN_SECONDS = 10.0  # for another process that has just opened the file, and ho
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}  # errors that mean: somebody else has the lock
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_STUCK_SECONDS = 0.05  # that a turn waits while another process keeps the lock for too long
 _PAUSES = (0.001, 0.002, 0.005, 0.01, 0.02)  # seconds between two attempts to take a lock; the last one is repeated
 
 
@@ -98,7 +99,8 @@ class WriterLock:
         if not self._close.alive:
             return
         with suppress(OSError):  # raised if there are other writers
-            _lock(self._handle, exclusive=True)
+            if SHARED:
+                _lock(self._handle, exclusive=True)
             self._load()
             if self.verified and not (self._log.exists() and self._log.stat().st_size):
                 self.acknowledged = None
@@ -140,19 +142,25 @@ class TurnLock:
         except OSError as error:
             raise _explained(error, path, "create") from error
         self._close = weakref.finalize(self, os.close, self._handle)
+        self._stuck = False  # whether another process has kept the lock for too long
         _held.add(self)
 
     def take(self, seconds: float) -> bool:
-        """Wait for the lock; return False if another process has held it for all these seconds."""
-        deadline, pauses = time.monotonic() + seconds, list(_PAUSES)
+        """Wait for the lock; return False if another process has held it for all these seconds.
+
+        Until the lock was free once, later calls do not wait for the same process again.
+        """
+        deadline, pauses = time.monotonic() + (_STUCK_SECONDS if self._stuck else seconds), list(_PAUSES)
         while True:
             try:
                 _lock(self._handle, exclusive=True)
+                self._stuck = False
                 return True
             except OSError as error:
                 if error.errno not in _HELD:
                     raise
             if time.monotonic() > deadline:
+                self._stuck = True
                 return False
             time.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
 
@@ -238,8 +246,15 @@ def _lock(handle: int, exclusive: bool) -> bool:
 
 def _share(handle: int) -> None:
     """Let others share the lock. This waits for a process that was faster and is alone for a moment."""
-    if sys.platform != "win32":
-        fcntl.flock(handle, fcntl.LOCK_SH)
+    deadline = time.monotonic() + OPEN_SECONDS
+    while sys.platform != "win32":
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno not in _HELD or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSES[-1])
 
 
 def _same_file(handle: int, path: Path) -> bool:

@@ -112,7 +112,7 @@ def sqlite_engine(path: Path, read_only: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN" if read_only or READS in connection.info else "BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN" if read_only or connection.info.get(READS) else "BEGIN IMMEDIATE")
 
     return engine
 

@@ -57,7 +57,7 @@ class SqlJournal:
         self.name = self.database.name
         self._leases = Leases(self.study, self.database.generation)
         self._epoch: int | None = None  # claimed at the first append
-        self._version: int | None = None  # of the file when it was last read
+        self._version: tuple[int, int] | None = None  # of the file when it was last read
         self._end: tuple[int, int] | None = None  # length and checksum of the study when it was last read or written
 
     def read(self, after: int = 0) -> Sequence[Event]:

@@ -12,7 +12,7 @@ from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import MOST_PARAMETERS, panels
-from bohb.plots.theme import BLUE, GREEN, ORANGE, empty, label, left_out
+from bohb.plots.theme import BLUE, GREEN, ORANGE, empty, label, left_out, loss_axis
 
 _BAND = "rgba(42,128,194,0.2)"  # blue
 
@@ -32,7 +32,7 @@ def draw_process(
         return empty("No Gaussian process yet: it needs more results with different losses", dark)
     shown = sorted(table.slices, key=lambda each: -float(np.ptp(each.mean)))[:MOST_PARAMETERS]
     losses = np.concatenate([np.concatenate([s.mean - 2 * s.deviation, s.mean + 2 * s.deviation]) for s in shown])
-    axis = LossAxis(losses, "expected loss")
+    axis = loss_axis(history.goals, losses, "expected {}")
     marks = _marks(history, table)
     drawn = [
         (label(each.axis.name, 28), each.axis, [*_band(each, axis, index == 0), *_at(each, marks, axis, index == 0)])
@@ -50,9 +50,9 @@ def _band(each: Slice, axis: LossAxis, first: bool) -> list[Any]:
     low, high = axis.place(each.mean - 2 * each.deviation), axis.place(each.mean + 2 * each.deviation)
     hover = "expected %{y:.4g} ± %{customdata:.2g}<extra></extra>"
     if each.axis.kind == "categorical":
-        bars = {"type": "data", "symmetric": False, "array": high - each.mean, "arrayminus": each.mean - low}
+        bars = {"type": "data", "array": 2 * each.deviation}
         dots = {"mode": "markers", "marker": {"color": BLUE, "size": 8}, "error_y": {**bars, "color": BLUE}}
-        return [_trace(each.places, each.mean, each.deviation, "mean ± 2 deviations", hover, first, **dots)]
+        return [_trace(each.places, axis.place(each.mean), each.deviation, "mean ± 2 deviations", hover, first, **dots)]
     around = np.concatenate([each.places, each.places[::-1]]), np.concatenate([high, low[::-1]])
     area = go.Scatter(x=around[0], y=around[1], mode="lines", line={"width": 0}, fill="toself", fillcolor=_BAND,
                       hoverinfo="skip", showlegend=False)  # fmt: skip
@@ -80,7 +80,7 @@ def _marks(history: History, table: Beliefs) -> list[tuple[str, float, float, st
     for n, trial in history.trials.items():
         outcome = history.outcomes.get(n)
         if trial.config_id == first.number and trial.budget == table.budget and outcome is not None and outcome.ok:
-            found.append((f"loss of trial {n}", outcome.ranking_loss, 0.0, GREEN, "star"))
+            found.append((f"{label(history.goals.label, 30)} of trial {n}", outcome.ranking_loss, 0.0, GREEN, "star"))
             break
     return found
 
@@ -91,8 +91,8 @@ def _at(each: Slice, marks: list[tuple[str, float, float, str, str]], axis: Loss
         options = {"mode": "markers", "marker": {"color": colour, "size": 10, "symbol": symbol}}
         if deviation:
             options["error_y"] = {"type": "data", "array": [deviation], "color": colour}
-        y = axis.place([loss])
+        y, known = axis.place([loss]), axis.values([loss])
         traces.append(
-            _trace([each.place], y, [loss], name, f"{name}: %{{customdata:.5g}}<extra></extra>", first, **options)
+            _trace([each.place], y, known, name, f"{name}: %{{customdata:.5g}}<extra></extra>", first, **options)
         )
     return traces

@@ -1,6 +1,6 @@
 "use strict";
 // Brushing of parallel coordinates: of the lines, only those remain that pass through all boxes that the reader draws.
-// Shift adds a box; a double click removes them. plotly's own parallel coordinates need WebGL and eval, which our
+// Shift adds a box; a click beside them removes them. plotly's own parallel coordinates need WebGL and eval, which our
 // content security policy forbids.
 function bohbBrush(element, figure) {
   const axes = figure.layout.meta && figure.layout.meta.brush;
@@ -38,10 +38,10 @@ function bohbBrush(element, figure) {
 
   if (!element.bohbBrushed) {
     element.bohbBrushed = true;
-    element.on("plotly_selected", () => element.bohbApply(element.layout.selections || []));
     const clear = () => Plotly.relayout(element, { selections: [] }).then(() => element.bohbApply([]));
+    // After a click instead of a drag there is no range, and the boxes are removed.
+    element.on("plotly_selected", (event) => (event?.range ? element.bohbApply(element.layout.selections || []) : clear()));
     element.on("plotly_deselect", clear);
-    element.addEventListener("dblclick", clear); // plotly takes the first click for the end of editing a box
   }
   element.bohbApply = apply; // with the data that is drawn now
   if ((element.layout.selections || []).length) apply(element.layout.selections);

@@ -20,7 +20,9 @@ from bohb.plots.theme import (
     budget_ticks,
     empty,
     figure,
+    label,
     left_out,
+    loss_axis,
     no_losses,
     thinned,
 )
@@ -77,7 +79,7 @@ def draw_survival(history: History, dark: bool = False) -> Figure:
         return no_losses(history, dark)
     best = sorted(range(len(found)), key=lambda i: (-found[i].budgets[-1], found[i].losses[-1]))[:MOST_LINES]
     kept = [found[i] for i in thinned(len(found), 2 * MOST_LINES, np.array(best)).tolist()]
-    axis = LossAxis([loss for path in found for loss in path.losses])
+    axis = loss_axis(history.goals, [loss for path in found for loss in path.losses])
     traces = [
         _lines(axis, mine, f"reached budget {budget:g}", colour, "budget")
         for budget, colour in budget_colours([path.budgets[-1] for path in found]).items()
@@ -104,7 +106,8 @@ def draw_curves(history: History, dark: bool = False) -> Figure:
     losses = [np.inf if curve.loss is None else curve.loss for curve in found]
     best = sorted(range(len(found)), key=lambda i: (-found[i].budget, losses[i]))[:40]
     kept = [found[i] for i in thinned(len(found), MOST_LINES // 2, np.array(best)).tolist()]
-    axis = LossAxis([loss for curve in kept for loss in curve.losses], "reported loss")
+    name = label(history.goals.label, 30)
+    axis = LossAxis([loss for curve in kept for loss in curve.losses], name, f"reported {name}")
     traces = [
         _lines(axis, mine, f"budget {budget:g}", colour, "step", dots=any(len(steps) == 1 for steps, _, _ in mine))
         for budget, colour in budget_colours([curve.budget for curve in found]).items()
@@ -143,14 +146,15 @@ def _lines(axis: LossAxis, lines: list[Points], name: str, colour: str, unit: st
     return go.Scatter(
         x=x,
         y=axis.place(losses).astype(np.float32),
-        customdata=np.column_stack([numbers, losses]),
+        customdata=np.column_stack([numbers, axis.values(losses)]),
         mode="lines+markers" if dots else "lines",
         name=name,
         opacity=0.75,
         line={"color": colour, "width": 1.2},
         marker={"size": 4, "color": colour},
         hovertemplate=(
-            f"trial %{{customdata[0]}}<br>{unit} %{{x:~g}}<br>loss %{{customdata[1]:.6g}}<br>{name}<extra></extra>"
+            f"trial %{{customdata[0]}}<br>{unit} %{{x:~g}}<br>{axis.name} %{{customdata[1]:.6g}}<br>{name}"
+            "<extra></extra>"
         ),
     )
 

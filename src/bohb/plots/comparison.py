@@ -8,12 +8,12 @@ from typing import Any
 
 from bohb.analysis.ranges import settled_range
 from bohb.analysis.trajectory import Moment, Trajectory, trajectory
+from bohb.core.goals import PLAIN
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots.drawing import Figure
-from bohb.plots.loss_axis import LossAxis
 from bohb.plots.progress import step_line
-from bohb.plots.theme import BLUE, GREEN, ORANGE, PINK, duration_unit, empty, figure, label
+from bohb.plots.theme import BLUE, GREEN, ORANGE, PINK, duration_unit, empty, figure, label, loss_axis
 
 _COLOURS = (BLUE, ORANGE, GREEN, PINK, "#7d6bc4", "#b8860b")
 _DASHES = ("solid", "dash", "dot", "dashdot")  # when the colours are used up
@@ -40,7 +40,10 @@ def draw_comparison(histories: Mapping[str, History], dark: bool = False, over: 
     losses = [step.loss for table in tables.values() for step in table.incumbents]
     settled = [loss for table in tables.values() for loss in _settled(table)]
     shown = settled_range(settled, losses)
-    axis = LossAxis(losses, "loss of the incumbent", shown, ("early loss", "early losses"))
+    goals = next(histories[name].goals for name in tables)
+    if any(histories[name].goals.objectives[0] != goals.objectives[0] for name in tables):
+        goals = PLAIN  # studies that mean different things have only their losses in common
+    axis = loss_axis(goals, losses, "{} of the incumbent", shown=shown, outside=("early result", "early results"))
     traces: list[Any] = []
     styles = itertools.cycle(itertools.product(_DASHES, _COLOURS))
     for (name, table), (dash, colour) in zip(tables.items(), styles, strict=False):

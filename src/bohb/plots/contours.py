@@ -10,8 +10,9 @@ from bohb.analysis.contour import Contour, contour
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
+from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import jitter, panel_axis
-from bohb.plots.theme import LOSS_SCALE, MOST_POINTS, ORANGE, empty, figure, marks, no_losses, thinned
+from bohb.plots.theme import LOSS_SCALE, MOST_POINTS, ORANGE, empty, figure, loss_axis, marks, no_losses, thinned
 from bohb.units import counted
 
 
@@ -28,7 +29,8 @@ def draw_contour(
     if usual is None:
         return empty("No trial with a loss has both hyperparameters active", dark)
     low, high = _colour_range(table)
-    traces = [_surface(table, low, high), *_contour_points(table, low, high)]
+    axis = loss_axis(history.goals, table.losses)
+    traces = [_surface(table, low, high, axis), *_contour_points(table, low, high, axis)]
     notes = [f"{counted(len(table.losses), 'trial')} on budget {table.budget:g}"]
     if table.inactive:
         notes.append(f"{counted(table.inactive, 'trial')} without one of the two hyperparameters")
@@ -52,7 +54,7 @@ def _colour_range(table: Contour) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1.0)
 
 
-def _surface(table: Contour, low: float, high: float) -> Any:
+def _surface(table: Contour, low: float, high: float, axis: LossAxis) -> Any:
     z = np.log10(table.surface) if table.log else table.surface
     ticks = np.linspace(low, high, 5)
     shared = {
@@ -63,10 +65,10 @@ def _surface(table: Contour, low: float, high: float) -> Any:
         "zmax": high,
         "colorscale": LOSS_SCALE,
         "colorbar": {
-            "title": {"text": "loss"},
+            "title": {"text": axis.name},
             "thickness": 12,
             "tickvals": ticks.tolist(),
-            "ticktext": [f"{10**tick if table.log else tick:.3g}" for tick in ticks.tolist()],
+            "ticktext": [f"{value:.3g}" for value in axis.values(10**ticks if table.log else ticks).tolist()],
         },
         "hoverinfo": "skip",
     }
@@ -76,7 +78,7 @@ def _surface(table: Contour, low: float, high: float) -> Any:
     return go.Contour(**shared, autocontour=False, contours=levels, line={"width": 0.5}, connectgaps=False)
 
 
-def _contour_points(table: Contour, low: float, high: float) -> list[Any]:
+def _contour_points(table: Contour, low: float, high: float, axis: LossAxis) -> list[Any]:
     finite = np.isfinite(table.losses)
     best = np.argsort(table.losses, kind="stable")[:100].astype(np.intp)
     kept = thinned(len(finite), MOST_POINTS // 3, best)
@@ -93,8 +95,9 @@ def _contour_points(table: Contour, low: float, high: float) -> list[Any]:
         "line": {"width": 1, "color": "#ffffff"},
     }
     crosses = {"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": ORANGE}}
-    rows = np.column_stack([table.numbers[good], loss])
-    shown = [marks(x[good], y[good], rows, "trial", "loss %{customdata[1]:.6g}", dots, showlegend=False)]
+    rows = np.column_stack([table.numbers[good], axis.values(loss)])
+    hover = f"{axis.name} %{{customdata[1]:.6g}}"
+    shown = [marks(x[good], y[good], rows, "trial", hover, dots, showlegend=False)]
     if len(bad):
         numbers = table.numbers[bad].astype(np.int32)
         shown.append(marks(x[bad], y[bad], numbers, "failed", "failed", crosses, showlegend=True))

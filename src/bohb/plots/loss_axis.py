@@ -1,9 +1,14 @@
-"""The axis of losses: outliers are drawn at its edge, and buttons switch between a linear and a logarithmic scale."""
+"""The axis of losses: outliers are drawn at its edge, and buttons switch between a linear and a logarithmic scale.
+
+All tables have losses, which are minimised. The axis shows what the user knows: the score instead of its negative if it
+is maximised.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +27,9 @@ class LossAxis:
     """A vertical axis for these losses.
 
     losses: all losses in the figure; NaN and infinities are ignored.
+    name: what the user calls the loss, escaped.
+    title: the title of the axis. Default: the name.
+    maximised: whether the user maximises the negative of the loss, so that this is shown.
     shown: the losses that the axis covers. Default: all without outliers.
     outside: what the losses are called that it does not cover.
     """
@@ -29,13 +37,19 @@ class LossAxis:
     def __init__(
         self,
         losses: Sequence[float] | Array,
-        title: str = "loss",
+        name: str = "loss",
+        title: str | None = None,
+        *,
+        maximised: bool = False,
         shown: LossRange | None = None,
         outside: tuple[str, str] = ("outlier", "outliers"),
     ) -> None:
-        self._title = title
+        self.name = name
+        self._title = title or name
+        self._sign = -1.0 if maximised else 1.0
         self._names = outside
-        self._range = shown or loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
+        found = shown or loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
+        self._range = replace(found, positive=False, log=False) if maximised else found
         self.n_outliers = int(self._range.outside(losses).sum())
         self.bottom, self.top = self._ends()
 
@@ -49,12 +63,21 @@ class LossAxis:
         bottom = max(low - pad, 0.9 * low) if self._range.positive else low - pad
         return bottom, high + pad
 
+    @property
+    def worst(self) -> float:
+        """The worst end of the axis."""
+        return self._sign * self.top
+
+    def values(self, losses: Sequence[float] | Array) -> Array:
+        """Return what the user knows these losses as."""
+        return self._sign * np.asarray(losses, dtype=float)
+
     def place(self, losses: Sequence[float] | Array) -> Array:
         """Return the losses as drawn: outliers at the edge, NaN for what has no loss."""
         values = np.asarray(losses, dtype=float)
         values = np.where(np.isfinite(values), values, np.nan)
         values = np.where(values > self._range.high, self.top, values)
-        return np.where(values < self._range.low, self.bottom, values)
+        return self._sign * np.where(values < self._range.low, self.bottom, values)
 
     def outside(self, losses: Sequence[float] | Array) -> NDArray[np.bool_]:
         """Whether each loss is an outlier."""
@@ -73,23 +96,31 @@ class LossAxis:
         return go.Scatter(
             x=np.asarray(x, dtype=float)[outside],
             y=place,
-            customdata=np.column_stack([np.asarray(numbers)[outside], chosen]),
+            customdata=np.column_stack([np.asarray(numbers)[outside], self.values(chosen)]),
             mode="markers",
             name="outlier",
             legendgroup="outlier",
             marker={
-                "symbol": ["triangle-up" if y == self.top else "triangle-down" for y in place.tolist()],
+                "symbol": ["triangle-up" if self._above(y) else "triangle-down" for y in place.tolist()],
                 "size": 10,
                 "color": "#7d6bc4",
                 "line": {"width": 1, "color": "#ffffff"},
             },
-            hovertemplate="trial %{customdata[0]}<br>loss %{customdata[1]:.6g}<br>outside the axis<extra></extra>",
+            hovertemplate="trial %{customdata[0]}<br>"
+            f"{self.name} %{{customdata[1]:.6g}}<br>outside the axis<extra></extra>",
         )
+
+    def _above(self, y: float) -> bool:
+        return y > self._sign * (self.bottom + self.top) / 2
 
     @property
     def note(self) -> str:
         """The note about outliers; empty without any."""
-        return f"{counted(self.n_outliers, *self._names)} at the edge (hover for the loss)" if self.n_outliers else ""
+        return (
+            f"{counted(self.n_outliers, *self._names)} at the edge (hover for the {self.name})"
+            if self.n_outliers
+            else ""
+        )
 
     def layout(self) -> dict[str, Any]:
         """Return the axis as plotly describes it."""
@@ -137,4 +168,4 @@ class LossAxis:
         if log:
             low, high = math.log10(low), math.log10(high)
         pad = _PAD * (high - low)
-        return [low - pad, high + pad]
+        return sorted(self._sign * end for end in (low - pad, high + pad))

@@ -25,6 +25,7 @@ from bohb.plots.theme import (
     empty,
     figure,
     label,
+    loss_axis,
     no_losses,
     thinned,
     ticks,
@@ -65,7 +66,7 @@ def draw_picks(history: History, dark: bool = False) -> Figure:
     if not any(row.losses for row in rows):
         return no_losses(history, dark)
     budgets = sorted({row.budget for row in rows})
-    axis = LossAxis([loss for row in rows for loss in row.losses])
+    axis = loss_axis(history.goals, [loss for row in rows for loss in row.losses])
     traces = [
         _box([row for row in rows if row.origin is origin], budgets, origin, axis)
         for origin in _NAMES
@@ -185,12 +186,12 @@ def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis
     return go.Box(
         x=np.array(x, dtype=np.int16),
         y=axis.place(y),
-        customdata=np.array(y),
+        customdata=axis.values(y),
         name=f"{_NAMES[origin]}: {n}" + (f" ({failed} failed)" if failed else ""),
         boxpoints="all" if few else "outliers",
         jitter=0.4,
         pointpos=0,
         marker={"color": ORIGINS[origin], "size": 4, "opacity": 0.7},
         line={"width": 1.5},
-        hovertemplate="loss %{customdata:.6g}<extra>" + _NAMES[origin] + "</extra>",
+        hovertemplate=f"{axis.name} %{{customdata:.6g}}<extra>{_NAMES[origin]}</extra>",
     )

@@ -15,8 +15,22 @@ from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.core.trial import Trial
 from bohb.plots.drawing import Figure, go
+from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import Floats, most_important
-from bohb.plots.theme import BLUE, GREY, MOST_LINES, ORANGE, PINK, figure, label, left_out, no_losses, thinned, ticks
+from bohb.plots.theme import (
+    BLUE,
+    GREY,
+    MOST_LINES,
+    ORANGE,
+    PINK,
+    figure,
+    label,
+    left_out,
+    loss_axis,
+    no_losses,
+    thinned,
+    ticks,
+)
 from bohb.units import counted
 
 # Name, range of ranks as shares, colour, width and opacity; drawn in this order.
@@ -41,7 +55,8 @@ def draw_parallel(history: History, dark: bool = False, budget: float | None = N
     table = configurations(history, budget)
     columns = _columns(history, table)
     shown = [table.axes[j] for j in columns]
-    losses, scale = _loss_places(table.losses)
+    axis = loss_axis(history.goals, table.losses)
+    losses, scale = _loss_places(table.losses, axis)
     places = np.column_stack([table.places[:, columns], losses])  # (n, d + 1)
     best = np.argsort(table.losses, kind="stable")
     rank = np.empty(len(best))
@@ -51,14 +66,14 @@ def draw_parallel(history: History, dark: bool = False, budget: float | None = N
     traces = []
     for name, better, worse, colour, width, opacity in _GROUPS:
         rows = kept[(rank[kept] >= better) & (rank[kept] < worse)]
-        words = [_words(history.trials[int(table.numbers[row])], table.losses[row], shown) for row in rows]
+        words = [_words(history.trials[int(table.numbers[row])], table.losses[row], shown, axis) for row in rows]
         traces += _lines(places[rows], words, name, {"color": colour, "width": width}, opacity)
     notes = [
         f"{counted(len(best), 'configuration')} on budget {budget:g}",
         *left_out(len(kept), len(best), "configurations"),
         *left_out(len(columns), len(table.axes), "hyperparameters"),
     ]
-    return _parallel_figure(traces, shown, scale, notes, dark)
+    return _parallel_figure(traces, shown, axis.name, scale, notes, dark)
 
 
 def _columns(history: History, table: Configurations) -> list[int]:
@@ -69,7 +84,7 @@ def _columns(history: History, table: Configurations) -> list[int]:
     return sorted(columns, key=lambda j: -int(active[j]))
 
 
-def _loss_places(losses: Floats) -> tuple[Floats, list[tuple[float, str]]]:
+def _loss_places(losses: Floats, axis: LossAxis) -> tuple[Floats, list[tuple[float, str]]]:
     """Return where losses lie between 0 and 1, outliers at the end and failed trials on top, and the axis's ticks."""
     usual = loss_range(losses)
     if usual is None:
@@ -81,9 +96,11 @@ def _loss_places(losses: Floats) -> tuple[Floats, list[tuple[float, str]]]:
     places = np.ones(len(losses))
     places[finite] = (measure(usual.clip(losses[finite])) - first) / width
     shown = round_values(usual.low, usual.high, log=usual.log) if usual.high > usual.low else [usual.low]
-    scale = [((float(measure(value)) - first) / width, f"{value:.3g}") for value in shown]
+    scale = [((float(measure(value)) - first) / width, f"{axis.values([value])[0]:.3g}") for value in shown]
     if usual.outside(losses).any():
-        scale = [(place, text) for place, text in scale if place < 0.93] + [(1.0, f"≥ {usual.high:.3g}")]
+        last = axis.values([usual.high])[0]
+        more = f"{'≥' if last == usual.high else '≤'} {last:.3g}"
+        scale = [(place, text) for place, text in scale if place < 0.93] + [(1.0, more)]
     return places, scale
 
 
@@ -135,15 +152,17 @@ def _bridges(row: Floats) -> Iterator[tuple[float, float]]:
             yield np.nan, np.nan
 
 
-def _words(trial: Trial, loss: float, axes: list[Axis]) -> list[str]:
+def _words(trial: Trial, loss: float, axes: list[Axis], losses: LossAxis) -> list[str]:
     """Return the hover text at each axis, and at the gap."""
-    head = f"trial {trial.number}<br>" + (f"loss {loss:.6g}" if np.isfinite(loss) else "failed")
+    head = f"trial {trial.number}<br>" + (
+        f"{losses.name} {losses.values([loss])[0]:.6g}" if np.isfinite(loss) else "failed"
+    )
     values = [f"{head}<br>{label(axis.name, 28)} = {label(text(trial.config.get(axis.name)), 28)}" for axis in axes]
     return [*values, head, ""]
 
 
 def _parallel_figure(
-    traces: list[Any], drawn: list[Axis], scale: list[tuple[float, str]], notes: list[str], dark: bool
+    traces: list[Any], drawn: list[Axis], name: str, scale: list[tuple[float, str]], notes: list[str], dark: bool
 ) -> Figure:
     """Return the lines with a labelled axis for each hyperparameter and one for the loss."""
     columns = [_few(list(zip(axis.ticks, axis.labels, strict=True)), axis.discrete) for axis in drawn] + [_few(scale)]
@@ -155,7 +174,7 @@ def _parallel_figure(
         {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "line": {"color": GREY, "width": 1}, "layer": "below"}
         for x in range(len(columns))
     ]
-    names = [label(axis.name, 18) for axis in drawn] + ["<b>loss</b>"]
+    names = [label(axis.name, 18) for axis in drawn] + [f"<b>{name}</b>"]
     angle = 0 if len(names) < 7 else -30
     return figure(
         traces,

@@ -23,6 +23,7 @@ from bohb.plots.theme import (
     duration_unit,
     figure,
     left_out,
+    loss_axis,
     marks,
     no_losses,
     thinned,
@@ -42,7 +43,7 @@ def draw_trajectory(history: History, dark: bool = False) -> Figure:
     place, title = _time_axis(table.end)
     colours = budget_colours(list(table.per_budget))
     steps = [step for steps in table.per_budget.values() for step in steps]
-    axis = LossAxis([step.loss for step in steps])
+    axis = loss_axis(history.goals, [step.loss for step in steps])
     traces = [
         step_line(steps, table.end, place, axis, f"best on budget {budget:g}", colours[budget], 1.5)
         for budget, steps in table.per_budget.items()
@@ -60,7 +61,7 @@ def draw_budget_trajectory(history: History, dark: bool = False) -> Figure:
     if table.end is None or not table.incumbents:
         return no_losses(history, dark)
     colours = budget_colours(list(table.per_budget))
-    axis = LossAxis([step.loss for step in table.incumbents], "loss of the incumbent")
+    axis = loss_axis(history.goals, [step.loss for step in table.incumbents], "{} of the incumbent")
     fresh, continued = (
         _incumbents(table.incumbents, table.end, place, axis, colours, name)
         for place, name in (
@@ -90,7 +91,7 @@ def draw_losses(history: History, dark: bool = False) -> Figure:
     when = moments(history, rows)
     place, title = _time_axis(when[-1])
     x = np.array([place(at) for at in when])
-    axis = LossAxis(y)
+    axis = loss_axis(history.goals, y)
     outlier = axis.outside(y)
     bad = [i for i in kept if rows[i].loss is None]
     traces: list[Any] = []
@@ -99,7 +100,7 @@ def draw_losses(history: History, dark: bool = False) -> Figure:
         symbols = sorted({_SYMBOLS[rows[i].picked] for i in here})
         for symbol in symbols:
             mine = [i for i in here if _SYMBOLS[rows[i].picked] == symbol]
-            traces.append(_points(rows, mine, x, f"budget {budget:g}", colour, rank, symbol))
+            traces.append(_points(rows, mine, x, axis, f"budget {budget:g}", colour, rank, symbol))
             traces[-1].showlegend = symbol == symbols[0]
     traces.append(axis.triangles(x, y, [row.number for row in rows]))
     if bad:
@@ -131,12 +132,15 @@ def step_line(
     return go.Scatter(
         x=np.array([place(step.at) for step in steps] + [place(end)]),
         y=axis.place([step.loss for step in drawn]),
-        customdata=np.array([[step.number, step.budget, step.loss] for step in drawn], dtype=float),
+        customdata=np.column_stack(
+            [[(step.number, step.budget) for step in drawn], axis.values([step.loss for step in drawn])]
+        ),
         mode="lines",
         name=name,
         line={"shape": "hv", "color": colour, "width": width},
         hovertemplate=(
-            "trial %{customdata[0]}<br>loss %{customdata[2]:.6g}<br>budget %{customdata[1]:~g}<extra></extra>"
+            f"trial %{{customdata[0]}}<br>{axis.name} %{{customdata[2]:.6g}}<br>"
+            "budget %{customdata[1]:~g}<extra></extra>"
         ),
     )
 
@@ -158,16 +162,23 @@ def step_outliers(steps: Sequence[Step], place: Place, axis: LossAxis) -> Any:
 
 
 def _points(
-    rows: list[Evaluation], chosen: list[int], x: Floats, name: str, colour: str, rank: int, symbol: str
+    rows: list[Evaluation],
+    chosen: list[int],
+    x: Floats,
+    axis: LossAxis,
+    name: str,
+    colour: str,
+    rank: int,
+    symbol: str,
 ) -> Any:
     """Return the trials of one budget and one symbol."""
     size = min(5 + 1.5 * rank, 11) * (1.0 if len(rows) < 1500 else 0.6)
     return marks(
         x[chosen],
-        np.array([rows[i].loss for i in chosen], dtype=float),
+        axis.values(np.array([rows[i].loss for i in chosen], dtype=float)),
         np.array([rows[i].number for i in chosen], dtype=np.int32),
         name,
-        f"loss %{{y:.6g}}<br>{name}<br>%{{text}}",
+        f"{axis.name} %{{y:.6g}}<br>{name}<br>%{{text}}",
         {"color": colour, "size": size, "symbol": symbol, "line": {"width": 1, "color": colour}},
         text=[f"{rows[i].origin.value}, first {rows[i].picked.value}" for i in chosen],
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bohb.analysis.axes import axes
+from bohb.analysis.front import has_front
+from bohb.analysis.metric import metrics, seen_by
 from bohb.analysis.process import uses_process
 from bohb.core.history import History
-from bohb.plots import agreement, beliefs, budgets, contours, model, parallel, progress, slices, workers
+from bohb.plots import agreement, beliefs, budgets, contours, fronts, model, parallel, progress, slices, workers
 from bohb.plots.drawing import Figure
 
 GROUPS = {
@@ -28,6 +31,7 @@ class Plot:
     group: what it is about, one of `GROUPS`.
     wide: whether it needs so much width that a phone has to scroll it sideways.
     suits: whether a study can have such a plot at all; pages leave out the others.
+    options: what a reader can choose: "budget", "x", "y", "parameter" or "metric", the value that is shown as the loss.
     """
 
     key: str
@@ -37,13 +41,64 @@ class Plot:
     group: str
     wide: bool = False
     suits: Callable[[History], bool] = lambda _: True
+    options: tuple[str, ...] = ()
 
     def __call__(self, history: History, dark: bool = False, **options: Any) -> Figure:
-        """Draw the plot."""
-        return self.draw(history, dark=dark, **options)
+        """Draw the plot.
+
+        options: of the function, and `metric`: the objective or constraint that is shown as the loss.
+        """
+        metric = options.pop("metric", None)
+        return self.draw(history if metric is None else seen_by(history, metric), dark=dark, **options)
+
+    def choices(self, history: History) -> dict[str, list[str]]:
+        """Return the values that each option can have in a study; options without a choice are left out."""
+        budgets = sorted({history.trials[n].budget for n in history.outcomes})
+        names = [axis.name for axis in axes(history.space)]
+        known = {
+            "budget": [f"{budget:g}" for budget in budgets],
+            "metric": list(metrics(history)),
+            **dict.fromkeys(("x", "y", "parameter"), names),
+        }
+        return {option: known[option] for option in self.options if len(known[option]) > 1}
+
+    def chosen(self, history: History, given: Mapping[str, str]) -> dict[str, Any]:
+        """Return the options of the function for what a reader has chosen; what is not a choice is ignored."""
+        choices = self.choices(history)
+        options: dict[str, Any] = {name: text for name, text in given.items() if text in choices.get(name, ())}
+        if "budget" in options:
+            numbers = {f"{trial.budget:g}": trial.budget for trial in history.trials.values()}
+            options["budget"] = numbers[options["budget"]]
+        if "parameter" in options:
+            options["parameters"] = [options.pop("parameter")]
+        if "x" in options and options.get("y") == options["x"]:
+            del options["y"]  # two menus can show the same name
+        return options
 
 
 _ALL = (
+    Plot(
+        "front",
+        "The front",
+        "Each mark is a result on one budget. Diamonds are on the front: no other result is better in one objective "
+        "and at least as good in all others. Circles are dominated, and crosses violate the constraints. Bounds are "
+        "dashed lines. Three objectives are drawn in space, and more of them in pairs.",
+        fronts.draw_front,
+        "result",
+        wide=True,
+        suits=has_front,
+        options=("budget",),
+    ),
+    Plot(
+        "hypervolume",
+        "Dominated volume over spent budget",
+        "The share of the space of objectives that the front dominates, against the budget spent so far. If the line "
+        "still rises at the end, continue the study. The space ends a little beyond the worst result, so that two "
+        "studies cannot be compared by it.",
+        fronts.draw_hypervolume,
+        "result",
+        suits=lambda history: history.goals.several,
+    ),
     Plot(
         "trajectory",
         "Best loss over time",
@@ -52,6 +107,7 @@ _ALL = (
         "The thin lines are the best losses on each budget and only fall.",
         progress.draw_trajectory,
         "result",
+        options=("metric",),
     ),
     Plot(
         "budget_trajectory",
@@ -61,6 +117,7 @@ _ALL = (
         "count, too.",
         progress.draw_budget_trajectory,
         "result",
+        options=("metric",),
     ),
     Plot(
         "losses",
@@ -69,6 +126,7 @@ _ALL = (
         "first sampled at random, diamonds were given by the user. Failed trials are in the strip at the top.",
         progress.draw_losses,
         "result",
+        options=("metric",),
     ),
     Plot(
         "importance",
@@ -77,6 +135,7 @@ _ALL = (
         "before its orange tick may be due to chance.",
         model.draw_importance,
         "hyperparameters",
+        options=("metric", "budget"),
     ),
     Plot(
         "slice",
@@ -86,6 +145,7 @@ _ALL = (
         slices.draw_slice,
         "hyperparameters",
         wide=True,
+        options=("metric", "budget", "parameter"),
     ),
     Plot(
         "contour",
@@ -94,6 +154,7 @@ _ALL = (
         "are failed trials.",
         contours.draw_contour,
         "hyperparameters",
+        options=("metric", "x", "y", "budget"),
     ),
     Plot(
         "parallel",
@@ -101,10 +162,11 @@ _ALL = (
         "Each line is a configuration: it crosses each axis at the value of that hyperparameter and ends at its loss "
         "on the right. The best configurations are drawn on top. Dotted lines cross hyperparameters that are "
         "inactive. Draw a box on an axis to keep only the lines that pass through it; hold Shift to add a box, and "
-        "double-click to show all lines again.",
+        "click beside it to show all lines again.",
         parallel.draw_parallel,
         "hyperparameters",
         wide=True,
+        options=("metric", "budget"),
     ),
     Plot(
         "densities",
@@ -135,6 +197,7 @@ _ALL = (
         "than it would be among all configurations.",
         budgets.draw_correlation,
         "budgets",
+        options=("metric",),
     ),
     Plot(
         "agreement",
@@ -152,12 +215,13 @@ _ALL = (
         "Lines that cross show where the smaller budget was misleading.",
         budgets.draw_survival,
         "budgets",
+        options=("metric",),
     ),
     Plot(
         "curves",
         "Learning curves",
-        "The losses that objectives reported with trial.report(step, loss), coloured by budget. Only the preset BEST "
-        "uses them.",
+        "The losses that objectives reported with trial.report(step, loss), coloured by budget. They do not influence "
+        "any decision.",
         budgets.draw_curves,
         "budgets",
     ),
@@ -168,6 +232,7 @@ _ALL = (
         "not lower than the box of random sampling, the model has not helped so far.",
         model.draw_picks,
         "machinery",
+        options=("metric",),
     ),
     Plot(
         "timeline",

@@ -15,6 +15,7 @@ from bohb.analysis.axes import text
 from bohb.analysis.failures import Cause, failures
 from bohb.analysis.summary import Summary, summary
 from bohb.analysis.why import why
+from bohb.core import confirm_text
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
 from bohb.core.settings import PAPER
@@ -28,14 +29,14 @@ _LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")
 def summary_section(history: History) -> Markup:
     """Return the section with counts, costs and times."""
     numbers = summary(history)
-    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in _tiles(numbers)]
+    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in _tiles(history, numbers)]
     parts: list[object] = [element("dl", *tiles, class_="tiles")]
     if numbers.budgets:
         rows = [
-            (f"{row.budget:g}", row.finished, row.failed, number(row.best), duration(row.seconds))
+            (f"{row.budget:g}", row.finished, row.failed, _best(history, row.budget), duration(row.seconds))
             for row in numbers.budgets
         ]
-        head = ("budget", "finished", "failed", "best loss", "mean duration")
+        head = ("budget", "finished", "failed", "best", "mean duration")
         parts.append(table(head, rows, "Trials by budget"))
     if numbers.origins:
         rows_of = [(origin.value, count) for origin, count in numbers.origins.items()]
@@ -49,20 +50,31 @@ def best_section(history: History) -> Markup:
     if best is None:
         return element("p", "No trial has a loss yet.")
     config = dict(best.config)
+    what = history.goals.described(history.goals.shown(best.loss), best.values).capitalize()
     reasons = element("ul", *(element("li", sentence) for sentence in why(history, best.trial.number).sentences))
     return joined(
         [
-            element("p", f"Loss {best.loss:.8g} on budget {best.budget:g}, trial {best.trial.number}."),
+            element("p", f"{what} on budget {best.budget:g}, trial {best.trial.number}{best.caveat}."),
             table(
                 ("hyperparameter", "value"),
                 [(name, text(value)) for name, value in config.items()],
                 "Best configuration",
             ),
+            *confirmation_part(history),
             code(pprint.pformat(config, sort_dicts=False, width=88), "As a Python dict"),
             code(command_line(config), "As command-line options"),
             details("Why this configuration?", reasons),
         ]
     )
+
+
+def confirmation_part(history: History) -> list[Markup]:
+    """Return what the study's confirmations found, for the section with the best configuration."""
+    if not history.confirmations:
+        return []
+    last = history.confirmations[-1]
+    found = element("ul", *(element("li", line) for line in confirm_text.last_verdict(history)))
+    return [found, table(confirm_text.columns(last), confirm_text.rows(last), "Confirmation with new evaluations")]
 
 
 def failures_section(history: History) -> Markup:
@@ -134,10 +146,18 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _tiles(numbers: Summary) -> list[tuple[str, str]]:
+def _best(history: History, budget: float) -> str:
+    """Return the best result on a budget as the user knows it."""
+    best, goals = history.best.get(budget), history.goals
+    if best is None:
+        return DASH
+    return number(goals.shown(best.loss)) if len(goals.names) == 1 else goals.described(best.loss, best.values)
+
+
+def _tiles(history: History, numbers: Summary) -> list[tuple[str, str]]:
     best = numbers.incumbent
     tiles = [
-        ("best loss", number(None if best is None else best.loss)),
+        (f"best {history.goals.label}", DASH if best is None else number(history.goals.shown(best.loss))),
         ("finished trials", str(numbers.finished)),
         ("failed", str(numbers.failed)),
         ("running", str(numbers.running + numbers.waiting)),

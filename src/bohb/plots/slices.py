@@ -12,7 +12,7 @@ from bohb.errors import InvalidArgument
 from bohb.plots.drawing import Figure
 from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import jitter, most_important, panels
-from bohb.plots.theme import MOST_POINTS, ORANGE, budget_colours, label, marks, no_losses, thinned
+from bohb.plots.theme import MOST_POINTS, ORANGE, budget_colours, label, loss_axis, marks, no_losses, thinned
 
 
 def draw_slice(
@@ -27,7 +27,7 @@ def draw_slice(
     unknown = [name for name in chosen if name not in names]
     if unknown:
         raise InvalidArgument(f"parameters={chosen!r}: {unknown[0]!r} is not a hyperparameter that varies")
-    losses = LossAxis(table.losses)
+    losses = loss_axis(history.goals, table.losses)
     most = max(200, MOST_POINTS // max(1, len(chosen)))
     named: set[str] = set()
     drawn = [
@@ -56,9 +56,10 @@ def _traces(table: Configurations, j: int, most: int, axis: LossAxis, named: set
     for rank, (budget, colour) in enumerate(budget_colours(table.budgets.tolist()).items()):
         mine = kept[~failed[kept] & ~outlier[kept] & (budgets[kept] == budget)]
         dots = {"color": colour, "size": min(4 + rank, 8), "opacity": 0.75}
-        traces.append(drawn(mine, losses, f"budget {budget:g}", f"loss %{{y:.6g}}<br>budget {budget:g}", dots))
+        hover = f"{axis.name} %{{y:.6g}}<br>budget {budget:g}"
+        traces.append(drawn(mine, axis.values(losses), f"budget {budget:g}", hover, dots))
     crosses = {"symbol": "x-thin", "size": 6, "line": {"width": 1.5, "color": ORANGE}}
-    traces.append(drawn(kept[failed[kept]], np.full(len(x), axis.top), "failed (no loss)", "failed", crosses))
+    traces.append(drawn(kept[failed[kept]], np.full(len(x), axis.worst), "failed (no loss)", "failed", crosses))
     traces.append(axis.triangles(x, losses, numbers.tolist()))
     shown = [trace for trace in traces if trace is not None and len(trace.x)]
     for trace in shown:

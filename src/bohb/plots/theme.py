@@ -3,8 +3,8 @@
 The colours of the data are the same in both themes; only the template differs. A page can therefore switch a figure
 between light and dark by exchanging `layout.template`.
 
-No figure uses WebGL: its traces compile code at run time, which a strict content security policy forbids, and browsers
-allow only a few of them per page. Large studies are thinned out instead (`thinned`).
+No figure in two dimensions uses WebGL: these traces compile code at run time, which a strict content security policy
+forbids, and browsers allow only a few of them per page. Large studies are thinned out instead (`thinned`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bohb.analysis.axes import Array
+from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.trial import Origin, Status
 from bohb.plots.drawing import Figure, go
@@ -66,6 +68,7 @@ def template(dark: bool = False) -> Any:
         "automargin": True,
         "title": {"standoff": 8},
     }
+    solid = {"gridcolor": grid, "linecolor": faint, "backgroundcolor": ground, "showbackground": True}
     return go.layout.Template(
         layout={
             "paper_bgcolor": ground,
@@ -76,6 +79,7 @@ def template(dark: bool = False) -> Any:
             "colorscale": {"sequential": LOSS_SCALE},
             "xaxis": axis,
             "yaxis": axis,
+            "scene": dict.fromkeys(("xaxis", "yaxis", "zaxis"), solid),
             "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "xanchor": "left", "x": 0},
             "margin": {"l": 56, "r": 16, "t": 40, "b": 48},
             "hoverlabel": {"bgcolor": ground, "bordercolor": faint, "font": {"color": ink}, "align": "left"},
@@ -131,6 +135,16 @@ def figure(
             "updatemenus": buttons,
         },
     )
+
+
+def loss_axis(goals: Goals, losses: Sequence[float] | Array, title: str = "{}", **options: Any) -> LossAxis:
+    """Return the axis of a study's losses, which shows them as the user knows them.
+
+    title: the title of the axis, with {} for what the user calls the loss.
+    options: of `LossAxis`.
+    """
+    name = label(goals.label, 30)
+    return LossAxis(losses, name, title.format(name), maximised=goals.objectives[0].maximised, **options)
 
 
 def empty(message: str, dark: bool = False) -> Figure:

@@ -10,11 +10,11 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bohb.core.events import check_storable
 from bohb.core.history import History
@@ -71,7 +71,7 @@ class ExternalStudy:
         """
         patience = _Patience(self.wait_seconds)
         while True:
-            with self._opened() as optimizer:
+            with self.opened() as optimizer:
                 trial = self._next(optimizer, lease_seconds)
                 running = len(optimizer.history.running)
             if trial is not None:
@@ -89,15 +89,16 @@ class ExternalStudy:
         kept = None if root is None else Checkpoints(root, self.checkpoint_quota)
         history = self._history()
         trial = attempt_of(history, number, attempt)
-        told: Told = "late" if (number, trial.attempt) in history.given_up else "stored"
-        told = "known" if number in history.outcomes and told == "stored" else told
+        told = _told(history, trial)
         outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
         outcome = with_times(outcome, history.started[number] or time.time(), time.time())
         if kept is not None and root is not None and told == "stored" and is_directory(_place(root, trial)):
             kept.resume(trial, _place(root, trial))
             outcome = keep_checkpoint(kept, trial, outcome)
-        with self._opened() as optimizer:
+        with self.opened() as optimizer:
             optimizer.tell(trial, outcome)
+        if _told(optimizer.history, trial) == "late":  # perhaps only since a moment ago
+            told = "late"
         if kept is not None and told == "stored":
             (kept.settle if outcome.ok else kept.discard)(trial)
             kept.sweep(optimizer.history)
@@ -105,20 +106,12 @@ class ExternalStudy:
         return told
 
     def lose(self, number: int, reason: str, attempt: int | None = None) -> None:
-        """Give up a trial whose program will not tell it; `ask` hands it out again, max_attempts times."""
-        with self._opened() as optimizer:
+        """Give up a trial whose program will not tell it; `ask` hands it out max_attempts times, then it has failed."""
+        with self.opened() as optimizer:
             trial = attempt_of(optimizer.history, number, attempt)
             if number in optimizer.history.outcomes:
                 raise AlreadyTold(f"trial {number} has already ended; it cannot be lost any more")
             self._lose(optimizer, trial, reason)
-
-    def enqueue(self, config: Mapping[str, Any]) -> tuple[bool, int]:
-        """Hand out this configuration before the sampler proposes any; see `BOHB.enqueue`.
-
-        Return whether it is new to the study, and how many such configurations have not been handed out.
-        """
-        with self._opened() as optimizer:
-            return optimizer.enqueue(config), len(optimizer.history.given)
 
     def report(self, number: int, step: float, loss: float, attempt: int | None = None) -> None:
         """Store one point of the learning curve durably; it becomes part of the outcome when the trial is told."""
@@ -137,12 +130,8 @@ class ExternalStudy:
         checked = replace(trial, reporter=lambda *point: _append_line(file, json.dumps(point)))
         checked.report(step, loss)
 
-    def _history(self) -> History:
-        """Read the study without locking anything."""
-        return History().extend(stored_events(self.journal, self.study))
-
     @contextmanager
-    def _opened(self) -> Iterator[BOHB]:
+    def opened(self) -> Iterator[BOHB]:
         """Open the study, waiting for another process that writes to its file."""
         patience = _Patience(self.wait_seconds)
         while True:
@@ -154,6 +143,10 @@ class ExternalStudy:
                     raise
         with journal:
             yield self.open(journal)
+
+    def _history(self) -> History:
+        """Read the study without locking anything."""
+        return History().extend(stored_events(self.journal, self.study))
 
     def _next(self, optimizer: BOHB, lease_seconds: float | None) -> Trial | None:
         """Start the next trial; None if running ones have to end first."""
@@ -186,7 +179,7 @@ class ExternalStudy:
         try:
             return Checkpoints(root, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
         except OSError:
-            with self._opened() as optimizer:
+            with self.opened() as optimizer:
                 optimizer.lose(trial, "its checkpoint directory could not be made", counts=False)
             raise
 
@@ -195,7 +188,8 @@ class ExternalStudy:
             optimizer.lose(trial, reason)
         elif (trial.number, trial.attempt) not in optimizer.history.given_up:
             error = f"handed out {self.max_attempts} times without a result, at last: {reason}"
-            optimizer.tell(trial, Outcome(Status.LOST, error=error))
+            with suppress(AlreadyTold):  # its result has come after all
+                optimizer.tell(trial, Outcome(Status.LOST, error=error))
         self._forget(trial)
 
     def _forget(self, trial: Trial) -> None:
@@ -212,7 +206,7 @@ class ExternalStudy:
         except FileNotFoundError:
             return ()
         points = []
-        for line in lines:
+        for line in filter(None, lines):
             try:
                 step, loss = json.loads(line)
                 points.append((float(step), float(loss)))
@@ -260,6 +254,13 @@ class _Place:
         """Leave the directory to the program that works in it."""
 
 
+def _told(history: History, trial: Trial) -> Told:
+    """Return what will become of a result of this attempt."""
+    if (trial.number, trial.attempt) in history.given_up:
+        return "late"
+    return "known" if trial.number in history.outcomes else "stored"
+
+
 def attempt_of(history: History, number: int, attempt: int | None) -> Trial:
     """Return a trial that was handed out. Raises UnknownTrial, or InvalidArgument if the attempt is in doubt."""
     trial = history.trials[known_number(history, number)]
@@ -283,11 +284,14 @@ def _curve_file(folder: Path, trial: Trial) -> Path:
 
 
 def _append_line(path: Path, line: str) -> None:
-    """Append a line with a single write, so that lines of several processes do not mix, and wait for the disk."""
+    """Append a line with a single write, so that lines of several processes do not mix, and wait for the disk.
+
+    It begins with its line break, in order not to continue a line that a power cut has left incomplete.
+    """
     is_new = not path.exists()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(descriptor, f"{line}\n".encode())
+        os.write(descriptor, f"\n{line}".encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

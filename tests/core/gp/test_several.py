@@ -12,7 +12,7 @@ from bohb.core.fronts import cells, hypervolume
 from bohb.core.goals import goals_of
 from bohb.core.gp.quantities import quantities
 from bohb.core.gp.several import log_hypervolume_improvement
-from bohb.core.gp.targets import winsorised
+from bohb.core.gp.targets import best_first, targets, winsorised
 from bohb.core.trial import outcome_of
 
 SPACE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
@@ -89,6 +89,12 @@ def test_a_bound_far_beyond_the_best_stays_visible_when_high_values_are_cut() ->
     values = np.array([0.0, 0.1, 0.2, 5.0, 100.0])
     assert winsorised(values).max() < 1
     assert (winsorised(values, 4.0) > 4.0).sum() == 2
+
+
+def test_too_many_results_are_chosen_by_merit_instead_of_the_value_that_is_modelled() -> None:
+    found = targets(np.arange(6), np.arange(6.0)[:, None])
+    assert sorted(best_first(found, 3).rows.tolist()) == [0, 1, 2]
+    assert sorted(best_first(found, 3, np.array([0, 1, 1, 1, 0, 0])).rows.tolist()) == [0, 4, 5]
 
 
 def test_proposals_spread_along_the_front() -> None:

@@ -176,10 +176,17 @@ class Process:
     points: φ(x) of the results, (n, columns), and `owner` of their columns.
     group: their rungs and studies, see `Kernel.groups`; in this study the rung, counted down from the largest budget.
     y: their standardised losses.
+    counts: how many evaluations each of them is the mean of.
     """
 
     def __init__(
-        self, kernel: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np.intp], y: Array
+        self,
+        kernel: Kernel,
+        owner: NDArray[np.intp],
+        points: Array,
+        group: NDArray[np.intp],
+        y: Array,
+        counts: Array | float = 1.0,
     ) -> None:
         self.kernel = kernel
         self._scale = np.exp(-kernel.lengths)[owner]
@@ -187,7 +194,7 @@ class Process:
         self._groups = kernel.groups()
         self.observed_similarity = matern(self._points, self._points)
         covariance = self._covariance(self.observed_similarity, group)
-        covariance[np.diag_indices_from(covariance)] += kernel.group_noises()[group]
+        covariance[np.diag_indices_from(covariance)] += kernel.group_noises()[group] / counts
         self._factor = cholesky(covariance)
         self._weights = cho_solve((self._factor, True), y, check_finite=False)
 
@@ -229,8 +236,20 @@ def cholesky(K: Array) -> Array:
     raise LinAlgError("the covariance matrix is not positive definite")
 
 
-def fit(start: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np.intp], y: Array, steps: int) -> Kernel:
-    """Return the hyperparameters of highest posterior probability that `steps` of L-BFGS find from `start`."""
+def fit(
+    start: Kernel,
+    owner: NDArray[np.intp],
+    points: Array,
+    group: NDArray[np.intp],
+    y: Array,
+    steps: int,
+    counts: Array | float = 1.0,
+    squares: Array | float = 0.0,
+) -> Kernel:
+    """Return the hyperparameters of highest posterior probability that `steps` of L-BFGS find from `start`.
+
+    counts, squares: see `Targets`; the deviations of repeated evaluations show the noise alone.
+    """
     from scipy.optimize import minimize  # slow to import, and not every study needs it
 
     rungs, studies = len(start.noises), start.studies
@@ -238,7 +257,8 @@ def fit(start: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np
     middle = centre.vector()
 
     def negative(theta: Array) -> tuple[float, Array]:
-        value, gradient = negative_log_likelihood(Kernel.of(theta, rungs, studies), owner, points, group, y)
+        kernel = Kernel.of(theta, rungs, studies)
+        value, gradient = negative_log_likelihood(kernel, owner, points, group, y, counts, squares)
         z = (theta - middle) / widths
         return value + 0.5 * float(z @ z), gradient + z / widths
 
@@ -255,16 +275,28 @@ def fit(start: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np
 
 
 def negative_log_likelihood(
-    kernel: Kernel, owner: NDArray[np.intp], points: Array, group: NDArray[np.intp], y: Array
+    kernel: Kernel,
+    owner: NDArray[np.intp],
+    points: Array,
+    group: NDArray[np.intp],
+    y: Array,
+    counts: Array | float = 1.0,
+    squares: Array | float = 0.0,
 ) -> tuple[float, Array]:
-    """Return −log p(y | x, r, t) without its constant, and its gradient with respect to `kernel.vector()`."""
+    """Return −log p(y | x, r, t) without its constant, and its gradient with respect to `kernel.vector()`.
+
+    The mean of k evaluations has the variance σ²/k; their squared deviations from it, divided by σ², are χ² with k − 1
+    degrees of freedom.
+    """
     scaled = points * np.exp(-kernel.lengths)[owner]
     noises, n_rungs = kernel.group_noises(), len(kernel.noises)
     groups = kernel.groups()[group].take(group, axis=1)
     signal = matern(scaled, scaled) * groups
-    factor = cholesky(signal + LEVEL * (group[:, None] == group) + np.diag(noises[group]))
+    factor = cholesky(signal + LEVEL * (group[:, None] == group) + np.diag(noises[group] / counts))
     weights = cho_solve((factor, True), y, check_finite=False)
     value = 0.5 * float(y @ weights) + float(np.log(np.diag(factor)).sum())
+    freedom, excess = np.broadcast_to(counts - 1.0, len(y)), squares / noises[group]
+    value += 0.5 * float((freedom * np.log(noises[group]) + excess).sum())
 
     inverse, _ = dpotri(factor, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
@@ -278,7 +310,8 @@ def negative_log_likelihood(
     by_rungs, by_studies = paired.sum((0, 2)), paired.sum((1, 3))
     across = [by_rungs[: r + 1, r + 1 :].sum() for r in range(n_rungs - 1)]  # pairs with this step between them
     others = by_studies.sum(1) - np.diag(by_studies)  # pairs of results of which one is another study's
-    by_noise = noises * np.bincount(group, np.diag(W), len(noises))
+    by_noise = noises * np.bincount(group, np.diag(W) / counts, len(noises))
+    by_noise += np.bincount(group, freedom - excess, len(noises))
     gradient = np.concatenate(
         [
             0.5 * np.bincount(owner, columns, len(kernel.lengths)),

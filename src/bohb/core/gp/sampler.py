@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
 from bohb.core.space import Array, Space
 from bohb.core.trial import Trial
+
+Merit = Callable[[Results, Targets], Array]  # lower is better
 
 POINTS = 200  # observations that the process is conditioned on …
 FIT_POINTS = 150  # … and that its hyperparameters are fitted to
@@ -157,11 +160,15 @@ class GaussianSampler:
 
         return is_new
 
-    def surrogate(self, history: History) -> Surrogate | None:
-        """Return the process given all results; None while there are too few, or if all losses are equal."""
+    def surrogate(self, history: History, merit: Merit | None = None) -> Surrogate | None:
+        """Return the process given all results; None while there are too few, or if all losses are equal.
+
+        merit: what to choose results by if there are more than POINTS; default: their losses.
+        """
         self._results.catch_up(history)
         rungs, n = targets.rungs(history), len(self._results)
-        found = targets.joined(self._results, n, rungs, POINTS)
+        by = None if merit is None else partial(merit, self._results)
+        found = targets.joined(self._results, n, rungs, POINTS, by)
         if found.finite < self._space.d + 3 or not found.y.any():
             return None
         return self._given(self._kernel(n, rungs), found, history.pending.values(), rungs)
@@ -175,7 +182,7 @@ class GaussianSampler:
         X = self._results.vectors(found.rows)
         owner, points = self._embedding.owner, self._embedding(X)
         group, own = found.group(len(kernel.noises)), found.study == 0
-        process = Process(kernel, owner, points, group, found.y)
+        process = Process(kernel, owner, points, group, found.y, found.counts)
         mean = process.observed_on_top()
         best = float(mean[own].min() if own.any() else mean.min())
         parents, earlier = (
@@ -187,7 +194,8 @@ class GaussianSampler:
             added = self._embedding(np.array([self._space.encode(trial.config) for trial in running]))
             below = targets.rungs_below(np.array([trial.budget for trial in running]), rungs)
             y = np.concatenate([found.y, process.mean(added, below)])
-            process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([group, below]), y)
+            counts = np.concatenate([found.counts, np.ones(len(running))])
+            process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([group, below]), y, counts)
             own = np.concatenate([own, np.full(len(running), True)])
             best = min(best, float(process.mean(added, 0).min()))
         return Surrogate(process, self._embedding, found, best, parents, earlier, own)
@@ -217,7 +225,8 @@ class GaussianSampler:
         if found.finite < 2 or not found.y.any():
             return start
         points = self._embedding(self._results.vectors(found.rows))
-        return fit(start, self._embedding.owner, points, found.group(len(start.noises)), found.y, STEPS)
+        group = found.group(len(start.noises))
+        return fit(start, self._embedding.owner, points, group, found.y, STEPS, found.counts, found.squares)
 
 
 def log_expected_improvement(z: Array) -> Array:

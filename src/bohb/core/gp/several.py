@@ -20,11 +20,21 @@ from bohb.core import fronts
 from bohb.core.goals import Goals
 from bohb.core.gp import targets
 from bohb.core.gp.quantities import quantities
-from bohb.core.gp.sampler import ON_PLATEAU, PARENTS, GaussianSampler, Surrogate, log_expected_improvement
+from bohb.core.gp.sampler import (
+    ON_PLATEAU,
+    PARENTS,
+    POINTS,
+    GaussianSampler,
+    Merit,
+    Surrogate,
+    log_expected_improvement,
+)
 from bohb.core.gp.search import SCORE_DECIMALS, search
+from bohb.core.gp.targets import Results, Targets
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Situation, significant
 from bohb.core.space import Array, Space
+from bohb.core.standings import levels
 
 LIKELY = 0.5  # the probability from which an observed configuration counts as feasible
 MOST_FRONT = {2: 30, 3: 10}  # points of the front that the expected hypervolume is computed for
@@ -151,7 +161,9 @@ class SeveralSampler:
 
     def surrogates(self, rng: np.random.Generator, history: History) -> Surrogates | None:
         """Return the processes given all results; None while there are too few, or if all first losses are equal."""
-        known = [(q, sampler.surrogate(history)) for q, sampler in zip(self._quantities, self._samplers, strict=True)]
+        merit = self._merit(history) if len(history.outcomes) > POINTS else None
+        processes = (sampler.surrogate(history, merit) for sampler in self._samplers)
+        known = list(zip(self._quantities, processes, strict=True))
         if known[0][1] is None:
             return None
         modelled = [(quantity, process) for quantity, process in known if process is not None]
@@ -179,6 +191,27 @@ class SeveralSampler:
             X[order[:PARENTS]],
             objectives[0].earlier,
         )
+
+    def _merit(self, history: History) -> Merit:
+        """Return how to choose the results that the processes are given: all of them the same, the best levels first.
+
+        If each process were given its own lowest losses, none would know about the other end of the front.
+        """
+        numbers: dict[float, list[int]] = {}
+        for number in history.outcomes:
+            numbers.setdefault(history.trials[number].budget, []).append(number)
+        rungs = targets.rungs(history)
+        found: dict[tuple[bytes, int], float] = {}
+        for budget, those in numbers.items():
+            below = int(targets.rungs_below(np.array([budget]), rungs)[0])
+            for number, level in levels(self._goals, history.outcomes, those).items():
+                found[self._space.encode(history.trials[number].config).tobytes(), below] = level
+
+        def merit(results: Results, own: Targets) -> Array:
+            keys = (vector.tobytes() for vector in results.vectors(own.rows))
+            return np.array([found.get(key, math.inf) for key in zip(keys, own.below.tolist(), strict=True)])
+
+        return merit
 
     def _configurations(self, history: History) -> Array:
         """Return the vectors of the configurations that were evaluated or are running, each once."""

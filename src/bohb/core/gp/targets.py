@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.gp.curves import Curves
 from bohb.core.gp.process import MOST_BELOW
 from bohb.core.gp.quantities import LOSS, Quantity
 from bohb.core.history import History
 from bohb.core.space import Array
 
 LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
+AVERAGED_FROM = 3  # the format of studies whose repeated evaluations are averaged
 _LARGEST = 1e308
 
 
 class Results:
     """The vectors of all configurations, and every result in the order of arrival, those of earlier studies first.
 
-    Two evaluations of one configuration share a row, whichever study they come from.
+    Two evaluations of one configuration share a row, whichever study they come from. If they are of one study and one
+    budget, their mean counts, with a smaller variance. In a study of format 2 or older the latest counts, and
+    confirmations are left out, so that it makes its decisions again.
 
     quantity: which number of each result counts; a result without it is left out.
     n_earlier: the number of results of earlier studies.
@@ -36,7 +38,10 @@ class Results:
         self._vectors = np.empty((16, d))
         self._entries = np.empty((16, 4))  # row, budget, loss, study; 0 is this one
         self._own: set[bytes] = set()
-        self._curves = Curves()
+        self._places: dict[tuple[int, float, int], int] = {}  # the first entry of each row, budget and study
+        self._repeated: dict[tuple[int, float, int], list[int]] = {}  # all entries, where there are several
+        self._averaging = True
+        self._n_repeats = 0
         self._n = 0
         self._n_outcomes = self._n_observed = 0
         self.n_earlier = 0
@@ -56,22 +61,33 @@ class Results:
     def catch_up(self, history: History) -> None:
         """Add the results that are new in the history."""
         encode, restore = history.space.encode, history.space.restore
+        assert history.created is not None
+        self._averaging = history.created.format >= AVERAGED_FROM
         for event in history.observed[self._n_observed :]:
             self._add(encode(restore(event.config)), event.budget, self.quantity.value(event), 1 + event.study)
             self.n_earlier = self._n
         self._n_observed = len(history.observed)
-        for number, outcome in itertools.islice(history.outcomes.items(), self._n_outcomes, None):
+        start = self._n_outcomes
+        for position, (number, outcome) in enumerate(itertools.islice(history.outcomes.items(), start, None), start):
+            self._add_repeats(history, position)
             trial = history.trials[number]
             if trial.reuses is None and number not in history.forgotten:  # reused: another trial's result
                 vector = encode(trial.config)
-                row = self._add(vector, trial.budget, self.quantity.value(outcome), 0)
+                self._add(vector, trial.budget, self.quantity.value(outcome), 0)
                 self._own.add(vector.tobytes())
-                if history.settings.learning_curves and self.quantity.first:
-                    self._curves.add(len(self) - 1, row, trial, outcome, history.goals)
         self._n_outcomes = len(history.outcomes)
+        self._add_repeats(history, self._n_outcomes)
 
-    def _add(self, vector: Array, budget: float, loss: float, study: int) -> int:
-        """Add a result; return the row of its configuration."""
+    def _add_repeats(self, history: History, n_outcomes: int) -> None:
+        """Add the results of confirmations that came after the first n outcomes, or earlier."""
+        while self._averaging and self._n_repeats < len(history.repeats):
+            after, config, budget, outcome = history.repeats[self._n_repeats]
+            if after > n_outcomes:
+                break
+            self._add(history.space.encode(history.space.restore(config)), budget, self.quantity.value(outcome), 0)
+            self._n_repeats += 1
+
+    def _add(self, vector: Array, budget: float, loss: float, study: int) -> None:
         row = self._row_of.setdefault(vector.tobytes(), len(self._row_of))
         if row == len(self._vectors):
             self._vectors = np.concatenate([self._vectors, np.empty_like(self._vectors)])
@@ -79,30 +95,48 @@ class Results:
             self._entries = np.concatenate([self._entries, np.empty_like(self._entries)])
         self._vectors[row] = vector
         if math.isnan(loss):
-            return row
+            return
         self._entries[self._n] = row, budget, loss, study
+        if self._averaging and math.isfinite(loss):
+            first = self._places.setdefault((row, budget, study), self._n)
+            if first != self._n:
+                self._repeated.setdefault((row, budget, study), [first]).append(self._n)
         self._n += 1
         self.studies = max(self.studies, study + 1)
-        return row
 
     def table(self, n: int, budgets: Sequence[float], study: int = 0) -> tuple[NDArray[np.intp], Array]:
         """Return a study's configurations among the first n results, and their losses by rung, (m, rungs).
 
         The first column is the largest of `budgets`, the next one the second largest, and so on; NaN where nothing is
-        known, +inf where an evaluation failed. Of several results on one rung the latest counts. Where there is none, a
-        point of this study's learning curves counts. Results of an earlier study on larger budgets are left out.
+        known, +inf where an evaluation failed. Of repeated evaluations the mean counts, of several results on one rung
+        otherwise the latest. Results of an earlier study on larger budgets are left out.
         """
         entries = self._entries[:n]
         entries = entries[(entries[:, 1] <= budgets[-1] * (1 + 1e-9)) & (entries[:, 3] == study)]
         rows = entries[:, 0].astype(np.intp)
         below = rungs_below(entries[:, 1], budgets)
-        reported = self._curves.on_rungs(n if study == 0 else 0, budgets)
-        lowest = max(below.max(initial=0), int(reported[:, 1].max(initial=0)))
-        losses = np.full((len(self._row_of), 1 + lowest), np.nan)
-        losses[reported[:, 0].astype(np.intp), reported[:, 1].astype(np.intp)] = reported[:, 2]
+        losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
         losses[rows, below] = entries[:, 2]
+        for row, column, values in self._repetitions(n, budgets, study):
+            losses[row, column] = values.mean()
         known = np.flatnonzero(~np.isnan(losses).all(axis=1))
         return known, losses[known]
+
+    def _repetitions(self, n: int, budgets: Sequence[float], study: int) -> Iterator[tuple[int, int, Array]]:
+        """Yield the row, the rung and the losses of repeated evaluations among the first n results."""
+        for (row, budget, of), places in self._repeated.items():
+            known = [place for place in places if place < n]
+            if of == study and len(known) > 1 and budget <= budgets[-1] * (1 + 1e-9):
+                yield row, int(rungs_below(np.array([budget]), budgets)[0]), self._entries[known, 2]
+
+    def averaged(self, found: Targets, n: int, budgets: Sequence[float], study: int) -> Targets:
+        """Return the targets of a study with the numbers of evaluations that were averaged, and what they differed."""
+        counts, squares = found.counts.copy(), found.squares.copy()
+        for row, column, values in self._repetitions(n, budgets, study):
+            at = np.flatnonzero((found.rows == row) & (found.below == column))
+            counts[at] = len(values)
+            squares[at] = (((values - values.mean()) / found.spread) ** 2).sum()
+        return replace(found, counts=counts, squares=squares)
 
 
 def rungs(history: History) -> tuple[float, ...]:
@@ -147,6 +181,8 @@ class Targets:
     highest: whether the configuration has no result on a larger budget.
     finite: how many configurations have a loss.
     study: whose result it is; 0 is this study.
+    counts: how many evaluations each loss is the mean of.
+    squares: the sum of the squared deviations of these from their mean, in units of `spread`².
     """
 
     rows: NDArray[np.intp]
@@ -157,6 +193,8 @@ class Targets:
     spread: float
     finite: int
     study: NDArray[np.intp]
+    counts: Array
+    squares: Array
 
     def group(self, rungs: int) -> NDArray[np.intp]:
         """Return the groups of the results, as `Kernel.groups` numbers them."""
@@ -184,21 +222,36 @@ def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf) -> 
     highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
     n = int(np.isfinite(shifted).any(axis=1).sum())
     own = np.zeros_like(below)
-    return Targets(rows[configuration], below, y, highest, bounded(centre * unit), bounded(spread * unit), n, own)
+    return Targets(
+        rows[configuration],
+        below,
+        y,
+        highest,
+        bounded(centre * unit),
+        bounded(spread * unit),
+        n,
+        own,
+        np.ones(len(y)),
+        np.zeros(len(y)),
+    )
 
 
-def joined(results: Results, n: int, budgets: Sequence[float], most: int) -> Targets:
+def joined(
+    results: Results, n: int, budgets: Sequence[float], most: int, merit: Callable[[Targets], Array] | None = None
+) -> Targets:
     """Return at most `most` targets from the first n results.
 
     Losses of every study are standardised on their own, since those of another data set have another scale. Earlier
     studies share the places that this study's results leave, and so fade out as it grows.
+
+    merit: returns what to compare this study's results by if there are too many, lower is better; default: the losses.
     """
     bound = max((bound for bound, _ in results.quantity.bounds), default=-math.inf)
-    own = targets(*results.table(n, budgets), bound)
-    kept = best_first(own, most)
+    own = results.averaged(targets(*results.table(n, budgets), bound), n, budgets, 0)
+    kept = best_first(own, most, None if merit is None else merit(own))
     room = (most - len(kept.y)) // max(1, results.studies - 1)
     for study in range(1, results.studies):
-        every = targets(*results.table(n, budgets, study), bound)
+        every = results.averaged(targets(*results.table(n, budgets, study), bound), n, budgets, study)
         kept = _with_earlier(kept, best_first(every, room), study)
     return kept
 
@@ -214,6 +267,8 @@ def _with_earlier(own: Targets, earlier: Targets, study: int) -> Targets:
         own.spread if own.y.any() else earlier.spread,
         own.finite + earlier.finite,
         np.concatenate([own.study, np.full(len(earlier.y), study)]),
+        np.concatenate([own.counts, earlier.counts]),
+        np.concatenate([own.squares, earlier.squares]),
     )
 
 
@@ -240,17 +295,21 @@ def standardised(y: Array) -> tuple[Array, float, float]:
     return (y - centre) / spread, centre, spread
 
 
-def best_first(found: Targets, most: int) -> Targets:
+def best_first(found: Targets, most: int, merit: Array | None = None) -> Targets:
     """Return at most `most` results: the highest rungs and lowest losses, and lower results of promoted configurations.
 
     The latter show how well rungs agree. They get what the others leave, but up to LOWER_SHARE in any case.
+
+    merit: what to compare instead of losses.
     """
-    order = np.lexsort((found.y, found.below, ~found.highest))
+    order = np.lexsort((found.y if merit is None else merit, found.below, ~found.highest))
     n_highest = int(found.highest.sum())
     highest, lower = order[:n_highest], order[n_highest:]
     room = max(most - len(lower), math.floor((1 - LOWER_SHARE) * most))
     kept = np.concatenate([highest[:room], lower])[:most]
-    parts = {name: getattr(found, name)[kept] for name in ("rows", "below", "y", "highest", "study")}
+    parts = {
+        name: getattr(found, name)[kept] for name in ("rows", "below", "y", "highest", "study", "counts", "squares")
+    }
     return replace(found, **parts)
 
 

@@ -37,7 +37,8 @@ def hyperparameter(name: object, value: Any) -> Any:
             return CS.Categorical(name, choices)
         case range() | set() | frozenset() | Mapping():
             raise InvalidSpace(
-                f"{name}={value!r}: use a tuple (lower, upper) for a range, and a list or {{'choice': […]}} for choices"
+                f"{name}={value!r}: use a tuple (lower, upper) or (lower, upper, 'log') for a range, "
+                "and a list or {'choice': […]} for choices"
             )
     instead = _instead_of(value)
     if instead is not None:

@@ -12,7 +12,6 @@ from bohb.plots.markup import Markup, element, joined, table
 from bohb.units import DASH, counted, duration, grouped, number, short
 
 _COLUMNS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
-    ("Best loss", lambda s: loss_on_budget(s.incumbent)),
     ("Finished", lambda s: grouped(s.finished)),
     ("Failed", lambda s: grouped(s.failed)),
     ("Running", lambda s: grouped(s.running)),
@@ -64,14 +63,21 @@ def _form(names: list[str], views: list[View]) -> Markup:
 def _figures(views: list[View]) -> Markup:
     plots = [
         figure(link_to("/api/compare", study=[view.name for view in views], over=over), title, height=400)
-        for over, title in (("cost", "Best loss over budget spent"), ("time", "Best loss over run time"))
+        for over, title in (("cost", "Best result over budget spent"), ("time", "Best result over run time"))
     ]
     return element("div", plots, class_="halves")
 
 
 def _summaries(views: list[View]) -> Markup:
-    rows = [[_link(view), *(value(view.summary) for _, value in _COLUMNS)] for view in views]
-    columns = ["Study", *(title for title, _ in _COLUMNS)]
+    rows = [
+        [
+            _link(view),
+            loss_on_budget(view.history.goals, view.history.incumbent),
+            *(value(view.summary) for _, value in _COLUMNS),
+        ]
+        for view in views
+    ]
+    columns = ["Study", "Best result", *(title for title, _ in _COLUMNS)]
     return section("Summary", table(columns, rows, "The studies in numbers", class_="pinned"))
 
 

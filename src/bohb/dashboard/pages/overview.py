@@ -6,9 +6,19 @@ from collections import Counter
 
 from bohb.analysis.failures import Cause, failures
 from bohb.core.causes import failure_kinds
+from bohb.core.confirm_text import last_verdict
 from bohb.core.estimate import time_to_end
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
-from bohb.dashboard.pages.parts import config_line, config_table, loss_on_budget, origin_word, trial_link
+from bohb.dashboard.pages.parts import (
+    best_title,
+    config_line,
+    config_table,
+    loss_on_budget,
+    notes_section,
+    origin_word,
+    trial_link,
+    values_text,
+)
 from bohb.dashboard.pages.studies import study_state
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, element, joined, table
@@ -17,6 +27,7 @@ from bohb.units import DASH, counted, duration, grouped, number, short
 _RUNNING = 64  # rows of running trials
 _BRACKETS = 12
 _CAUSES = 5
+_FRONT = 30  # rows of the front
 _BRACKETS_EXPLAINED = (
     "Each bracket starts many configurations on a small budget. When a rung is full, its best go on to the next rung."
 )
@@ -24,9 +35,12 @@ _BRACKETS_EXPLAINED = (
 
 def overview_page(view: View, now: float) -> Page:
     """Return the current state of a study."""
+    name = short(view.history.goals.label, 30)
     main = joined(
         _numbers(view, now),
-        element("div", _incumbent(view), _figure(view, "trajectory", "Best loss so far"), class_="two"),
+        element("div", _incumbent(view), _figure(view, "trajectory", f"Best {name} so far"), class_="two"),
+        notes_section(view.history),
+        _front(view),
         _running(view, now),
         _brackets(view),
         element("div", _budgets(view), _figure(view, "losses", "All losses"), class_="two"),
@@ -44,7 +58,7 @@ def _numbers(view: View, now: float) -> Markup:
         failed = joined(link, f": {_failure_counts(view)}")
     rows: list[tuple[str, object]] = [
         ("State", study_state(numbers.trials, numbers.running)),
-        ("Best loss", loss_on_budget(numbers.incumbent)),
+        (best_title(view.history.goals), loss_on_budget(view.history.goals, numbers.incumbent)),
         ("Trials finished", f"{grouped(numbers.finished)} of {grouped(numbers.trials)} started"),
         ("Trials failed", failed),
         ("Configurations", grouped(numbers.configurations)),
@@ -79,8 +93,34 @@ def _incumbent(view: View) -> Markup:
     if best is None:
         return section("Best configuration", element("p", "No trial has finished with a loss yet.", class_="quiet"))
     link = trial_link(view.name, best.trial.number, f"trial {best.trial.number}")
-    where = element("p", "Loss ", loss_on_budget(best), ", found by ", link, ".")
-    return section("Best configuration", where, config_table(best.config, "incumbent"), id="incumbent")
+    goals = view.history.goals
+    name = f"{short(goals.label, 30).capitalize()} " if len(goals.names) == 1 else ""
+    where = element("p", name, loss_on_budget(goals, best), ", found by ", link, ".")
+    confirmed = [element("p", line) for line in last_verdict(view.history)]
+    return section("Best configuration", where, config_table(best.config, "incumbent"), *confirmed, id="incumbent")
+
+
+def _front(view: View) -> Markup | None:
+    """Return the front of a study with several objectives, and the constraints against the objective otherwise."""
+    goals = view.history.goals
+    if goals.single:
+        return None
+    plot = _figure(view, "front", "Results by their values")
+    if not goals.several:
+        return plot
+    rows = [
+        [
+            trial_link(view.name, result.trial.number, str(result.trial.number)),
+            *(element("td", number(result.values[name]), class_="number") for name in goals.names),
+            element("td", config_line(result.config, 120), class_="user wide"),
+        ]
+        for result in view.history.front[:_FRONT]
+    ]
+    found = counted(len(view.history.front), "result") + " that no other dominates"
+    columns = ["Trial", *(short(name, 24) for name in goals.names), "Configuration"]
+    nothing = element("p", "No result keeps the constraints yet.", class_="quiet")
+    listing = table(columns, rows, found) if rows else nothing
+    return joined(section("Front", listing, id="front"), plot)
 
 
 def _running(view: View, now: float) -> Markup:
@@ -144,19 +184,20 @@ def _rung(budget: float, planned: int, finished: int) -> Markup:
 
 
 def _budgets(view: View) -> Markup:
+    goals, best = view.history.goals, view.history.best
     rows = [
         [
             element("a", number(row.budget), href=link_to("/trials", study=view.name, budget=f"{row.budget:g}")),
             grouped(row.finished),
             grouped(row.failed),
-            number(row.best),
+            element("td", values_text(goals, best[row.budget]) if row.budget in best else DASH, class_="user"),
             duration(row.seconds),
         ]
         for row in view.summary.budgets
     ]
     if not rows:
         return section("Budgets", element("p", "No trial has finished yet.", class_="quiet"))
-    columns = ["Budget", "Finished", "Failed", "Best loss", "Mean duration"]
+    columns = ["Budget", "Finished", "Failed", best_title(goals), "Mean duration"]
     return section("Budgets", table(columns, rows, "Finished trials by budget"))
 
 

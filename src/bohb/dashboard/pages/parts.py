@@ -6,9 +6,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bohb.core.goals import Goals
+from bohb.core.history import History
+from bohb.core.notes import notes_of
 from bohb.core.results import Result
 from bohb.core.trial import Origin
-from bohb.dashboard.layout import link_to
+from bohb.dashboard.layout import link_to, moment, section
 from bohb.plots.markup import Markup, details, element, joined
 from bohb.units import DASH, number, short
 
@@ -68,16 +71,19 @@ def field(label: str, name: str, control: Markup) -> Markup:
     return element("div", element("label", label, for_=name), control, class_="field")
 
 
-def choice(label: str, name: str, options: Iterable[object], chosen: str | None, first: str | None) -> Markup:
+def choice(
+    label: str, name: str, options: Iterable[object], chosen: str | None, first: str | None, option: str | None = None
+) -> Markup:
     """Return a menu of options, which may be a mapping from values to texts.
 
     first: the text of the option that chooses none of them, if there is one.
+    option: the option of a plot that the menu chooses.
     """
     texts = options if isinstance(options, Mapping) else {value: value for value in options}
     choices = [element("option", first, value="")] if first else []
     for value, text in texts.items():
         choices.append(element("option", short(text, 60), value=value, selected=str(value) == chosen))
-    return field(label, name, element("select", choices, name=name, id=name))
+    return field(label, name, element("select", choices, name=name, id=name, data_option=option))
 
 
 def config_line(config: dict[str, Any], limit: int = 100) -> str:
@@ -90,11 +96,39 @@ def value_text(value: Any) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def loss_on_budget(best: Result | None) -> Markup:
+def notes_section(history: History, trial: int | None = None) -> Markup | None:
+    """Return the user's notes and tags on a trial, or on the study itself; None without any."""
+    items = [
+        element(
+            "li",
+            element("span", short(note.text, 2000), class_="user"),
+            [joined(" ", element("span", short(tag, 60), class_="badge user")) for tag in note.tags],
+            " ",
+            element("small", moment(note.time)),
+        )
+        for note in notes_of(history, trial)
+    ]
+    return section("Notes", element("ul", items)) if items else None
+
+
+def best_title(goals: Goals) -> str:
+    """Return the title of the best result: `Best loss`, or `Best score` in a study that maximises a score."""
+    return f"Best {short(goals.label, 30)}" if len(goals.names) == 1 else "Best result"
+
+
+def values_text(goals: Goals, result: Result) -> str:
+    """Return the loss of a result as the user knows it, or all its values with their names."""
+    if len(goals.names) == 1:
+        return number(goals.shown(result.loss))
+    return short(goals.described(result.loss, result.values), 200)
+
+
+def loss_on_budget(goals: Goals, best: Result | None) -> Markup:
     """Return a result as `0.123 on budget 27`."""
     if best is None:
         return element("span", DASH)
-    return joined(element("strong", number(best.loss)), f" on budget {number(best.budget)}")
+    values = element("strong", values_text(goals, best), class_="user")
+    return joined(values, f" on budget {number(best.budget)}{best.caveat}")
 
 
 def _exact(value: object) -> Markup:

@@ -14,7 +14,7 @@ def studies_page(journals: list[str], cards: list[tuple[str, Card | None]], vers
     if not cards:
         main = element("p", "This journal has no study yet. A new study appears here by itself.", class_="lead")
     else:
-        columns = ["Study", "State", "Best loss", "Trials", "Failed", "Last activity", "Started"]
+        columns = ["Study", "State", "Best result", "Trials", "Failed", "Last activity", "Started"]
         body = [_row(name, card, now) for name, card in cards]
         compare = element("p", element("a", "Compare studies", href="/compare")) if len(cards) > 1 else None
         main = joined(table(columns, body, counted(len(cards), "study", "studies")), compare)
@@ -32,7 +32,7 @@ def _row(name: str, card: Card | None, now: float) -> list[object]:
     return [
         link,
         study_state(card.trials, card.running),
-        loss_on_budget(card.best),
+        loss_on_budget(card.goals, card.best),
         grouped(card.trials),
         grouped(card.failed),
         ago(card.last_activity, now),

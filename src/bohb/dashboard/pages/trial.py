@@ -6,10 +6,12 @@ import json
 
 from bohb.analysis.why import why
 from bohb.core.columns import finished, seconds, started, state
+from bohb.core.history import History
+from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import LOG_BYTES
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
-from bohb.dashboard.pages.parts import badge, config_table, origin_word, trial_link
+from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, details, element, joined, table
 from bohb.plots.theme import thinned
@@ -37,6 +39,7 @@ def trial_page(
             section("Configuration", config_table(trial.config, "trial")),
             class_="two",
         ),
+        notes_section(view.history, trial.number),
         _why(view, trial),
         _beliefs(view, trial),
         _curve(view, trial, outcome),
@@ -63,7 +66,8 @@ def trial_version(view: View, trial: int) -> str:
     place = history.trials[trial]
     halving = history.brackets[place.bracket]
     budgets = len(view.lineage[place.config_id])
-    return f"{state(history, trial)}-{place.attempt}-{halving.rung}-{halving.finished}-{budgets}"
+    notes = len(notes_of(history, trial))
+    return f"{state(history, trial)}-{place.attempt}-{halving.rung}-{halving.finished}-{budgets}-{notes}"
 
 
 def _neighbours(view: View, trial: Trial) -> Markup:
@@ -80,7 +84,7 @@ def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Mar
     spent: object = duration(seconds(history, n)) if outcome else since(history.started.get(n), now)
     continued = "" if trial.previous_budget is None else f" (continued from {number(trial.previous_budget)})"
     rows: list[tuple[str, object]] = [
-        ("Loss", element("strong", number(outcome.loss if outcome else None))),
+        *_results(history, outcome),
         ("Budget", number(trial.budget) + continued),
         ("Bracket, rung", f"{trial.bracket}, {trial.rung}"),
         ("Origin", origin_word(trial.origin)),
@@ -96,6 +100,20 @@ def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Mar
     if outcome is not None and outcome.worker:
         rows.append(("Worker", element("span", short(outcome.worker, 100), class_="user")))
     return section("Summary", facts(rows))
+
+
+def _results(history: History, outcome: Outcome | None) -> list[tuple[str, object]]:
+    """Return the loss as the user knows it, or all named values and whether they keep the constraints."""
+    goals = history.goals
+    if goals.plain or outcome is None:
+        loss = goals.shown(outcome.loss) if outcome else None
+        return [(short(goals.label, 30).capitalize(), element("strong", number(loss)))]
+    rows: list[tuple[str, object]] = [
+        (short(name, 30), element("strong", number(outcome.values.get(name)))) for name in goals.names
+    ]
+    if goals.constraints and outcome.ok:
+        rows.append(("Constraints", "kept" if history.violation(outcome) == 0 else "violated"))
+    return rows
 
 
 def _failure(outcome: Outcome | None) -> Markup | None:
@@ -160,9 +178,13 @@ def _lineage(view: View, trial: Trial) -> Markup | None:
     for n in numbers:
         other, outcome = view.history.trials[n], view.history.outcomes.get(n)
         name = element("strong", f"Trial {n} (this one)") if n == trial.number else trial_link(view.name, n)
-        loss = number(outcome.loss if outcome else None)
+        loss = number(view.history.goals.shown(outcome.loss) if outcome else None)
         rows.append([name, number(other.budget), badge(state(view.history, n)), loss])
-    listing = table(["Trial", "Budget", "Status", "Loss"], rows, "Trials of this configuration")
+    listing = table(
+        ["Trial", "Budget", "Status", short(view.history.goals.label, 30).capitalize()],
+        rows,
+        "Trials of this configuration",
+    )
     return section("All budgets of this configuration", listing)
 
 

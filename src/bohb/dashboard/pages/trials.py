@@ -1,8 +1,8 @@
-"""The trials table: search, filters, sortable columns, one page at a time."""
+"""The trials table: search, filters, sortable columns, one page at a time, and all of it as CSV."""
 
 from __future__ import annotations
 
-from bohb.core.columns import CONFIG, seconds, started, state
+from bohb.core.columns import CONFIG, INFO, VALUES, column, seconds, started, state
 from bohb.core.trial import Origin, Trial
 from bohb.dashboard.layout import Page, link_to, moment, since, study_page
 from bohb.dashboard.pages.parts import badge, choice, config_line, field, origin_word, trial_link, value_text
@@ -14,7 +14,6 @@ from bohb.units import DASH, counted, duration, grouped, number, short
 _COLUMNS = (
     ("number", "Trial"),
     ("status", "Status"),
-    ("loss", "Loss"),
     ("budget", "Budget"),
     ("bracket", "Bracket / rung"),
     ("origin", "Origin"),
@@ -23,6 +22,7 @@ _COLUMNS = (
 )
 _DOWN_FIRST = ("number", "started", "seconds")  # newest and longest first
 MOST_PARAMETERS = 8  # with a column each; the others share one
+MOST_INFO = 6  # entries of `info` with a column each
 
 
 def trials_page(view: View, query: Query, now: float) -> Page:
@@ -43,12 +43,33 @@ def _found(view: View, query: Query, selection: Selection, now: float) -> Markup
         return joined(status, element("p", "Nothing matches; ", everything, "."))
     names = [scale.name for scale in view.history.space.dimensions][:MOST_PARAMETERS]
     rest = len(view.history.space.dimensions) > len(names)
-    columns = [_header(view, query, column, label) for column, label in _COLUMNS]
+    values = _value_columns(view)
+    columns = [_header(view, query, column, label) for column, label in (*_COLUMNS[:1], *values, *_COLUMNS[1:])]
     columns += [_header(view, query, CONFIG + name, short(name, 24), name) for name in names]
     columns += [element("th", "Other hyperparameters", scope="col")] if rest else []
-    rows = [_row(view, view.history.trials[n], names, rest, now) for n in selection.numbers]
+    info = _info_columns(view, selection)
+    columns += [_header(view, query, column, label, label) for column, label in info]
+    shown = [column for column, _ in values], names, [column for column, _ in info]
+    rows = [_row(view, view.history.trials[n], *shown, rest, now) for n in selection.numbers]
     listing = table(columns, rows, f"Trials, page {selection.page} of {selection.pages}", class_="trials")
-    return joined(status, listing, _pager(view, query, selection))
+    address = link_to("/trials.csv", study=view.name, **query.parameters(page=1))
+    download = element("p", element("a", "Download as CSV", href=address, download="trials.csv"))
+    return joined(status, listing, _pager(view, query, selection), download)
+
+
+def _value_columns(view: View) -> list[tuple[str, str]]:
+    """Return the columns of the results: the loss as the user knows it, or all named values."""
+    goals = view.history.goals
+    if goals.plain:
+        return [("loss", goals.label.capitalize())]
+    return [(VALUES + name, short(name, 24)) for name in goals.names]
+
+
+def _info_columns(view: View, selection: Selection) -> list[tuple[str, str]]:
+    """Return a column for each entry of `info` that a trial on this page has, as many as there is room for."""
+    outcomes = (view.history.outcomes.get(n) for n in selection.numbers)
+    names = dict.fromkeys(name for outcome in outcomes if outcome is not None for name in outcome.info)
+    return [(INFO + name, short(name, 24)) for name in list(names)[:MOST_INFO]]
 
 
 def _header(view: View, query: Query, column: str, label: str, name: str | None = None) -> Markup:
@@ -62,7 +83,9 @@ def _header(view: View, query: Query, column: str, label: str, name: str | None 
     return element("th", link, scope="col", aria_sort=sort)
 
 
-def _row(view: View, trial: Trial, names: list[str], rest: bool, now: float) -> list[object]:
+def _row(
+    view: View, trial: Trial, values: list[str], names: list[str], info: list[str], rest: bool, now: float
+) -> list[object]:
     history, n = view.history, trial.number
     outcome = history.outcomes.get(n)
     took: object = duration(seconds(history, n)) if outcome else since(history.started.get(n), now)
@@ -70,8 +93,8 @@ def _row(view: View, trial: Trial, names: list[str], rest: bool, now: float) -> 
     link, star = trial_link(view.name, n, str(n)), " ★" if best else None
     cells: list[object] = [
         element("th", link, star, scope="row", title="best" if best else None),
+        *(element("td", number(column(name)(history, n)), class_="number") for name in values),
         badge(state(history, n)),
-        element("td", number(outcome.loss if outcome else None), class_="number"),
         element("td", number(trial.budget), class_="number"),
         f"{trial.bracket} / {trial.rung}",
         origin_word(trial.origin),
@@ -82,6 +105,9 @@ def _row(view: View, trial: Trial, names: list[str], rest: bool, now: float) -> 
     if rest:
         others = {name: value for name, value in trial.config.items() if name not in names}
         cells.append(element("td", config_line(others, 80), class_="user wide"))
+    for name in info:
+        value = column(name)(history, n)
+        cells.append(element("td", DASH if value is None else short(value_text(value), 40), class_="user"))
     return cells
 
 
@@ -90,7 +116,7 @@ def _filters(view: View, query: Query) -> Markup:
     budgets = [f"{budget:g}" for budget in sorted({t.budget for t in view.history.trials.values()})]
     states = {state: state.replace("_", " ") for state in STATES}
     kept = {"study": view.name, "sort": query.sort, "order": query.order, "config": query.config}
-    search = element("input", type="search", name="q", id="q", value=query.q, placeholder="value, error, worker")
+    search = element("input", type="search", name="q", id="q", value=query.q, placeholder="value, info, error, worker")
     return element(
         "form",
         [element("input", type="hidden", name=name, value=value) for name, value in kept.items() if value],

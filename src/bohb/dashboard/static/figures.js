@@ -2,7 +2,8 @@
 "use strict";
 (() => {
   const here = document.currentScript;
-  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
   const hover = matchMedia("(hover: hover)").matches;
   const themes = fetch("/api/templates", { credentials: "same-origin" }).then((answer) => answer.json());
   const library = new Promise((resolve, reject) => { // loaded after the page, because it is large
@@ -17,8 +18,8 @@
   let changes = 0; // number of changes seen on this page
 
   async function show(element, figure) {
-    const theme = (await themes)[dark.matches ? "dark" : "light"];
-    const layout = { ...figure.layout, template: theme, uirevision: "keep", autosize: true };
+    const theme = (await themes)[dark() ? "dark" : "light"];
+    const layout = { ...figure.layout, template: theme, uirevision: `keep ${element.dataset.options ?? ""}`, autosize: true };
     delete layout.width;
     if (element.dataset.height) layout.height = Number(element.dataset.height);
     if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
@@ -40,7 +41,8 @@
     const began = performance.now(), of = changes;
     drawn.set(element, { ...state, busy: true });
     try {
-      const answer = await fetch(element.dataset.figure, { cache: "no-store", credentials: "same-origin" });
+      const options = element.dataset.options ?? "";
+      const answer = await fetch(element.dataset.figure + options, { cache: "no-store", credentials: "same-origin" });
       if (!answer.ok) throw new Error(String(answer.status));
       const figure = await answer.json();
       await library;
@@ -48,6 +50,7 @@
       await show(element, figure);
       element.dataset.drawn = "yes";
       drawn.set(element, { figure, of, at: performance.now(), took: performance.now() - began });
+      if (options !== (element.dataset.options ?? "")) return draw(element); // chosen meanwhile
     } catch {
       if (!state.figure) element.textContent = "This plot could not be drawn.";
       drawn.set(element, { ...state, at: performance.now(), took: performance.now() - began + 500 });
@@ -93,8 +96,20 @@
     if (document.hidden) return;
     for (const element of visible) if (due(element)) draw(element);
   }, 1000);
-  dark.addEventListener("change", () => {
+  function redress() {
     for (const [element, { figure }] of drawn) if (figure) show(element, figure);
+  }
+  system.addEventListener("change", redress);
+  document.addEventListener("bohb:theme", redress);
+
+  // The menus above a plot: what they say is added to the address of the figure.
+  document.addEventListener("change", (event) => {
+    const menus = event.target.closest("[data-menus]");
+    if (!menus) return;
+    const chosen = [...menus.querySelectorAll("select")].filter((menu) => menu.value);
+    const plot = menus.closest("figure").querySelector("[data-figure]");
+    plot.dataset.options = chosen.map((menu) => `&${menu.dataset.option}=${encodeURIComponent(menu.value)}`).join("");
+    draw(plot);
   });
 
   watch();

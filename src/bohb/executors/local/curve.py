@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-POINTS = 10_000  # an even number; a curve with more points is halved
+POINTS = 10_000  # an even number; a curve with more points is halved: it is only drawn
 BATCH_SECONDS = 0.1  # a killed trial loses at most the points of this time
 
 Point = tuple[float, float]

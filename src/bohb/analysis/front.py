@@ -1,0 +1,119 @@
+"""Several objectives and constraints: all results of one budget, the front among them, and the volume it dominates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.analysis.axes import Array
+from bohb.analysis.evaluations import losses
+from bohb.analysis.trajectory import Moment, moments
+from bohb.core.fronts import first_front, hypervolume
+from bohb.core.goals import Goals
+from bohb.core.history import History
+from bohb.core.results import Result
+
+_ROOM = 0.1  # between the worst result and the reference point, as a share of the range
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Front:
+    """The results on one budget.
+
+    names: the values that are shown: all objectives, or one objective and all constraints.
+    values: (n, len(names)) as the objective returned them.
+    numbers: (n,) the trials.
+    feasible: (n,) whether each keeps the constraints.
+    best: (n,) whether each is on the front: it is feasible and no feasible one dominates it.
+    """
+
+    goals: Goals
+    budget: float
+    names: tuple[str, ...]
+    values: Array
+    numbers: NDArray[np.int64]
+    feasible: NDArray[np.bool_]
+    best: NDArray[np.bool_]
+
+    def maximised(self, name: str) -> bool:
+        """Whether larger values are better."""
+        return any(objective.name == name and objective.maximised for objective in self.goals.objectives)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """The dominated volume after a trial, as a share of the box between the best values and the reference point."""
+
+    number: int
+    share: float
+    at: Moment
+
+
+def has_front(history: History) -> bool:
+    """Whether a study has several objectives or constraints."""
+    return not history.goals.single
+
+
+def front(history: History, budget: float | None = None) -> Front | None:
+    """Return the results on one budget; None without any.
+
+    budget: default: the largest one with a feasible result, or with any result if none is feasible.
+    """
+    goals, results = history.goals, history.results
+    if not results or goals.single:
+        return None
+    if budget is None:
+        budget = max((result.feasible, result.budget) for result in results)[1]
+    here = [result for result in results if result.budget == budget and result.trial.reuses is None]
+    if not here:
+        return None
+    names = tuple(objective.name for objective in goals.objectives) if goals.several else goals.names
+    feasible = np.array([result.feasible for result in here])
+    best = np.zeros(len(here), dtype=np.bool_)
+    candidates = np.flatnonzero(feasible)
+    if len(candidates):
+        best[candidates[first_front(_losses(goals, [here[i] for i in candidates]))]] = True
+    return Front(
+        goals,
+        budget,
+        names,
+        np.array([[result.values[name] for name in names] for result in here], dtype=float),
+        np.array([result.trial.number for result in here], dtype=np.int64),
+        feasible,
+        best,
+    )
+
+
+def volumes(history: History) -> list[Volume]:
+    """Return how the dominated volume grew on the budget of the front, trial by trial.
+
+    The reference point is a little worse than the worst feasible result on that budget in each objective, so that the
+    volumes of two studies cannot be compared.
+    """
+    table = front(history)
+    if table is None or not table.goals.several or not table.feasible.any():
+        return []
+    kept = [Result(history.trials[n], history.outcomes[n]) for n in table.numbers[table.feasible].tolist()]
+    points = dict(zip(table.numbers[table.feasible].tolist(), _losses(table.goals, kept), strict=True))
+    everything = np.array(list(points.values()))
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    reference = high + _ROOM * np.where(high > low, high - low, 1.0)
+    box = float(np.prod(reference - low))
+    rows = losses(history)
+    found: list[Volume] = []
+    so_far = np.empty((0, len(reference)))
+    for row, at in zip(rows, moments(history, rows), strict=True):
+        if row.number not in points:
+            continue
+        so_far = np.vstack([so_far, points[row.number]])
+        so_far = so_far[first_front(so_far)]
+        share = hypervolume(so_far.tolist(), reference.tolist()) / box
+        if not found or share > found[-1].share:
+            found.append(Volume(row.number, share, at))
+    return found
+
+
+def _losses(goals: Goals, results: list[Result]) -> Array:
+    return np.array([goals.losses(result.values) for result in results], dtype=float)

@@ -1,0 +1,172 @@
+"""Hydra: a sweep as a study. The plugin in `hydra_plugins` calls this module."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
+
+from bohb.core.decide import StartPromotion, StartSample, decide
+from bohb.core.trial import Trial
+from bohb.errors import InvalidArgument, InvalidResult, InvalidSpace, MissingExtra, install_hint
+from bohb.journal import open_journal
+from bohb.optimizer.ask_tell import BOHB
+
+try:
+    from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+    from hydra.core.utils import JobReturn, JobStatus
+except ImportError as error:
+    raise MissingExtra(f"Hydra is not installed: {install_hint('hydra')}") from error
+
+log = logging.getLogger(__name__)
+Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]  # (overrides of each job, number of the first job)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The options of a sweep; `docs/hydra.md` explains them."""
+
+    min_budget: float
+    max_budget: float
+    eta: float
+    budget: str
+    checkpoint: str | None
+    checkpoint_dir: Path
+    preset: Any
+    direction: Any
+    seed: int | None
+    journal: str
+    study: str
+    max_brackets: int | None
+    max_trials: int | None
+    batch_size: int | None
+
+    def run(self, overrides: Sequence[Override], launch: Launch) -> BOHB:
+        """Run the sweep to its end and return its study; one that was interrupted is continued."""
+        if self.max_brackets is None and self.max_trials is None:
+            raise InvalidArgument("the sweep would never end: set hydra.sweeper.max_brackets or max_trials")
+        fixed = [
+            f"{o.get_key_element()}={o.get_value_element_as_str()}" for o in overrides if not o.is_sweep_override()
+        ]
+        journal = open_journal(self.journal, self.study)
+        try:
+            optimizer = self._optimizer(overrides, journal)
+            while batch := self._batch(optimizer):
+                for trials in contiguous(batch):
+                    jobs = launch([[*fixed, *self._overrides(trial)] for trial in trials], trials[0].number)
+                    tell(optimizer, trials, jobs)
+            return optimizer
+        finally:
+            journal.close()
+
+    def _optimizer(self, overrides: Sequence[Override], journal: Any) -> BOHB:
+        """Create or continue the study; trials that were running when it was interrupted are started again."""
+        whole = float(self.min_budget).is_integer() and float(self.max_budget).is_integer()
+        optimizer = BOHB(
+            space_of(overrides),
+            min_budget=self.min_budget,
+            max_budget=self.max_budget,
+            eta=self.eta,
+            integer_budgets=whole,
+            settings=self.preset,
+            direction=self.direction,
+            seed=self.seed,
+            max_brackets=self.max_brackets,
+            journal=journal,
+        )
+        optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
+        return optimizer
+
+    def _batch(self, optimizer: BOHB) -> list[Trial]:
+        """Return the trials of a rung, or as many of them as fit into a batch; none at the end of the sweep."""
+
+        def enough() -> bool:
+            return self.max_trials is not None and len(optimizer.history.trials) >= self.max_trials
+
+        batch = optimizer.ask_many(1, enough)
+        while batch and (self.batch_size is None or len(batch) < self.batch_size):
+            following = decide(optimizer.history, optimizer.max_brackets)
+            if enough() or not isinstance(following, StartSample | StartPromotion):
+                break
+            if (following.bracket, following.rung) != (batch[0].bracket, batch[0].rung):
+                break
+            batch += optimizer.ask_many(1)
+        return batch
+
+    def _overrides(self, trial: Trial) -> list[str]:
+        """Return the overrides of one job: its configuration, its budget and its checkpoint directory."""
+        found = [f"{name}={_text(value)}" for name, value in trial.config.items()]
+        found.append(f"{self.budget}={_text(trial.budget)}")
+        if self.checkpoint is not None:
+            folder = self.checkpoint_dir / str(trial.config_id)
+            folder.mkdir(parents=True, exist_ok=True)
+            found.append(f"{self.checkpoint}={_quoted(str(folder))}")
+        return found
+
+
+def tell(optimizer: BOHB, trials: Sequence[Trial], jobs: Sequence[JobReturn]) -> None:
+    """Tell the study how jobs ended. If all trials so far failed, raise the error of the last one."""
+    failure: BaseException | None = None
+    for trial, job in zip(trials, jobs, strict=True):
+        if job.status != JobStatus.COMPLETED:
+            failure = job._return_value
+            log.error("Job %d failed: %r", trial.number, failure)
+            optimizer.tell(trial, failure)
+            continue
+        try:
+            optimizer.tell(trial, job.return_value)
+        except InvalidResult as error:
+            failure = error
+            optimizer.tell(trial, error)
+    if failure is not None and optimizer.incumbent is None:
+        raise failure
+
+
+def contiguous(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
+    """Yield runs of trials with consecutive numbers, which are the numbers of their jobs."""
+    for _, group in itertools.groupby(enumerate(trials), key=lambda pair: pair[1].number - pair[0]):
+        yield [trial for _, trial in group]
+
+
+def space_of(overrides: Sequence[Override]) -> CS.ConfigurationSpace:
+    """Return the space of the overrides that sweep over several values."""
+    space = CS.ConfigurationSpace()
+    for override in overrides:
+        if override.is_sweep_override():
+            space.add(_hyperparameter(override))
+    if not len(space):
+        raise InvalidSpace("nothing to sweep over; give ranges such as 'lr=tag(log, interval(1e-5, 1e-1))'")
+    return space
+
+
+def _hyperparameter(override: Override) -> Any:
+    name, value = override.get_key_element(), override.value()
+    log_scale = "log" in getattr(value, "tags", ())
+    if isinstance(value, IntervalSweep):
+        assert value.start is not None
+        assert value.end is not None
+        if isinstance(value.start, int) and isinstance(value.end, int):
+            return CS.Integer(name, (value.start, value.end), log=log_scale)
+        return CS.Float(name, (float(value.start), float(value.end)), log=log_scale)
+    texts = list(override.sweep_string_iterator())
+    if isinstance(value, RangeSweep):
+        if isinstance(value.start, int) and value.step == 1:
+            return CS.Integer(name, (value.start, int(texts[-1])), log=log_scale)
+        return CS.OrdinalHyperparameter(name, texts)
+    return CS.CategoricalHyperparameter(name, texts)
+
+
+def _text(value: Any) -> str:
+    """Return a value as Hydra reads it; choices are stored as text already, whole numbers stay whole."""
+    return value if isinstance(value, str) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
