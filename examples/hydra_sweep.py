@@ -34,11 +34,12 @@ ConfigStore.instance().store(name="config", node=Config)
 @hydra.main(version_base=None, config_name="config")
 def main(config: Config) -> float:
     """Stand for training: go on from the epoch of the checkpoint, and return the loss."""
-    state = Path(config.checkpoint or ".") / "state.json"
-    epoch = json.loads(state.read_text())["epoch"] if state.exists() else 0
+    state = None if config.checkpoint is None else Path(config.checkpoint) / "state.json"
+    epoch = json.loads(state.read_text())["epoch"] if state is not None and state.exists() else 0
     while epoch < config.budget:
         epoch += 1
-    state.write_text(json.dumps({"epoch": epoch}))
+    if state is not None:
+        state.write_text(json.dumps({"epoch": epoch}))
     return abs(config.lr - 0.01) + abs(config.units - 64) / 64 + (config.act == "tanh") + 1 / epoch
 
 
