@@ -271,6 +271,14 @@ def claims(
     return found
 
 
+def _mean(rows: Sequence[dict[str, Any]], key: str) -> float:
+    return statistics.fmean(row[key] for row in rows)
+
+
+def _geometric(rows: Sequence[dict[str, Any]], key: str) -> float:
+    return math.exp(statistics.fmean(math.log(max(row[key], 1e-4)) for row in rows if row[key] is not None))
+
+
 def page(
     found: Sequence[tuple[str, str, bool]], rows: Sequence[dict[str, Any]], etas: Sequence[dict[str, Any]], load: float
 ) -> str:
@@ -297,13 +305,9 @@ def page(
         for workers in WORKERS:
             group = [r for r in rows if r["problem"].startswith(family) and r["workers"] == workers]
             if group:
-                mean: Callable[[str], float] = lambda key, group=group: statistics.fmean(r[key] for r in group)  # noqa: E731
-                geo: Callable[[str], float] = lambda key, group=group: math.exp(  # noqa: E731
-                    statistics.fmean(math.log(max(r[key], 1e-4)) for r in group if r[key] is not None)
-                )
                 lines.append(
-                    f"| {family} | {workers} | {len(group)} | {mean('planned_used'):.1%} | {mean('stopped_used'):.1%} "
-                    f"| {geo('planned_regret'):.4f} | {geo('stopped_regret'):.4f} |"
+                    f"| {family} | {workers} | {len(group)} | {_mean(group, 'planned_used'):.1%} | {_mean(group, 'stopped_used'):.1%} "
+                    f"| {_geometric(group, 'planned_regret'):.4f} | {_geometric(group, 'stopped_regret'):.4f} |"
                 )
     lines += [
         "",

@@ -60,7 +60,9 @@ class Halving:
         self.survivors: list[list[int]] = []
         self._refill = refill
         self.choose = choose
-        self._queue: deque[int | None] = deque(first or [None] * bracket.rungs[0].size)  # None: a new configuration
+        self._queue: deque[int | None] = deque(
+            [*first] if first else [None] * bracket.rungs[0].size  # None: a new configuration
+        )
         self._running: set[int] = set()
         self._losses: list[Loss] = []  # of the current rung
 
