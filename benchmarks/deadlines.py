@@ -306,7 +306,8 @@ def page(
             group = [r for r in rows if r["problem"].startswith(family) and r["workers"] == workers]
             if group:
                 lines.append(
-                    f"| {family} | {workers} | {len(group)} | {_mean(group, 'planned_used'):.1%} | {_mean(group, 'stopped_used'):.1%} "
+                    f"| {family} | {workers} | {len(group)} "
+                    f"| {_mean(group, 'planned_used'):.1%} | {_mean(group, 'stopped_used'):.1%} "
                     f"| {_geometric(group, 'planned_regret'):.4f} | {_geometric(group, 'stopped_regret'):.4f} |"
                 )
     lines += [
