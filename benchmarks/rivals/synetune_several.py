@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from syne_tune.backend.trial_status import Trial  # type: ignore[import-not-found]
-from syne_tune.optimizer.baselines import MOASHA  # type: ignore[import-not-found]
 from syne_tune.optimizer.scheduler import SchedulerDecision  # type: ignore[import-not-found]
+from syne_tune.optimizer.schedulers.multiobjective.moasha import MOASHA  # type: ignore[import-not-found]
 
 from benchmarks.rivals.synetune import domain
 from benchmarks.rivals.wire import Run, Task, serve

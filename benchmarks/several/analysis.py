@@ -60,9 +60,9 @@ def best_feasible(rows: Sequence[Row], bound: float, spent: float) -> float:
 
 
 def infeasible_share(rows: Sequence[Row], bound: float) -> float:
-    """Return the share of the trials after the first 20 that break the bound, on whatever budget."""
+    """Return the share of the trials after the first 20 whose configuration breaks the bound on the largest budget."""
     later = rows[FIRST:]
-    return sum(row.second > bound for row in later) / max(1, len(later))
+    return sum(row.at_top > bound for row in later) / max(1, len(later))
 
 
 def epochs_to_reach(curves: Array, other: Array, at: Array) -> float:

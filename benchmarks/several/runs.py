@@ -26,12 +26,16 @@ CACHE = HERE.parents[1] / ".cache" / "benchmarks" / "several"
 
 
 class Row(NamedTuple):
-    """One evaluation: the budget spent so far and its own, both in full evaluations, and its values."""
+    """One evaluation: the budget spent so far and its own, both in full evaluations, and its values.
+
+    at_top: the second value of the configuration on the largest budget, whether it was evaluated there or not.
+    """
 
     spent: float
     budget: float
     error: float
     second: float
+    at_top: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ def execute(run: Run) -> list[Row]:
                     break
                 values = problem.evaluate(asked.config, asked.budget)
                 method.tell(asked.number, values)
-                rows.append(Row(spent, asked.budget / top, values.error, values.second))
+                at_top = problem.evaluate(asked.config, top).second
+                rows.append(Row(spent, asked.budget / top, values.error, values.second, at_top))
     finally:
         method.close()
     return rows

@@ -10,7 +10,12 @@ from benchmarks.data import directory
 from benchmarks.several import analysis
 from benchmarks.several.runs import Row, Run, execute
 
-ROWS = [Row(0.1, 0.1, 0.1, 0.1), Row(1.1, 1.0, 0.4, 3.0), Row(2.1, 1.0, 0.3, 9.0), Row(3.1, 1.0, 0.5, 1.0)]
+ROWS = [
+    Row(0.1, 0.1, 0.1, 0.1, 0.1),
+    Row(1.1, 1.0, 0.4, 3.0, 3.0),
+    Row(2.1, 1.0, 0.3, 9.0, 9.0),
+    Row(3.1, 1.0, 0.5, 1.0, 1.0),
+]
 
 
 @pytest.mark.parametrize(("bound", "spent", "error"), [(10, 9, 0.3), (4, 9, 0.4), (1, 9, 0.5), (1, 2, math.inf)])
@@ -19,7 +24,7 @@ def test_only_feasible_results_on_the_largest_budget_count(bound: float, spent: 
 
 
 def test_the_first_trials_do_not_count_as_infeasible() -> None:
-    rows = [Row(1, 1, 0.1, 5.0)] * analysis.FIRST + [Row(1, 1, 0.1, value) for value in (1, 2, 3, 4)]
+    rows = [Row(1, 1, 0.1, 5.0, 5.0)] * analysis.FIRST + [Row(1, 0.1, 0.1, 0.0, value) for value in (1, 2, 3, 4)]
     assert analysis.infeasible_share(rows, 3) == 0.25
 
 
