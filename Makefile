@@ -8,7 +8,7 @@ WORKERS ?= auto
 .DEFAULT_GOAL := help
 .PHONY: help learners demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm
+	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -101,6 +101,9 @@ bench-demo: .venv/.done ## the demo's problem over 20 seeds, beside Optuna: abou
 
 bench-optuna: .venv/.done ## BOHB inside Optuna, beside TPE with the Hyperband pruner and GPSampler: about 10 minutes
 	$(BIN)/python -m benchmarks.optuna_compare
+
+bench-deadlines: .venv/.done ## do studies end by their deadlines, and how well is the end foreseen: about ten minutes
+	$(BIN)/python -m benchmarks.deadlines
 
 bench-confirm: .venv/.done ## is the winner of `bohb confirm` better, and is its interval right: about ten minutes
 	$(BIN)/python -m benchmarks.confirm

@@ -14,7 +14,8 @@ import pytest
 from ConfigSpace import ConfigurationSpace, EqualsCondition
 
 import bohb
-from bohb import BOHB, minimize, replay
+from bohb import BOHB, Trial, minimize, replay
+from bohb.analysis.why import why
 from bohb.core.events import Event, TrialFinished, TrialStarted
 from bohb.errors import InvalidArgument, StudyMismatch
 from bohb.journal import MemoryJournal, study_names
@@ -103,19 +104,26 @@ def test_conditions_are_part_of_the_space() -> None:
         BOHB(space("q"), budgets=[1], seed=0, journal=journal)
 
 
-def test_max_budget_can_be_raised_by_whole_factors_of_eta(tmp_path: Path) -> None:
-    before = run(tmp_path / "a.db", max_trials=40)
-    study = run(tmp_path / "a.db", max_trials=200, max_budget=81)
-    assert decisions(study)[:40] == decisions(before)
+def test_if_max_budget_grows_the_best_on_the_old_one_are_promoted_first() -> None:
+    journal = MemoryJournal()
+    before = run(journal, max_trials=40, checkpoints=False)
+    decided, opened = decisions(before), {t.bracket for t in before.history.trials.values()}
+    top = sorted((r for r in before.history.results if r.budget == 9), key=lambda result: result.loss)
+    study = run(journal, max_trials=200, max_budget=81, checkpoints=False)
+    assert decisions(study)[:40] == decided
     assert study.history.budgets == (1, 3, 9, 27, 81)
-    opened = {t.bracket for t in before.history.trials.values()}
     new = [t for t in study.history.trials.values() if t.bracket not in opened]
-    assert new[0].budget == 1
+    promoted = [(t.budget, t.previous_budget, t.from_trial) for t in new if t.bracket == new[0].bracket]
+    n = len(top) // 3
+    assert promoted[:n] == [(27, 9, result.trial.number) for result in top[:n]]
+    assert {budget for budget, _, _ in promoted[n:]} == {81}
+    assert next(t.budget for t in new if t.bracket != new[0].bracket) == 1
     assert max(t.budget for t in new) == 81
     assert all(t.budget <= 9 for t in study.history.trials.values() if t.bracket in opened)
-    again = run(tmp_path / "a.db", max_trials=210, max_budget=81)
-    assert decisions(again)[:200] == decisions(study)
-    assert replay(tmp_path / "a.db").ok
+    again = run(journal, max_trials=210, max_budget=81, checkpoints=False)
+    assert decisions(again)[:200] == decisions(study)[:200]
+    assert replay(journal.read(0)).ok
+    assert "the largest budget has grown" in str(why(again.history, new[0].number))
 
 
 def test_first_configurations_and_warm_starts_are_stored(tmp_path: Path) -> None:
@@ -227,3 +235,31 @@ def test_replay_compares_the_numbers_of_a_reason_within_the_tolerance() -> None:
         events[place] = replace(event, trial=replace(event.trial, reason=reason))
         report = replay(events)
         assert (report.exact, report.within_tolerance, report.different) == counts
+
+
+@pytest.mark.parametrize(("largest", "budgets"), [(10, (1, 3, 9, 10)), (100, (1, 3, 9, 30, 100))])
+def test_max_budget_can_grow_by_any_factor(largest: float, budgets: tuple[float, ...]) -> None:
+    journal = MemoryJournal()
+    run(journal, max_trials=40, checkpoints=False)
+    study = run(journal, max_trials=41, max_budget=largest, checkpoints=False)
+    assert study.history.budgets == pytest.approx(budgets)
+    again = run(journal, max_trials=300, max_budget=largest, checkpoints=False)
+    assert again.history.budgets == study.history.budgets
+    assert largest in again.history.best
+    assert replay(journal.read(0)).ok
+    with pytest.raises(StudyMismatch, match="budgets"):
+        run(journal, max_trials=301, max_budget=5)
+
+
+def test_the_best_on_the_largest_budget_continue_from_their_checkpoints(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    run(journal, objective=objectives.training, max_trials=40, directory=tmp_path)
+    found: list[tuple[float, bool]] = []
+
+    def objective(trial: Trial) -> float:
+        assert trial.checkpoint_dir is not None
+        found.append((trial.previous_budget or 0.0, any(trial.checkpoint_dir.iterdir())))
+        return objectives.training(trial)
+
+    run(journal, objective=objective, max_trials=43, max_budget=20, directory=tmp_path)
+    assert (9, True) in found

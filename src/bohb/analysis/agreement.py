@@ -13,6 +13,7 @@ from bohb.core.adaptive.adaptation import ladder
 from bohb.core.adaptive.agreement import Agreement, agreements, correlations
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
+from bohb.core.schedule.schedule import PROMOTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,9 @@ class BracketChoice:
     published: whether it is a bracket of Hyperband as published, or one that the user wanted; then the numbers below
         are empty.
     start: the budget of its first rung.
-    verdict: "published", or "given" if the user wanted a configuration there, or "kept", "raised" or "lowered",
-        compared with the study's smallest budget.
+    verdict: "published", or "given" if the user wanted a configuration there, "deadline" if it was chosen to end in
+        time, "grown" if it continues the best configurations after the largest budget has grown, or "kept", "raised" or
+        "lowered", compared with the study's smallest budget.
     settled: whether it promotes a single configuration to the top, because the last two rungs agree.
     starts, gains: the budgets it could have started on, and the expected gain of each: how far below the mean its best
         configuration was expected to be on the largest budget, in standard deviations.
@@ -67,6 +69,8 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
     reason = event.reason
     if history.schedule.is_given(index):
         return BracketChoice(index, bracket, True, start, "given")
+    if PROMOTES in reason or "seconds_left" in reason:
+        return BracketChoice(index, bracket, True, start, "grown" if PROMOTES in reason else "deadline")
     if "chance_of_top" in reason:
         return BracketChoice(index, bracket, False, start, "raised", chance_of_top=reason["chance_of_top"])
     lowest = reason["lowest"]

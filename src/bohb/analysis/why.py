@@ -18,6 +18,7 @@ from bohb.core.policy import random_share
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
 from bohb.core.trial import Origin, Status, Trial
 from bohb.errors import UnknownTrial
+from bohb.units import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +311,13 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
         )
     if choice.verdict == "given":
         yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
+        return
+    if choice.verdict == "deadline":
+        left = duration(history.planned[choice.index].reason["seconds_left"])
+        yield f"{name} was chosen because {left} were left until the deadline."
+        return
+    if choice.verdict == "grown":
+        yield f"{name} continues the best configurations on larger budgets, because the largest budget has grown."
         return
     if not history.adaptive:
         return

@@ -32,6 +32,7 @@ _FEW = 5  # trials before which the spread of a typical study counts, too
 _TYPICAL_SPREAD = 0.5  # of the logarithm of durations
 _LEAST_SPREAD = 0.02
 _LEAST_ERROR = 0.02
+_UNSEEN = 0.2  # added spread where no trial has gone from this budget to that
 _RIDGE = 0.3
 _ROUNDS = 5  # of estimating levels and configurations in turn
 _Z = NormalDist().inv_cdf((1 + INTERVAL) / 2)
@@ -170,7 +171,8 @@ class CostModel:
         self, effect: float, budget: float, previous: float | None, spread: float, excess: float | None = None
     ) -> Duration:
         """Return the duration; its mean is exp(excess) times its median, by default that of a log-normal."""
-        effect += self._levels.get((previous, budget), 0.0)
+        level = self._levels.get((previous, budget))
+        effect, spread = (effect, math.hypot(spread, _UNSEEN)) if level is None else (effect + level, spread)
         middle = max(self._shape.seconds(effect, budget, previous), _SMALLEST)
         return Duration(middle, middle * math.exp(min(spread, 1.0) ** 2 / 2 if excess is None else excess), spread)
 

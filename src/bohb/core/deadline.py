@@ -20,7 +20,7 @@ from bohb.core.proposal import significant
 from bohb.core.schedule.brackets import Bracket, Rung, halving
 from bohb.core.schedule.halving import Halving
 
-LIKELY = 0.5  # the chance of ending in time from which a trial is started
+LIKELY = 0.6  # the chance of ending in time from which a trial is started
 ENOUGH_TRIALS = 6  # finished ones, before which no bracket is changed
 _SIZES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.33)  # of a new bracket; a smaller one starts on a larger budget instead
 _MARGIN = 0.5  # how much of the upper half of the interval of a full evaluation is kept free
@@ -153,8 +153,8 @@ def _ends_in_time(
 ) -> bool:
     """Whether open brackets with these rungs, and a new one, end before the deadline while nothing else is started.
 
-    Workers that never idle while something is ready need at most work/w + (1 − 1/w)·chain (Graham, 1966), where the
-    chain is the longest sequence of trials that wait for each other.
+    Let the chain be the longest sequence of trials that wait for each other. Then w workers need at least work/w and
+    at least the chain, and at most work/w + (1 − 1/w)·chain (Graham, 1966); the middle of both is assumed.
     """
     loads = [_load(left, rungs, history.brackets[index]) for index, rungs in open_.items()]
     loads += [_load(left, new)] if new else []
@@ -164,7 +164,9 @@ def _ends_in_time(
         chain = max(chain, seconds + (_load(left, after, previous=history.trials[number].budget)[1] if after else 0.0))
     work = sum(left.remaining.values()) + sum(seconds for seconds, _, _ in loads)
     margin = _MARGIN * max((seconds for _, _, seconds in loads), default=0.0)
-    return work / left.workers + (1 - 1 / left.workers) * chain + margin <= left.seconds
+    share = work / left.workers
+    least, most = max(share, chain), share + (1 - 1 / left.workers) * chain
+    return (least + most) / 2 + margin <= left.seconds
 
 
 def _load(

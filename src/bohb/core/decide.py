@@ -71,7 +71,9 @@ def decide(history: History, max_brackets: int | None = None, fits: Callable[[Ru
     if max_brackets is None or history.schedule.n_counted < max_brackets:
         if history.schedule.is_to_be_planned(index):
             return PlanBracket(index)
-        return StartSample(index, 0, history.bracket_plan(index).rungs[0].budget)
+        budget = history.bracket_plan(index).rungs[0].budget
+        promoted = history.schedule.promotes(index)
+        return StartPromotion(index, 0, budget, promoted[0]) if promoted else StartSample(index, 0, budget)
     return Wait() if history.pending else Done()
 
 

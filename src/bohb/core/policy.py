@@ -127,6 +127,8 @@ class Starter:
                 bracket = Bracket(tuple(Rung(budget, size) for budget, size in self._plan(index).rungs))
             case StartSample():
                 bracket = history.bracket_plan(index)
+            case StartPromotion() as start if left.fits(history, start):
+                return self._carry_out(start, now)
             case _:
                 return []
         chosen = bracket if index in history.planned else fitting_bracket(history, left, kept, bracket)

@@ -19,6 +19,7 @@ from bohb.core.events import (
     StudyCreated,
 )
 from bohb.core.goals import Goals, goals_of
+from bohb.core.growth import grown, promoting_bracket
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.settings import TPE, Preset, Settings, as_settings
@@ -117,15 +118,15 @@ def _one_of(budgets: tuple[float, ...], given: float) -> float:
 
 
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
-    """Return the events to store before a study is continued as `wanted`: none, or a larger max_budget.
+    """Return the events to store before a study is continued as `wanted`: none, or those of a larger max_budget.
 
     Raises StudyMismatch, which lists all differences, if anything else differs.
     """
     stored = history.created
     assert stored is not None
     differences = _space_differences(stored.space, wanted.space)
-    raised = _raised(history.budgets, wanted)
-    if raised is None:
+    budgets = _continued_budgets(history, wanted)
+    if budgets is None:
         differences.append(("budgets", f"{list(history.budgets)}", f"{list(wanted.budgets)}"))
     if float(stored.eta) != float(wanted.eta):
         differences.append(("eta", f"{stored.eta}", f"{wanted.eta}"))
@@ -147,7 +148,10 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
         )
     # A bracket whose rungs were chosen keeps them.
     first = max([len(history.brackets), *(index + 1 for index in history.planned)])
-    return [BudgetsRaised(wanted.budgets, first)] if raised else []
+    if budgets is None or budgets == history.budgets:
+        return []
+    promoting = promoting_bracket(history, budgets[len(history.budgets) :])
+    return [BudgetsRaised(budgets, first), *([] if promoting is None else [promoting])]
 
 
 def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]]:
@@ -156,13 +160,28 @@ def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]
     return [(name, f"{then or 'none'}", f"{now or 'none'}") for name, then, now in pairs if then != now]
 
 
-def _raised(stored: tuple[float, ...], wanted: StudyCreated) -> bool | None:
-    """Whether larger budgets by factors of eta follow the stored ones; None if the budgets differ in another way."""
-    budgets = wanted.budgets
-    if len(budgets) < len(stored) or not np.allclose(budgets[: len(stored)], stored, rtol=1e-9):
+def _continued_budgets(history: History, wanted: StudyCreated) -> tuple[float, ...] | None:
+    """Return the budgets with which the study goes on: the stored ones, or larger ones in addition to them.
+
+    None if the wanted ones differ in another way. They may be steps of eta below the new largest budget, which need not
+    meet the stored ones; the smallest of both must then be less than a factor eta apart.
+    """
+    stored, budgets = history.budgets, wanted.budgets
+    if len(budgets) >= len(stored) and np.allclose(budgets[: len(stored)], stored, rtol=1e-9):
+        return (*stored, *budgets[len(stored) :])
+    assert history.created is not None
+    near = 1 / wanted.eta < budgets[0] / stored[0] < wanted.eta and _is_geometric(budgets, wanted.eta)
+    if not near or not _is_geometric(history.created.budgets, wanted.eta) or budgets[-1] < stored[-1] * (1 - 1e-9):
         return None
-    steps = np.divide(budgets[1:], budgets[:-1])[len(stored) - 1 :]
-    return None if not np.allclose(steps, wanted.eta, rtol=1e-6) else len(budgets) > len(stored)
+    if np.isclose(budgets[-1], stored[-1], rtol=1e-9):
+        return stored if stored != history.created.budgets else None  # the study has grown to this before
+    return grown(stored, budgets[-1], wanted.eta)
+
+
+def _is_geometric(budgets: tuple[float, ...], eta: float) -> bool:
+    """Whether budgets are steps of eta apart, or nearly so if they are whole numbers."""
+    steps = np.divide(budgets[1:], budgets[:-1])
+    return bool(np.allclose(steps, eta, rtol=0.5 if all(isinstance(b, int) for b in budgets) else 1e-6))
 
 
 def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, str, str]]:

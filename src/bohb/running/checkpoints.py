@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from bohb.core.growth import kept_for_growth
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import InvalidArgument
@@ -178,8 +179,11 @@ class Checkpoints:
         return self.root / str(trial.config_id)
 
     def sweep(self, history: History) -> None:
-        """Remove checkpoints that cannot be promoted any more or exceed the quota, except the incumbent's."""
-        alive = history.alive()
+        """Remove checkpoints that cannot be promoted any more or exceed the quota, except the incumbent's.
+
+        Those of the best on the largest budget stay, because it may grow.
+        """
+        alive = history.alive() | kept_for_growth(history)
         for config_id in [c for c in self._sizes if c not in alive]:
             self._drop(config_id)
         if self._quota is None or sum(self._sizes.values()) <= self._quota:

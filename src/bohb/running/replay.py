@@ -27,6 +27,7 @@ from bohb.core.events import (
 )
 from bohb.core.history import History
 from bohb.core.policy import Now, Starter, restart_lost
+from bohb.core.schedule.schedule import PROMOTES
 from bohb.core.settings import TPE, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Trial
@@ -99,7 +100,7 @@ def replay(
     position = 0
     while position < len(events):
         taken = events[position : position + 1]
-        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not _depends_on_the_clock(taken[0]):
+        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not _was_given(taken[0]):
             with one_thread(history.settings):
                 decided = starter.next_events(Now())
                 match, stored = _match(decided, events[position : position + 2], history, starter)
@@ -118,9 +119,9 @@ def replay(
     return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))
 
 
-def _depends_on_the_clock(event: Event) -> bool:
-    """Whether an event states a decision that a deadline was the reason for; it is taken as it is."""
-    return isinstance(event, BracketPlanned) and "seconds_left" in event.reason
+def _was_given(event: Event) -> bool:
+    """Whether an event states a choice that follows from the clock or from the user's call; it is taken as it is."""
+    return isinstance(event, BracketPlanned) and bool({"seconds_left", PROMOTES} & event.reason.keys())
 
 
 def _match(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bohb.core.schedule.brackets import Bracket, Rung
@@ -47,17 +47,22 @@ class Halving:
     bracket: its rungs.
     refill: whether a new configuration takes the place of a failed one in the next rung, as in HpBandSter.
     choose: returns the numbers that go on from a complete rung; by default the best.
+    first: the trials whose configurations begin it; by default it begins with new ones.
 
     survivors: the numbers that went on, by rung.
     """
 
-    def __init__(self, bracket: Bracket, refill: bool = False, choose: Choose | None = None) -> None:
+    def __init__(
+        self, bracket: Bracket, refill: bool = False, choose: Choose | None = None, first: Sequence[int] = ()
+    ) -> None:
         self.bracket = bracket
         self.rung = 0
         self.survivors: list[list[int]] = []
         self._refill = refill
         self.choose = choose
-        self._queue: deque[int | None] = deque([None] * bracket.rungs[0].size)  # None: a new configuration
+        self._queue: deque[int | None] = deque(
+            [*first] if first else [None] * bracket.rungs[0].size  # None: a new configuration
+        )
         self._running: set[int] = set()
         self._losses: list[Loss] = []  # of the current rung
 

@@ -30,6 +30,8 @@ class Order(Protocol):
 
 GIVEN = "given"  # in the reason of a planned bracket: it consists of a configuration that the user wants there
 
+PROMOTES = "promotes"  # in the reason of a planned bracket: the trials whose configurations begin it
+
 
 class Schedule:
     """The state of all brackets, computed from the starts and ends of their trials.
@@ -77,6 +79,10 @@ class Schedule:
     def is_given(self, index: int) -> bool:
         """Whether bracket `index` consists of a configuration that the user wants on its budget."""
         return index in self.planned and GIVEN in self.planned[index].reason
+
+    def promotes(self, index: int) -> list[int]:
+        """Return the trials whose configurations begin bracket `index`; none if it begins with new ones."""
+        return list(self.planned[index].reason.get(PROMOTES, ())) if index in self.planned else []
 
     @property
     def n_counted(self) -> int:
@@ -156,7 +162,7 @@ class Schedule:
         """Return bracket `index`, which is opened if it is the next one."""
         if index == len(self.brackets):
             choose: Choose | None = partial(self._choose, index) if self.adaptive or self._order else None
-            self.brackets.append(Halving(self.plan(index), self._settings.refill, choose))
+            self.brackets.append(Halving(self.plan(index), self._settings.refill, choose, self.promotes(index)))
             self.open[index] = None
         return self.brackets[index]
 
