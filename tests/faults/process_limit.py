@@ -30,22 +30,30 @@ def processes_of_this_user() -> int:
 
 
 class MakesRoom(logging.Handler):
-    """Ends all other processes when the study says that it has paused."""
+    """Ends one other process when the study waits to begin, and all when it says that it has paused."""
 
     def __init__(self) -> None:
         super().__init__()
         self.sleepers: list[subprocess.Popen[bytes]] = []
         self.said = ""
+        self.waited = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "lose their workers" in record.getMessage():
-            self.said = record.getMessage()
+        message = record.getMessage()
+        if "the study starts when this is resolved" in message:  # not even its thread could be started
+            self.waited = True
+            self.end_one()
+        if "lose their workers" in message:
+            self.said = message
             self.end()
 
     def end(self) -> None:
         while self.sleepers:
-            self.sleepers[0].kill()
-            self.sleepers.pop(0).wait()
+            self.end_one()
+
+    def end_one(self) -> None:
+        self.sleepers[0].kill()
+        self.sleepers.pop(0).wait()
 
 
 def main(directory: str) -> None:
@@ -78,6 +86,7 @@ def main(directory: str) -> None:
     statuses = [outcome.status.value for outcome in study.history.outcomes.values()]
     losses = sum(study.history.losses.values())
     told = {"statuses": statuses, "filled": filled, "left": left, "losses": losses, "said": handler.said}
+    told["waited"] = handler.waited
     sys.stdout.write(json.dumps(told))
 
 

@@ -42,6 +42,7 @@ def test_a_reached_process_limit_pauses_the_study_and_fails_no_trial(tmp_path: P
     assert ran.returncode == 0, ran.stderr
     told = json.loads(ran.stdout)
     assert 0 < told["filled"] <= process_limit.ROOM, "the limit was reached"
+    assert told["waited"], "the study said that it cannot begin yet"
     assert told["left"] == 0, "the study said that it has paused"
     assert told["statuses"] == ["ok"] * process_limit.TRIALS
     assert told["losses"] == 0, "no loss counts as an attempt"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import runpy
 import sys
@@ -42,6 +43,9 @@ def sweep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Hist
                 app()
         finally:
             GlobalHydra.instance().clear()
+            for logger in logging.root.manager.loggerDict.values():
+                if isinstance(logger, logging.Logger):
+                    logger.disabled = False  # the quiet configuration has switched off those of all other tests
         return bohb.load(tmp_path / "sweep" / "study.db", study="sweep").history
 
     return run

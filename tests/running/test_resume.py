@@ -67,7 +67,6 @@ def test_several_studies_share_a_journal_by_name(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"seed": 1}, "seed: stored 0, given 1"),
-        ({"max_budget": 10}, r"budgets: stored \[1.0, 3.0, 9.0\], given \[1.1"),
         ({"max_budget": 3}, r"budgets: stored \[1.0, 3.0, 9.0\], given \[1.0, 3.0\]"),
         ({"min_budget": 3}, "budgets: stored"),
         ({"eta": 9}, "eta: stored 3, given 9"),

@@ -17,7 +17,7 @@ from typing import Self
 
 from bohb.core.events import Event, TrialLost
 from bohb.core.history import History
-from bohb.errors import InvalidArgument, JournalError
+from bohb.errors import InvalidArgument, JournalError, JournalUnavailable
 from bohb.journal import SharedJournal
 
 log = logging.getLogger("bohb")
@@ -91,7 +91,12 @@ class Heartbeat:
 
     def __enter__(self) -> Self:
         self._journal.renew_lease(self._holder, self._seconds)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the limit of processes, which counts threads, is reached
+            raise JournalUnavailable(
+                f"the thread that renews the lease of this runner cannot be started: {error}"
+            ) from error
         return self
 
     def __exit__(self, *_: object) -> None:
