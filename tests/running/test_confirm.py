@@ -158,6 +158,8 @@ def test_a_score_that_is_maximised_is_confirmed_with_its_own_sign() -> None:
     found = study.confirm(top=2, repeats=3, progress=False)
     assert 4 < found.interval[0] < found.loss < found.interval[1] < 5.5
     assert "expected score 4.9" in str(study) or "expected score 5.0" in str(study)
+    assert "expected score" in str(found)
+    assert f"  x = {found.config['x']}" in str(found).splitlines()
 
 
 def test_several_objectives_are_refused() -> None:

@@ -88,6 +88,17 @@ class Confirmation:
     noise: float | None = None
     gain: tuple[float, float, float] | None = None
 
+    def __str__(self) -> str:
+        """Return the winner with its interval and its configuration; `confirm_text` says more."""
+        if self.chosen is None:
+            return f"confirmation {self.index} has no winner after {len(self.outcomes)} evaluations"
+        low, high = self.interval
+        lines = [
+            f"{self.winner.name}: expected {self.goals.label} {self.loss:.3g} (95 % interval {low:.3g} to {high:.3g}), "
+            f"best of {len(self.candidates)} with probability {self.probability:.2f}"
+        ]
+        return "\n".join([*lines, *(f"  {name} = {value}" for name, value in self.config.items())])
+
     @property
     def winner(self) -> Candidate:
         """The candidate with the lowest expected loss. Raises NoResult while there is none."""
