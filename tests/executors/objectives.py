@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bohb.core.trial import Trial
+from bohb.testing.acts import until
 
 
 class TwoArguments(Exception):
@@ -285,6 +286,9 @@ class Acts:
         size = trial.config.get("size", 5_000_000)
         for _ in range(size // len(forged)):
             sys.stdout.write(forged)
+        sys.stdout.flush()
+        if "cut_to" in trial.config:  # what is written in the moment of the cut may be lost
+            until(lambda: os.fstat(1).st_size <= trial.config["cut_to"], "the guard has cut the log")
         print("the end")
         if trial.config.get("fail"):
             raise ValueError("after a flood")

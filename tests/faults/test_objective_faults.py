@@ -187,7 +187,7 @@ def test_a_worker_that_dies_while_loading_costs_one_trial_each_and_never_loops(h
 @pytest.mark.parametrize("fail", [False, True])
 def test_a_flood_with_forged_results_is_cut_and_changes_nothing(tmp_path: Path, fail: bool) -> None:
     with LocalExecutor(objectives.anything, 1, TrialOptions(log_dir=tmp_path, log_bytes=100_000)) as executor:
-        outcome = run_one(executor, number=9, act="floods", fail=fail)
+        outcome = run_one(executor, number=9, act="floods", fail=fail, cut_to=100_000)
         assert still_works(executor)
     assert outcome.loss == (None if fail else 1.0)
     text = (tmp_path / "9.log").read_bytes()

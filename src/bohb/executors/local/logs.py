@@ -52,7 +52,8 @@ def redirect(path: str, append: bool = False) -> None:
 def shorten(path: str, limit: int) -> None:
     """Cut the middle out of a log that exceeds `limit` bytes: keep its first `limit / 4` and its last `limit / 2`.
 
-    The writers append, so they continue after the remaining text and have a quarter of the limit left.
+    The writers append, so they continue after the remaining text and have an eighth of the limit left. What they write
+    in the moment of the cut may be lost.
     """
     with suppress(OSError):  # the log was removed, or the disk has a problem, which must not fail the trial
         if os.stat(path).st_size <= limit:
@@ -60,6 +61,7 @@ def shorten(path: str, limit: int) -> None:
         with open(path, "r+b", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             tail = os.pread(file.fileno(), limit // 2, size - limit // 2)
+            tail += os.pread(file.fileno(), limit // 8, size)  # written meanwhile
             file.truncate(limit // 4)
         with open(path, "ab", buffering=0) as file:
             file.write(CUT + tail)
