@@ -80,3 +80,4 @@ def test_a_journal_opens_after_its_last_study_was_renamed_or_deleted_and_the_pro
         rename_study(path, "a", "c")
         delete_study(path, "c")
         SqlJournal(path, "c").close()
+    assert events(path, "b") == example_events()
