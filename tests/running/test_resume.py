@@ -95,7 +95,7 @@ def test_a_study_that_is_older_than_a_setting_of_its_preset_goes_on_without_it()
     assert created is not None
     older = replace(created, settings={n: v for n, v in created.settings.items() if n != "focus_share"})
     journal = MemoryJournal()
-    journal.append([older])
+    journal.append([older], after=0)
     study = run(journal, max_trials=12, settings="best")
     assert study.history.settings == replace(bohb.BEST, focus_share=0.0)
     assert len(study.history.trials) == 12
