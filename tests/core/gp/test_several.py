@@ -90,6 +90,8 @@ def test_values_count_by_their_ratios_so_that_budgets_with_twice_the_values_diff
     goals = goals_of(["error", "seconds", "-speed"], {"memory": "<= 10"})
     results = [outcome_of({"error": 0.1, "seconds": v, "speed": v, "memory": v}, goals) for v in (5, 10, 20, 40)]
     error, *others = quantities(goals, results)
+    signed = [outcome_of({"error": 0.1, "seconds": v, "speed": v, "memory": v}, goals) for v in (-1, 1)]
+    assert [quantity.unit for quantity in quantities(goals, signed)] == [0.0] * 4
     assert (error.unit, error.value(results[0])) == (0.0, 0.1)
     assert [abs(quantity.bounds[0][0]) for quantity in others if quantity.bounds] == [pytest.approx(np.arcsinh(10))]
     for quantity in others:
@@ -164,7 +166,7 @@ def test_five_objectives_are_proposed_for_by_scalarisation() -> None:
         losses = {name: abs(trial.config["x"] - i / 4) + trial.config["y"] for i, name in enumerate(names)}
         made.tell(trial, {"losses": losses} if number != 5 else ValueError("crash"))
     assert by_process(made)
-    assert len(made.front) > 3
+    assert len(made.front) >= 3
 
 
 def test_an_objective_that_never_differs_and_a_value_that_is_never_known_are_no_obstacle() -> None:

@@ -34,8 +34,8 @@ class Quantity:
         """Return the number of a result; NaN if it is unknown, +inf for the first objective of a failed evaluation.
 
         A value that is only bounded counts by its logarithm, unless it is far below its bound, and so does an objective
-        other than the first. One huge value then does not hide the differences between the others, and budgets on which
-        all values are twice as high differ by a constant. Below the bound is good.
+        other than the first, if its sign does not change. One huge value then does not hide the differences between the
+        others, and budgets on which all values are twice as high differ by a constant. Below the bound is good.
         """
         if self.first:
             return math.inf if result.loss is None else result.loss
@@ -78,8 +78,14 @@ def quantities(goals: Goals, results: Iterable[Outcome | ObservationAdded] = ())
     found = []
     for number, objective in enumerate(goals.objectives):
         bounds = tuple(c for c in goals.constraints if c.name == objective.name)
-        sizes = [abs(values[objective.name]) for values in known if number and objective.name in values]
-        unit = _SMALL * statistics.median(sizes) if sizes else 0.0
-        found.append(Quantity(objective, bounds, first=number == 0, unit=unit))
+        usual = [values[objective.name] for values in known if number and objective.name in values]
+        found.append(Quantity(objective, bounds, first=number == 0, unit=_unit(usual)))
     names = {objective.name for objective in goals.objectives}
     return [*found, *(Quantity(None, (c,), first=False) for c in goals.constraints if c.name not in names)]
+
+
+def _unit(usual: Sequence[float]) -> float:
+    """Return the unit of an objective; 0 if values of both signs show that ratios mean nothing."""
+    if not usual or min(usual) * max(usual) <= 0:
+        return 0.0
+    return _SMALL * abs(statistics.median(usual))

@@ -40,7 +40,7 @@ from bohb.errors import ForbiddenConfiguration
 
 LIKELY = 0.5  # the probability from which an observed configuration counts as feasible
 CAUTION = 2  # the exponent of the probability of feasibility; with 1, two of five proposals break tight bounds
-FEWEST = 4  # results that determine the units of objectives
+FEWEST = 8  # results that determine the units of objectives
 LIKELY_DRAWS = 200  # random configurations among which one that is likely to be feasible is looked for
 UNFILTERED = 1 / 3  # of the random configurations are drawn without looking for a feasible one
 MOST_FRONT = {2: 30, 3: 10}  # points of the front that the expected hypervolume is computed for
