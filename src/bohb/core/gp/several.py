@@ -17,6 +17,7 @@ from scipy.linalg import LinAlgError
 from scipy.special import log_ndtr, logsumexp
 
 from bohb.core import fronts
+from bohb.core.events import ObservationAdded
 from bohb.core.goals import Goals
 from bohb.core.gp import targets
 from bohb.core.gp.quantities import Quantity, quantities
@@ -35,7 +36,7 @@ from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
 from bohb.core.space import Array, Space
 from bohb.core.standings import levels
-from bohb.core.trial import Origin
+from bohb.core.trial import Origin, Outcome
 from bohb.errors import ForbiddenConfiguration
 
 LIKELY = 0.5  # the probability from which an observed configuration counts as feasible
@@ -232,7 +233,8 @@ class SeveralSampler:
 
     def _begin(self, history: History) -> None:
         """Make the processes, once the results are known that determine the units of what they model."""
-        results = [result for result in (*history.observed, *history.outcomes.values()) if result.loss is not None]
+        every: list[Outcome | ObservationAdded] = [*history.observed, *history.outcomes.values()]
+        results = [result for result in every if result.loss is not None]
         if len(results) >= FEWEST:
             self._quantities = quantities(self._goals, results[:FEWEST])
             self._samplers = [GaussianSampler(self._space, quantity) for quantity in self._quantities]
