@@ -101,6 +101,7 @@ def _plotly() -> Markup:
         element("link", rel="stylesheet", href=href("plotly.css"), id="plotly.js-style-global"),
         element("meta", name="no-maps", id=map_style_id()),
         element("script", src=href("brush.js"), defer=True),
+        element("script", src=href("scale.js"), defer=True),
         element("script", src=href("figures.js"), defer=True, data_plotly=href("plotly.js")),
     )
 

@@ -21,7 +21,9 @@ from bohb.dashboard.pages.parts import (
 )
 from bohb.dashboard.pages.studies import study_state
 from bohb.dashboard.studies import View
+from bohb.plots import PLOTS
 from bohb.plots.markup import Markup, element, joined, table
+from bohb.plots.menus import row, scale_menu
 from bohb.units import DASH, counted, duration, grouped, number, short
 
 _RUNNING = 64  # rows of running trials
@@ -246,4 +248,5 @@ def _cause(study: str, cause: Cause) -> list[object]:
 
 
 def _figure(view: View, plot: str, title: str) -> Markup:
-    return figure(link_to("/api/figure", study=view.name, plot=plot), title, height=360)
+    menu = row(scale_menu(plot)) if PLOTS[plot].scaled else None
+    return figure(link_to("/api/figure", study=view.name, plot=plot), title, menus=menu, height=360)

@@ -71,19 +71,16 @@ def field(label: str, name: str, control: Markup) -> Markup:
     return element("div", element("label", label, for_=name), control, class_="field")
 
 
-def choice(
-    label: str, name: str, options: Iterable[object], chosen: str | None, first: str | None, option: str | None = None
-) -> Markup:
+def choice(label: str, name: str, options: Iterable[object], chosen: str | None, first: str | None) -> Markup:
     """Return a menu of options, which may be a mapping from values to texts.
 
     first: the text of the option that chooses none of them, if there is one.
-    option: the option of a plot that the menu chooses.
     """
     texts = options if isinstance(options, Mapping) else {value: value for value in options}
     choices = [element("option", first, value="")] if first else []
     for value, text in texts.items():
         choices.append(element("option", short(text, 60), value=value, selected=str(value) == chosen))
-    return field(label, name, element("select", choices, name=name, id=name, data_option=option))
+    return field(label, name, element("select", choices, name=name, id=name))
 
 
 def config_line(config: dict[str, Any], limit: int = 100) -> str:

@@ -14,6 +14,7 @@ from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section,
 from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, details, element, joined, table
+from bohb.plots.menus import row, scale_menu
 from bohb.plots.theme import thinned
 from bohb.units import DASH, counted, duration, number, short, size
 
@@ -154,7 +155,10 @@ def _beliefs(view: View, trial: Trial) -> Markup | None:
         "what the process expected when it proposed this configuration, and the star is what was measured."
     )
     url = link_to("/api/process", study=view.name, number=trial.number)
-    return section("What the model believes", figure(url, f"Expected {name}", note, titled=False, class_="wide"))
+    menu = row(scale_menu("process"))
+    return section(
+        "What the model believes", figure(url, f"Expected {name}", note, menus=menu, titled=False, class_="wide")
+    )
 
 
 def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
@@ -168,7 +172,10 @@ def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
     return section(
         "Learning curve",
         figure(
-            link_to("/api/curve", study=view.name, number=trial.number), f"Reported {name} over steps", titled=False
+            link_to("/api/curve", study=view.name, number=trial.number),
+            f"Reported {name} over steps",
+            menus=row(scale_menu("curve")),
+            titled=False,
         ),
         details("As a table", numbers),
     )
