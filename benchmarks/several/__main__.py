@@ -16,25 +16,31 @@ from benchmarks.rivals import MissingEnvironment, find, python, version
 from benchmarks.several import analysis
 from benchmarks.several.methods import NO_CONSTRAINTS, OURS, RIVALS
 from benchmarks.several.problems import PROBLEMS, TASKS, problem_of
-from benchmarks.several.runs import Row, Run, run_all
+from benchmarks.several.runs import Row, Run, last_stored, run_all
 
 LENGTH = 60.0  # full evaluations
 SHARES = (0.1, 0.3, 1.0)  # of the length, where results are compared
 TPE = "optuna-motpe"
+SLOW = ("smac-parego", "synetune-moasha")  # a run takes most of a minute …
+FEW_TASKS = ("lcbench-34539", "rbv2_ranger-12", "iaml_super-1489")  # … so they get one task of each family
 NAMES = {"best": "BEST", "bohb": "BOHB", "random": "random search", TPE: "Optuna TPE", "optuna-nsga2": "Optuna NSGA-II"}
 NAMES |= {"smac-parego": "SMAC ParEGO", "synetune-moasha": "Syne Tune MO-ASHA"}
 
 All = dict[str, dict[str, dict[int, list[Row]]]]  # problem -> method -> seed -> rows
 
 
-def planned(problems: Sequence[str], methods: Sequence[str], seeds: int) -> list[Run]:
-    """Return all runs: every seed of every method on every problem that it can handle."""
+def planned(problems: Sequence[str], methods: Sequence[str], seeds: int, slow_tasks: Sequence[str]) -> list[Run]:
+    """Return all runs: every seed of every method on every problem that it can handle.
+
+    slow_tasks: the problems of slow methods.
+    """
     return [
         Run(problem, method, seed, LENGTH)
         for seed in range(seeds)
         for problem in problems
         for method in methods
         if problem in TASKS or method not in NO_CONSTRAINTS
+        if problem in slow_tasks or method not in SLOW
     ]
 
 
@@ -60,7 +66,7 @@ def objectives_part(runs: All) -> dict[str, Any]:
             if TPE in curves:
                 pairs.setdefault(method, []).append((curves[method], curves[TPE]))
     rng = np.random.default_rng(0)
-    reached = {m: analysis.geometric_mean_interval(found, at, rng) for m, found in sorted(pairs.items())}
+    reached = {m: [*analysis.geometric_mean_interval(found, at, rng), len(found)] for m, found in sorted(pairs.items())}
     return {"hypervolume": table, "share of the budget to reach Optuna TPE's final hypervolume": reached}
 
 
@@ -100,9 +106,11 @@ def write_markdown(path: Path, body: Mapping[str, Any]) -> None:
         lines.append(f"| {task} | " + " | ".join(cells) + " |")
     lines += ["", "Share of the budget after which a method's mean hypervolume reaches the final one of Optuna's TPE,"]
     lines += ["geometric mean over the tasks with its 95 % interval over seeds; 1 if it never does:", ""]
-    lines += ["| method | share |", "|---|---|"]
+    lines += ["| method | share | tasks |", "|---|---|---|"]
     reached = body["share of the budget to reach Optuna TPE's final hypervolume"]
-    lines += [f"| {_name(m)} | {mean:.2f} [{low:.2f}, {high:.2f}] |" for m, (mean, low, high) in reached.items()]
+    lines += [
+        f"| {_name(m)} | {mean:.2f} [{low:.2f}, {high:.2f}] | {n} |" for m, (mean, low, high, n) in reached.items()
+    ]
     if "mean rank" in body:
         lines += _constraint_lines(body)
     lines += _source_lines(body)
@@ -111,12 +119,15 @@ def write_markdown(path: Path, body: Mapping[str, Any]) -> None:
 
 def _intro(body: Mapping[str, Any]) -> list[str]:
     seeds = len(body["source"]["seeds"])
+    slow = [_name(m) for m in body["source"]["rivals"] if m in SLOW]
+    few = [f"{' and '.join(slow)} are slow and were run on some tasks only; a dash marks the others."] if slow else []
     return [
         "Two-objective tasks from the surrogates of YAHPO Gym: error and seconds per epoch (lcbench), error and",
         "seconds of prediction (rbv2_ranger), error and memory of the model (iaml_super). Constrained variants",
         "minimise the error where the second value is among the lowest 10 % or 1 % of random configurations. Every run",
         f"has {LENGTH:g} full evaluations, and there are {seeds} seeds. A promoted configuration is charged only for",
         "the added budget. Only results on the largest budget count. Optuna and SMAC evaluate everything there.",
+        *few,
     ]
 
 
@@ -174,12 +185,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--methods", default=",".join((*OURS, *RIVALS)))
     parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--slow-tasks", default=",".join(FEW_TASKS), help=f"the tasks of {' and '.join(SLOW)}")
+    parser.add_argument("--stored", action="store_true", help="write the page from the runs that are stored; run none")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    methods = available(options.methods.split(","))
-    runs = by_problem(run_all(planned(options.problems.split(","), methods, options.seeds), options.jobs))
-    source = provenance(range(options.seeds), ("bohb", "numpy", "scipy"))
-    source["rivals"] = {m: version(m) for m in methods if m not in OURS}
+    methods = options.methods.split(",") if options.stored else available(options.methods.split(","))
+    plan = planned(options.problems.split(","), methods, options.seeds, options.slow_tasks.split(","))
+    results, decided = last_stored(plan) if options.stored else (run_all(plan, options.jobs), {})
+    runs = by_problem(results)
+    source = provenance(sorted({run.seed for run in results}), ("bohb", "numpy", "scipy"))
+    kept = [m for m in methods if m not in OURS and any(run.method == m for run in results)]
+    source["rivals"] = {m: decided[m].partition(" ")[2] if options.stored else version(m) for m in kept}
     body = {"source": source, **objectives_part(runs), **constraints_part(runs)}
     write_json(options.out / "several.json", body)
     write_markdown(options.out / "several.md", body)
