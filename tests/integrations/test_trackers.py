@@ -48,9 +48,6 @@ def study(journal: Any, max_trials: int = 13, seed: int = 1) -> bohb.Study:
     )
 
 
-GOALS = {"objectives": ["-score", "time (ms)"], "constraints": {"memory": "<= 5"}}
-
-
 def named(trial: bohb.Trial) -> dict[str, Any]:
     if trial.number == 3:
         raise ValueError("boom")
@@ -59,7 +56,17 @@ def named(trial: bohb.Trial) -> dict[str, Any]:
 
 def named_study(path: Path, max_trials: int = 13) -> bohb.History:
     """Store a study that maximises one value, minimises another one and bounds a third."""
-    bohb.minimize(named, SPACE, min_budget=1, max_budget=9, seed=1, journal=path, max_trials=max_trials, **GOALS)
+    bohb.minimize(
+        named,
+        SPACE,
+        min_budget=1,
+        max_budget=9,
+        objectives=["-score", "time (ms)"],
+        constraints={"memory": "<= 5"},
+        seed=1,
+        journal=path,
+        max_trials=max_trials,
+    )
     return bohb.load(path).history
 
 
@@ -117,7 +124,7 @@ def test_tensorboard_shows_the_values_that_the_objective_returned(tmp_path: Path
     root, last = tmp_path / "study", history.results[-1]
     for name, value in last.values.items():
         tag = name.replace(" (ms)", "__ms_")  # TensorBoard's own rule
-        assert scalars(root / f"trial-{last.trial.number:05d}", tag) == [(last.trial.number, pytest.approx(value))]
+        assert scalars(root / f"trial-{last.trial.number:05d}", tag) == [(last.trial.number, float(np.float32(value)))]
         best = [found for _, found in scalars(root / "incumbent", f"incumbent_{tag}")]
         assert best == pytest.approx([result.values[name] for result in history.trajectory])
 
@@ -294,7 +301,7 @@ def test_any_name_of_a_hyperparameter_becomes_one_that_mlflow_accepts(name: str)
     from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
     allowed = mlflow._allowed(name)
-    _validate_metric_name(allowed)
+    _validate_metric_name(allowed)  # type: ignore[no-untyped-call]
     assert len(allowed) <= MAX_ENTITY_KEY_LENGTH
     assert allowed == name or name not in ("näme", "a:b")
 
