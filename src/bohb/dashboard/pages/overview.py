@@ -8,7 +8,8 @@ from bohb.analysis.failures import Cause, failures
 from bohb.core import confirm_text
 from bohb.core.causes import failure_kinds
 from bohb.core.estimate import time_to_end
-from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
+from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, sentence, since, study_page
+from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import (
     best_title,
     config_line,
@@ -35,14 +36,17 @@ _BRACKETS_EXPLAINED = (
 )
 
 
-def overview_page(view: View, now: float) -> Page:
-    """Return the current state of a study."""
+def overview_page(view: View, now: float, editable: bool = False) -> Page:
+    """Return the current state of a study.
+
+    editable: whether notes can be added.
+    """
     name = short(view.history.goals.label, 30)
     main = joined(
         _numbers(view, now),
         element("div", _incumbent(view), _figure(view, "trajectory", f"Best {name} so far"), class_="two"),
         _confirmation(view),
-        notes_section(view.history),
+        notes_section(view.history, form=note_form(view.name) if editable else None),
         _front(view),
         _running(view, now),
         _brackets(view),
@@ -114,8 +118,8 @@ def _confirmation(view: View) -> Markup | None:
     if not view.history.confirmations:
         return None
     last = view.history.confirmations[-1]
-    lines = [element("li", line[:1].upper() + line[1:] + ".") for line in confirm_text.last_verdict(view.history)]
-    columns = [column[:1].upper() + column[1:] for column in confirm_text.columns(last)]
+    lines = [element("li", sentence(line) + ".") for line in confirm_text.last_verdict(view.history)]
+    columns = [sentence(column) for column in confirm_text.columns(last)]
     found = table(columns, confirm_text.rows(last), "Candidates, evaluated again with new seeds")
     return section("Confirmation", element("ul", lines), found, id="confirmation")
 

@@ -93,8 +93,11 @@ def value_text(value: Any) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def notes_section(history: History, trial: int | None = None) -> Markup | None:
-    """Return the user's notes and tags on a trial, or on the study itself; None without any."""
+def notes_section(history: History, trial: int | None = None, form: Markup | None = None) -> Markup | None:
+    """Return the user's notes and tags on a trial, or on the study itself; None without any and without a form.
+
+    form: adds a note.
+    """
     items = [
         element(
             "li",
@@ -105,7 +108,8 @@ def notes_section(history: History, trial: int | None = None) -> Markup | None:
         )
         for note in notes_of(history, trial)
     ]
-    return section("Notes", element("ul", items)) if items else None
+    # The list is there even if it is empty: when the first note appears, the form below must not be replaced.
+    return section("Notes", element("ul", items, class_="notes"), form) if items or form else None
 
 
 def best_title(goals: Goals) -> str:

@@ -11,6 +11,7 @@ from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import LOG_BYTES
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
+from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, details, element, joined, table
@@ -23,12 +24,19 @@ _POINTS = 50  # rows of a learning curve
 
 
 def trial_page(
-    view: View, trial: Trial, log: tuple[str, int] | None, files: list[tuple[str, int]], more: bool, now: float
+    view: View,
+    trial: Trial,
+    log: tuple[str, int] | None,
+    files: list[tuple[str, int]],
+    more: bool,
+    now: float,
+    editable: bool = False,
 ) -> Page:
     """Return everything about one trial.
 
     log: the end of its output, and the size of all of it in bytes.
     files, more: names and sizes of the files in its checkpoint, and whether there are more.
+    editable: whether notes can be added.
     """
     outcome = view.history.outcomes.get(trial.number)
     main = joined(
@@ -40,7 +48,7 @@ def trial_page(
             section("Configuration", config_table(trial.config, "trial")),
             class_="two",
         ),
-        notes_section(view.history, trial.number),
+        notes_section(view.history, trial.number, note_form(view.name, trial.number) if editable else None),
         _why(view, trial),
         _beliefs(view, trial),
         _curve(view, trial, outcome),
