@@ -146,6 +146,11 @@ class CostModel:
         """How far all predictions together may be off: the deviation of the logarithm."""
         return self._spread / math.sqrt(max(1, len(self._known))) + _LEAST_ERROR
 
+    @property
+    def levels(self) -> int:
+        """How many levels have been seen; a single one does not tell how durations grow with the budget."""
+        return len(self._levels)
+
     def duration(self, trial: Trial) -> Duration:
         """Return how long a trial takes; one without a configuration, or with an unknown one, counts as typical."""
         known = self._known.get(trial.config_id)
