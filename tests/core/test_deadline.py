@@ -160,6 +160,20 @@ def test_the_rest_of_a_study_is_foreseen_by_running_it_ahead() -> None:
     assert half[0] == pytest.approx(executor.now, rel=0.1)
 
 
+def test_many_workers_are_expected_to_wait_for_the_slowest_trial() -> None:
+    """Sixteen trials that take 27 s on average, give or take a half: the last of them ends far later."""
+    optimizer = BOHB(SPACE, budgets=[27.0], seed=0, clock=lambda: 100.0, stopwatch=lambda: 0.0)
+    for _ in range(16):
+        optimizer.ask()
+    spread = [math.exp(0.5 * (-1) ** i) for i in range(40)]
+    costs = fit_costs([Sample(-1 - i, 27.0, None, 27 * factor, {}) for i, factor in enumerate(spread)])
+    assert costs is not None
+    one = costs.typical(27.0).mean
+    left = seconds_to_end(optimizer.history, costs, {"max_trials": 16}, 16, 0.0, 100.0)
+    assert left is not None
+    assert 1.4 * one < left < 4 * one
+
+
 def test_a_forecast_leaves_the_study_as_it_is() -> None:
     optimizer = begun(40)
     before = optimizer.next_events()
