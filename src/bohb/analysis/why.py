@@ -157,6 +157,8 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
                 )
         case _:
             how = ", uniformly instead of from the prior" if reason.get("uniform") else ""
+            if "chance" in reason:
+                how = f", among those likely to keep the constraints (with a probability of {reason['chance']:.3g})"
             yield f"{subject} was drawn at random{_random_why(history, first)}{how}."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +27,10 @@ GROUPS = {
 class Plot:
     """One plot.
 
-    explanation: how to read it.
+    title, explanation: what it shows and how to read it; pages have `texts`, which speak of a score if it is one.
     draw: the function, `draw(history, dark=False, …)`.
     group: what it is about, one of `GROUPS`.
+    scaled: whether it has an axis of losses, which may be logarithmic.
     wide: whether it needs so much width that a phone has to scroll it sideways.
     suits: whether a study can have such a plot at all; pages leave out the others.
     options: what a reader can choose: "budget", "x", "y", "parameter" or "metric", the value that is shown as the loss.
@@ -39,6 +41,7 @@ class Plot:
     explanation: str
     draw: Callable[..., Figure]
     group: str
+    scaled: bool = False
     wide: bool = False
     suits: Callable[[History], bool] = lambda _: True
     options: tuple[str, ...] = ()
@@ -50,6 +53,12 @@ class Plot:
         """
         metric = options.pop("metric", None)
         return self.draw(history if metric is None else seen_by(history, metric), dark=dark, **options)
+
+    def texts(self, history: History) -> tuple[str, str]:
+        """Return title and explanation in the words of a study: with the name of what it optimises for "loss"."""
+        name = "value" if metrics(history) else history.goals.label
+        title, explanation = (re.sub(r"\bloss\b", lambda _: name, text) for text in (self.title, self.explanation))
+        return title, explanation
 
     def choices(self, history: History) -> dict[str, list[str]]:
         """Return the values that each option can have in a study; options without a choice are left out."""
@@ -103,10 +112,11 @@ _ALL = (
         "trajectory",
         "Best loss over time",
         "The thick line is the loss of the incumbent; the colour of a dot is the budget. The incumbent is the best "
-        "result on the largest budget so far, so the line can rise when the first result on a larger budget arrives. "
-        "The thin lines are the best losses on each budget and only fall.",
+        "result on the largest budget so far, so the line can get worse when the first result on a larger budget "
+        "arrives. The thin lines are the best results on each budget and only improve.",
         progress.draw_trajectory,
         "result",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
@@ -117,15 +127,17 @@ _ALL = (
         "count, too.",
         progress.draw_budget_trajectory,
         "result",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
         "losses",
-        "All losses over time",
+        "All results over time",
         "Each mark is a finished trial. Larger marks have a larger budget; colours show the budget. Hollow marks were "
         "first sampled at random, diamonds were given by the user. Failed trials are in the strip at the top.",
         progress.draw_losses,
         "result",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
@@ -141,9 +153,10 @@ _ALL = (
         "slice",
         "Each hyperparameter against the loss",
         "One panel per hyperparameter and one mark per trial, coloured by budget. Compare marks of the same colour "
-        "and look where the lowest ones are.",
+        "and look where the best ones are.",
         slices.draw_slice,
         "hyperparameters",
+        scaled=True,
         wide=True,
         options=("metric", "budget", "parameter"),
     ),
@@ -186,6 +199,7 @@ _ALL = (
         "that was measured.",
         beliefs.draw_process,
         "hyperparameters",
+        scaled=True,
         wide=True,
         suits=uses_process,
     ),
@@ -215,23 +229,26 @@ _ALL = (
         "Lines that cross show where the smaller budget was misleading.",
         budgets.draw_survival,
         "budgets",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
         "curves",
         "Learning curves",
-        "The losses that objectives reported with trial.report(step, loss), coloured by budget. They do not influence "
+        "The values that objectives reported with trial.report(step, loss), coloured by budget. They do not influence "
         "any decision.",
         budgets.draw_curves,
         "budgets",
+        scaled=True,
     ),
     Plot(
         "picks",
         "Model-based and random configurations",
-        "The losses of new configurations on each budget, grouped by how they were chosen. If the box of the model is "
-        "not lower than the box of random sampling, the model has not helped so far.",
+        "The results of new configurations on each budget, grouped by how they were chosen. If the box of the model is "
+        "not better than the box of random sampling, the model has not helped so far.",
         model.draw_picks,
         "machinery",
+        scaled=True,
         options=("metric",),
     ),
     Plot(

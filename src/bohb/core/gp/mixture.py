@@ -9,7 +9,7 @@ from bohb.core.goals import Goals
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.gp.several import SeveralSampler
 from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Proposer, Situation
+from bohb.core.proposal import Declined, Proposal, Situation
 from bohb.core.settings import Settings
 from bohb.core.space import Space
 
@@ -24,7 +24,7 @@ class MixtureSampler:
 
     def __init__(self, space: Space, settings: Settings, density: DensitySampler, goals: Goals) -> None:
         self._share = 1.0 if settings.model == "gp" else settings.gp_share
-        self._process: Proposer = GaussianSampler(space) if goals.single else SeveralSampler(space, goals)
+        self._process = GaussianSampler(space) if goals.single else SeveralSampler(space, goals)
         self._density = density
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
@@ -35,6 +35,12 @@ class MixtureSampler:
             if isinstance(proposal, Proposal):
                 return proposal
         return self._density.propose(rng, situation)
+
+    def propose_likely(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
+        """Draw a random configuration that is likely to keep the constraints; declines for a share of the draws."""
+        if isinstance(self._process, GaussianSampler):
+            return Declined("no constraints")
+        return self._process.propose_likely(rng, situation)
 
 
 def reach(history: History) -> float:

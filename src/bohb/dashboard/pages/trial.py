@@ -11,9 +11,11 @@ from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import LOG_BYTES
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
+from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, details, element, joined, table
+from bohb.plots.menus import row, scale_menu
 from bohb.plots.theme import thinned
 from bohb.units import DASH, counted, duration, number, short, size
 
@@ -22,12 +24,19 @@ _POINTS = 50  # rows of a learning curve
 
 
 def trial_page(
-    view: View, trial: Trial, log: tuple[str, int] | None, files: list[tuple[str, int]], more: bool, now: float
+    view: View,
+    trial: Trial,
+    log: tuple[str, int] | None,
+    files: list[tuple[str, int]],
+    more: bool,
+    now: float,
+    editable: bool = False,
 ) -> Page:
     """Return everything about one trial.
 
     log: the end of its output, and the size of all of it in bytes.
     files, more: names and sizes of the files in its checkpoint, and whether there are more.
+    editable: whether notes can be added.
     """
     outcome = view.history.outcomes.get(trial.number)
     main = joined(
@@ -39,7 +48,7 @@ def trial_page(
             section("Configuration", config_table(trial.config, "trial")),
             class_="two",
         ),
-        notes_section(view.history, trial.number),
+        notes_section(view.history, trial.number, note_form(view.name, trial.number) if editable else None),
         _why(view, trial),
         _beliefs(view, trial),
         _curve(view, trial, outcome),
@@ -147,13 +156,17 @@ def proposed_by_process(view: View, trial: Trial) -> bool:
 def _beliefs(view: View, trial: Trial) -> Markup | None:
     if not proposed_by_process(view, trial):
         return None
+    name = short(view.history.goals.label, 30)
     note = (
-        "The expected loss on the largest budget along each hyperparameter, if all others stay as in this "
+        f"The expected {name} on the largest budget along each hyperparameter, if all others stay as in this "
         "configuration, given all results that are known now. The band has two standard deviations. The diamond is "
-        "what the process expected when it proposed this configuration, and the star is the loss that was measured."
+        "what the process expected when it proposed this configuration, and the star is what was measured."
     )
     url = link_to("/api/process", study=view.name, number=trial.number)
-    return section("What the model believes", figure(url, "Expected loss", note, titled=False, class_="wide"))
+    menu = row(scale_menu("process"))
+    return section(
+        "What the model believes", figure(url, f"Expected {name}", note, menus=menu, titled=False, class_="wide")
+    )
 
 
 def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
@@ -162,10 +175,16 @@ def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
     points = [outcome.curve[i] for i in thinned(len(outcome.curve), _POINTS).tolist()]
     rows = [[number(step), number(loss)] for step, loss in points]
     shown = counted(len(outcome.curve), "point") + (f", {_POINTS} shown" if len(outcome.curve) > _POINTS else "")
-    numbers = table(["Step", "Loss"], rows, f"Reported losses: {shown}")
+    name = short(view.history.goals.label, 30)
+    numbers = table(["Step", name.capitalize()], rows, f"Reported values: {shown}")
     return section(
         "Learning curve",
-        figure(link_to("/api/curve", study=view.name, number=trial.number), "Reported loss over steps", titled=False),
+        figure(
+            link_to("/api/curve", study=view.name, number=trial.number),
+            f"Reported {name} over steps",
+            menus=row(scale_menu("curve")),
+            titled=False,
+        ),
         details("As a table", numbers),
     )
 
