@@ -29,6 +29,7 @@ def test_only_feasible_results_on_the_largest_budget_count(bound: float, spent: 
 def test_the_first_trials_do_not_count_as_infeasible() -> None:
     rows = [Row(1, 1, 0.1, 5.0, 5.0)] * analysis.FIRST + [Row(1, 0.1, 0.1, 0.0, value) for value in (1, 2, 3, 4)]
     assert analysis.infeasible_share(rows, 3) == 0.25
+    assert analysis.infeasible_share_on_own_budget(rows, 3) == 0.0
 
 
 def test_the_share_of_the_budget_is_where_the_mean_curve_first_reaches_the_other_end() -> None:

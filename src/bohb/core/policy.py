@@ -40,7 +40,8 @@ from bohb.errors import InvalidArgument
 if TYPE_CHECKING:
     from bohb.core.gp.mixture import MixtureSampler
 
-LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again
+LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again …
+LOOK_CLOSELY = 0.995  # … and while some of them will have to become smaller
 
 
 class Now(NamedTuple):
@@ -110,7 +111,8 @@ class Starter:
     def _changes(self, left: TimeLeft) -> Sequence[Event]:
         """Make open brackets smaller if they would end too late; looked at when a rung ends, and now and then."""
         rungs = [(index, self._history.brackets[index].rung) for index in self._history.open_brackets]
-        if (rungs, True) == (self._looked[0], left.seconds > LOOK_AGAIN * self._looked[1]):
+        again = (LOOK_CLOSELY if self._course.tight else LOOK_AGAIN) * self._looked[1]
+        if rungs == self._looked[0] and left.seconds > again:
             return ()
         self._looked = rungs, left.seconds
         self._course = course(self._history, left)
