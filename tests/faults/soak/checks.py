@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -132,7 +133,7 @@ def what_is_wrong_with_checkpoints(of: Records) -> list[str]:
     return [f"{n} checkpoints were {what}" for what, n in bad.items()]
 
 
-def what_is_not_removed(place: Path, events: list[Event]) -> list[str]:
+def what_is_not_removed(place: Path, events: Sequence[Event]) -> list[str]:
     checkpoints = place / "files" / "study" / "checkpoints"
     wrong = [f"{path} was not removed" for path in (*(place / "tmp").iterdir(), *checkpoints.glob("working/*"))]
     kept = {int(path.name) for path in checkpoints.iterdir() if path.name.isdecimal()}
