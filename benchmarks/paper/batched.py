@@ -87,8 +87,8 @@ def evaluator(name: str, studies: int, eager: bool) -> Evaluator:
     print(
         f"# torch {torch.__version__} on {torch.cuda.get_device_name() if device.type == 'cuda' else 'CPU'}", flush=True
     )
-    kind = {"bnn": BatchedChains, "cartpole": BatchedAgents}[name]
-    return kind(studies, device, compiled=device.type == "cuda" and not eager)
+    compiled = device.type == "cuda" and not eager
+    return BatchedChains(studies, device, compiled) if name == "bnn" else BatchedAgents(studies, device, compiled)
 
 
 def measured_from(path: Path, experiment: Experiment, full_evaluations: float | None) -> Measured:

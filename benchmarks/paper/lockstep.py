@@ -146,11 +146,12 @@ class _Crew:
 
     def requests(self, seconds: float) -> Iterable[tuple[Study, Any]]:
         """Yield what studies have sent; wait for the first message for at most this time."""
-        by_connection = {connection: study for study, connection in self.connections.items()}
-        for connection in wait(list(by_connection), seconds):
-            study = by_connection[connection]  # type: ignore[index]
+        ready = set(wait(list(self.connections.values()), seconds))
+        for study, connection in list(self.connections.items()):
+            if connection not in ready:
+                continue
             try:
-                request = connection.recv()  # type: ignore[union-attr]
+                request = connection.recv()
             except EOFError:
                 print(f"# {study} has failed", file=sys.stderr, flush=True)
                 del self.connections[study]

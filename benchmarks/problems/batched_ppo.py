@@ -7,7 +7,6 @@ rows are packed into blocks of one agent each, which are computed with that agen
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,8 +156,8 @@ class Agents:
         compiled: whether to fuse what lies between the matrix products into few kernels.
         """
         self._device, self._max_episodes = device, max_episodes
-        self._trials: dict[Hashable, _Trials] = {}
-        self._free, self._owner = list(range(capacity)), dict[int, Hashable]()
+        self._trials: dict[Any, _Trials] = {}
+        self._free, self._owner = list(range(capacity)), dict[int, Any]()
         slots = capacity + 1  # empty blocks belong to the last slot
         self._batch, self._played, self._streak = (np.zeros(slots, dtype=int) for _ in range(3))
         self._policy = Networks((WIDEST, WIDEST), slots, device, compiled)
@@ -174,7 +173,7 @@ class Agents:
     def __len__(self) -> int:
         return len(self._trials)
 
-    def add(self, key: Hashable, settings: Settings, trials: int) -> None:
+    def add(self, key: Any, settings: Settings, trials: int) -> None:
         """Start new agents.
 
         key: identifies their result.
@@ -190,7 +189,7 @@ class Agents:
         self._returns[slots] = torch.from_numpy(discounts).to(self._device)
         self._clipping[slots], self._entropy[slots] = settings.clipping, settings.entropy
 
-    def advance(self) -> dict[Hashable, list[int]]:
+    def advance(self) -> dict[Any, list[int]]:
         """Play and learn once with every agent; return the episodes of configurations whose agents have all ended."""
         agents = np.array(sorted(self._owner), dtype=int)
         if not len(agents):
@@ -235,7 +234,7 @@ class Agents:
         trials = self._trials[self._owner.pop(agent)]
         trials.episodes[agent] = int(episodes)
 
-    def _ended(self) -> dict[Hashable, list[int]]:
+    def _ended(self) -> dict[Any, list[int]]:
         """Return the results of finished configurations, and free their slots."""
         done = {key: t for key, t in self._trials.items() if len(t.episodes) == len(t.slots)}
         for key, trials in done.items():

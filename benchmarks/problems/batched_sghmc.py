@@ -7,7 +7,7 @@ time; a chain that has ended makes room for another one. Chains of similar width
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ class Rows:
 
 @dataclass(slots=True)
 class _Running:
-    key: Hashable
+    key: Any
     chain: Chain
     split: int  # position of its data set
     step: int = 0
@@ -128,7 +128,7 @@ class Stack:
             self._noises,
         ]  # fmt: skip
 
-    def add(self, key: Hashable, chain: Chain, split: int) -> None:
+    def add(self, key: Any, chain: Chain, split: int) -> None:
         """Start a chain."""
         k, inputs, n = len(self.running), self._rows.splits[split].X.shape[1], self._rows.sizes[split]
         self.running.append(_Running(key, chain, split))
@@ -145,13 +145,13 @@ class Stack:
         self._share[k], self._size[k], self._start[k] = 1 / n, n, self._rows.starts[split]
         self._burn_in[k] = int(chain.burn_in * chain.steps)
 
-    def advance(self) -> dict[Hashable, Result]:
+    def advance(self) -> dict[Any, Result]:
         """Look at all chains, return the results of those that have ended, and take 100 steps with the others."""
         if not self.running:
             return {}
         finite = self._theta[: len(self.running)].sum(1).isfinite().tolist()
         self._keep_samples([k for k, r in enumerate(self.running) if finite[k] and r.step in r.chain.kept])
-        done: dict[Hashable, Result] = {}
+        done: dict[Any, Result] = {}
         for k in reversed(range(len(self.running))):
             running = self.running[k]
             if not finite[k]:
@@ -237,7 +237,7 @@ class Chains:
     def __len__(self) -> int:
         return sum(len(stack.running) for stack in self._stacks.values())
 
-    def add(self, key: Hashable, chain: Chain, dataset: str) -> None:
+    def add(self, key: Any, chain: Chain, dataset: str) -> None:
         """Start a chain.
 
         key: identifies its result.
@@ -245,9 +245,9 @@ class Chains:
         first, second = (next(width for width in WIDTHS if units <= width) for units in chain.units)
         self._stacks[first, second].add(key, chain, self._names.index(dataset))
 
-    def advance(self) -> dict[Hashable, Result]:
+    def advance(self) -> dict[Any, Result]:
         """Take 100 steps; return the results of the chains that had ended before."""
-        done: dict[Hashable, Result] = {}
+        done: dict[Any, Result] = {}
         with np.errstate(all="ignore"):  # a chain may diverge; that is looked for
             for stack in self._stacks.values():
                 done |= stack.advance()

@@ -33,7 +33,7 @@ class Layout:
         views, start = [], 0
         for shape in self.shapes:
             stop = start + math.prod(shape)
-            views.append(rows[:, start:stop].unflatten(1, shape))
+            views.append(rows[:, start:stop].view(-1, *shape))
             start = stop
         return views
 
