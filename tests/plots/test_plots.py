@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bohb import History, Space
+from bohb import BOHB, History, Space
 from bohb.analysis.axes import axes
 from bohb.analysis.front import front, volumes
 from bohb.analysis.process import beliefs
-from bohb.core.trial import Status
+from bohb.core.trial import Status, outcome_of
 from bohb.errors import InvalidArgument
 from bohb.plots import PLOTS, template
 from bohb.plots.comparison import draw_comparison
 from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import panel_axis
-from bohb.plots.registry import GROUPS
+from bohb.plots.registry import GROUPS, suitable
 from bohb.plots.theme import budget_colours, label, thinned
-from tests.analysis.studies import HOSTILE, KINDS, played, tiny
+from tests.analysis.studies import HOSTILE, KINDS, XY, played, tiny
 
 KEYS = (
     *("front", "hypervolume", "trajectory", "budget_trajectory", "losses"),
@@ -76,7 +76,6 @@ def test_a_figure_without_data_says_why(kind: str) -> None:
         if key in ("losses", "timeline", "slice") and kind == "one failure":
             assert {trace.name for trace in figure.data} <= {
                 "failed",
-                "failed (no loss)",
                 "budget 1",
                 "budget 1, failed",
             }
@@ -207,7 +206,7 @@ def test_a_maximised_score_is_shown_as_the_user_knows_it() -> None:
     best = history.incumbent.values["score"]
     for key in WITH_LOSS_AXIS:
         if key == "curves":
-            continue
+            continue  # this study has none
         figure = PLOTS[key](history)
         shown = [y for trace in figure.data if trace.yaxis in (None, "y") for y in np.asarray(trace.y, dtype=float)]
         assert 0 < np.nanmin(shown) <= np.nanmax(shown) <= best + 1e-9, key
@@ -216,12 +215,54 @@ def test_a_maximised_score_is_shown_as_the_user_knows_it() -> None:
         assert not figure.layout.updatemenus, "a score has no logarithmic axis"
     incumbent = PLOTS["trajectory"](history).data[-1]
     assert incumbent.y[-1] == pytest.approx(best)
-    contour = PLOTS["contour"](history)
-    assert contour.data[0].colorbar.title.text == "score"
-    assert [float(text) for text in contour.data[0].colorbar.ticktext] == sorted(
-        (float(text) for text in contour.data[0].colorbar.ticktext), reverse=True
+    surface = PLOTS["contour"](history).data[0]
+    assert surface.colorbar.title.text == "score"
+    assert [float(text) for text in surface.colorbar.ticktext] == sorted(map(float, surface.colorbar.ticktext))
+    assert surface.reversescale, "the best score has the colour of the lowest loss"
+    parallel = PLOTS["parallel"](history)
+    assert "score" in parallel.layout.xaxis.ticktext[-1]
+    best_lines = next(trace for trace in parallel.data if trace.name == "best 10 %" and trace.mode != "lines")
+    assert max(y for x, y in zip(best_lines.x, best_lines.y, strict=True) if x == 2) == 1, "the best score is on top"
+
+
+def test_a_reported_score_is_shown_as_it_was_reported() -> None:
+    optimizer = BOHB(XY, budgets=[1], seed=0, direction="maximize")
+    for score in (0.5, 0.7, 0.6):
+        curve = tuple((float(step), score - 1 / step) for step in range(1, 4))
+        optimizer.tell(optimizer.ask(), replace(outcome_of({"score": score}, optimizer.history.goals), curve=curve))
+    figure = PLOTS["curves"](optimizer.history)
+    assert figure.layout.yaxis.title.text == "reported score"
+    assert np.nanmax(figure.data[0].y) == pytest.approx(0.7 - 1 / 3)
+    assert "no_log" in figure.layout.meta
+
+
+def test_titles_and_explanations_name_what_is_optimised() -> None:
+    for plots in suitable(played("maximised")).values():
+        for plot in plots:
+            assert "loss" not in " ".join(plot.texts(played("maximised"))), plot.key
+    assert PLOTS["trajectory"].texts(played("maximised"))[0] == "Best score over time"
+    assert PLOTS["trajectory"].texts(played("mixed")) == (PLOTS["trajectory"].title, PLOTS["trajectory"].explanation)
+    assert PLOTS["trajectory"].texts(played("two objectives"))[0] == "Best value over time"
+
+
+def test_a_figure_without_a_logarithmic_scale_has_the_reason() -> None:
+    assert PLOTS["trajectory"](played("maximised")).layout.meta["no_log"] == "not for a maximised score"
+    assert "positive" in LossAxis([-1.0, 2.0]).no_log
+    assert LossAxis([1.0, 2.0]).no_log == ""
+
+
+def test_studies_that_maximise_and_studies_that_minimise_have_different_panels() -> None:
+    figure = draw_comparison({"up": played("maximised"), "down": played("mixed")})
+    drawn = {trace.name: trace for trace in figure.data}
+    best = played("maximised").incumbent
+    assert best is not None
+    assert drawn["up"].yaxis == "y2"
+    assert drawn["up"].y[-1] == pytest.approx(best.values["score"])
+    assert (drawn["down"].yaxis, figure.layout.yaxis.title.text, figure.layout.yaxis2.title.text) == (
+        "y",
+        "loss",
+        "score",
     )
-    assert "score" in PLOTS["parallel"](history).layout.xaxis.ticktext[-1]
 
 
 def test_a_front_tells_its_results_from_dominated_and_infeasible_ones_by_shape() -> None:

@@ -10,7 +10,10 @@ from bohb.core.trial import Status
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The learning curve of one trial; a reported loss may be NaN or infinite."""
+    """The learning curve of one trial.
+
+    losses: what the objective reported, a score if the study maximises one; NaN and infinities are possible.
+    """
 
     number: int
     config_id: int

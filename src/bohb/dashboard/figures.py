@@ -13,8 +13,7 @@ from bohb.core.trial import Trial
 from bohb.dashboard.studies import View
 from bohb.plots.beliefs import draw_process
 from bohb.plots.drawing import Figure, go
-from bohb.plots.loss_axis import LossAxis
-from bohb.plots.theme import budget_colours, empty, figure, label
+from bohb.plots.theme import budget_colours, empty, figure, loss_axis
 
 _KEPT = 40  # figures, each below a megabyte
 _SAMPLERS = 4  # Gaussian processes, one per study
@@ -65,11 +64,12 @@ def curve_figure(view: View, trial: Trial) -> Figure:
     if not numbers:
         return empty("No loss was reported during training")
     colours = budget_colours([history.trials[n].budget for n in numbers])
-    name = label(history.goals.label, 30)
-    axis = LossAxis([loss for n in numbers for _, loss in history.outcomes[n].curve], name, f"reported {name}")
+    goals = history.goals  # a reported score counts as its negative, like all losses
+    axis = loss_axis(goals, [goals.minimised(y) for n in numbers for _, y in history.outcomes[n].curve], "reported {}")
     traces: list[Any] = []
     for n in numbers:
-        steps, losses = zip(*history.outcomes[n].curve, strict=True)
+        steps, reported = zip(*history.outcomes[n].curve, strict=True)
+        losses = [goals.minimised(value) for value in reported]
         budget, own = history.trials[n].budget, n == trial.number
         line = {"color": colours[budget], "width": 3 if own else 1.5, "dash": "solid" if own else "dot"}
         name = f"trial {n}, budget {budget:g}" + (" (this one)" if own else "")

@@ -29,7 +29,7 @@ def draw_process(
         return empty("This study has no Gaussian process", dark)
     table = beliefs(history, number, sampler)
     if table is None:
-        return empty("No Gaussian process yet: it needs more results with different losses", dark)
+        return empty("No Gaussian process yet: it needs more results with different values", dark)
     shown = sorted(table.slices, key=lambda each: -float(np.ptp(each.mean)))[:MOST_PARAMETERS]
     losses = np.concatenate([np.concatenate([s.mean - 2 * s.deviation, s.mean + 2 * s.deviation]) for s in shown])
     axis = loss_axis(history.goals, losses, "expected {}")

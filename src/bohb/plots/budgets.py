@@ -9,6 +9,7 @@ import numpy as np
 
 from bohb.analysis.correlation import Correlation, correlations
 from bohb.analysis.curves import Curve, Path, curves, paths
+from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
@@ -20,7 +21,6 @@ from bohb.plots.theme import (
     budget_ticks,
     empty,
     figure,
-    label,
     left_out,
     loss_axis,
     no_losses,
@@ -38,7 +38,7 @@ def draw_correlation(history: History, dark: bool = False) -> Figure:
         return no_losses(history, dark)
     rows = [row for row in correlations(history) if row.n > 0]
     if not rows:
-        return empty("No configuration has a loss on two budgets yet", dark)
+        return empty("No configuration has a result on two budgets yet", dark)
     budgets = sorted({row.low for row in rows} | {row.high for row in rows})
     size = len(budgets) - 1
     rho = np.full((size, size), np.nan)
@@ -101,19 +101,19 @@ def draw_curves(history: History, dark: bool = False) -> Figure:
     """Draw the learning curves that objectives reported."""
     found = curves(history)
     if not found:
-        message = "No learning curve was reported; call trial.report(step, loss) in the objective to see one"
+        message = "No learning curve was reported; call trial.report(step, …) in the objective to see one"
         return empty(message, dark) if history.outcomes else no_losses(history, dark)
     losses = [np.inf if curve.loss is None else curve.loss for curve in found]
     best = sorted(range(len(found)), key=lambda i: (-found[i].budget, losses[i]))[:40]
     kept = [found[i] for i in thinned(len(found), MOST_LINES // 2, np.array(best)).tolist()]
-    name = label(history.goals.label, 30)
-    axis = LossAxis([loss for curve in kept for loss in curve.losses], name, f"reported {name}")
+    lines = [(curve.budget, _reported(curve, history.goals)) for curve in kept]
+    axis = loss_axis(history.goals, [loss for _, line in lines for loss in line[1]], "reported {}")
     traces = [
         _lines(axis, mine, f"budget {budget:g}", colour, "step", dots=any(len(steps) == 1 for steps, _, _ in mine))
         for budget, colour in budget_colours([curve.budget for curve in found]).items()
-        if (mine := [_points(curve) for curve in kept if curve.budget == budget])
+        if (mine := [line for budget_of, line in lines if budget_of == budget])
     ]
-    traces.append(_triangles(axis, [_points(curve) for curve in kept]))
+    traces.append(_triangles(axis, [line for _, line in lines]))
     return figure(
         traces,
         dark=dark,
@@ -131,12 +131,15 @@ def _sentence(row: Correlation) -> str:
     return f"{head}<br>ρ = {row.rho:.3f}{interval}"
 
 
-def _points(line: Curve | Path) -> Points:
-    """Return the points of one line; of a long learning curve, only some."""
-    if isinstance(line, Path):
-        return line.budgets, line.losses, line.numbers
-    chosen = thinned(len(line.steps), _CURVE_POINTS).tolist()
-    return [line.steps[i] for i in chosen], [line.losses[i] for i in chosen], [line.number] * len(chosen)
+def _points(path: Path) -> Points:
+    return path.budgets, path.losses, path.numbers
+
+
+def _reported(curve: Curve, goals: Goals) -> Points:
+    """Return the points of a learning curve, of a long one only some; a score counts as its negative."""
+    chosen = thinned(len(curve.steps), _CURVE_POINTS).tolist()
+    losses = [goals.minimised(curve.losses[i]) for i in chosen]
+    return [curve.steps[i] for i in chosen], losses, [curve.number] * len(chosen)
 
 
 def _lines(axis: LossAxis, lines: list[Points], name: str, colour: str, unit: str, dots: bool = True) -> Any:

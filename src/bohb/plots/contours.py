@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bohb.analysis.axes import Array
 from bohb.analysis.contour import Contour, contour
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
@@ -27,7 +28,7 @@ def draw_contour(
         return no_losses(history, dark)
     usual = loss_range(table.losses)
     if usual is None:
-        return empty("No trial with a loss has both hyperparameters active", dark)
+        return empty("No trial with a result has both hyperparameters active", dark)
     low, high = _colour_range(table)
     axis = loss_axis(history.goals, table.losses)
     traces = [_surface(table, low, high, axis), *_contour_points(table, low, high, axis)]
@@ -48,34 +49,40 @@ def draw_contour(
 
 def _colour_range(table: Contour) -> tuple[float, float]:
     """Return the losses between which colours vary, on the surface's scale; the worst tenth has the last colour."""
-    values = table.losses[np.isfinite(table.losses)]
-    values = np.log10(values) if table.log else values
+    values = _measure(table, table.losses[np.isfinite(table.losses)])
     low, high = float(values.min()), float(np.quantile(values, 0.9))
     return (low, high) if high > low else (low, low + 1.0)
 
 
 def _surface(table: Contour, low: float, high: float, axis: LossAxis) -> Any:
-    z = np.log10(table.surface) if table.log else table.surface
-    ticks = np.linspace(low, high, 5)
+    first, last = sorted((axis.sign * low, axis.sign * high))
+    ticks = np.linspace(first, last, 5)
+    losses = axis.sign * ticks
     shared = {
         "x": table.grid_x,
         "y": table.grid_y,
-        "z": z,
-        "zmin": low,
-        "zmax": high,
+        "z": axis.sign * _measure(table, table.surface),
+        "zmin": first,
+        "zmax": last,
         "colorscale": LOSS_SCALE,
+        "reversescale": axis.sign < 0,
         "colorbar": {
             "title": {"text": axis.name},
             "thickness": 12,
             "tickvals": ticks.tolist(),
-            "ticktext": [f"{value:.3g}" for value in axis.values(10**ticks if table.log else ticks).tolist()],
+            "ticktext": [f"{value:.3g}" for value in axis.values(10**losses if table.log else losses).tolist()],
         },
         "hoverinfo": "skip",
     }
     if table.x.discrete or table.y.discrete:
         return go.Heatmap(**shared, xgap=2 * table.x.discrete, ygap=2 * table.y.discrete)
-    levels = {"start": low, "end": high, "size": (high - low) / 12}
+    levels = {"start": first, "end": last, "size": (last - first) / 12}
     return go.Contour(**shared, autocontour=False, contours=levels, line={"width": 0.5}, connectgaps=False)
+
+
+def _measure(table: Contour, losses: Array) -> Array:
+    """Return losses on the scale of the colours."""
+    return np.log10(losses) if table.log else losses
 
 
 def _contour_points(table: Contour, low: float, high: float, axis: LossAxis) -> list[Any]:
@@ -86,12 +93,14 @@ def _contour_points(table: Contour, low: float, high: float, axis: LossAxis) -> 
     y = table.points[:, 1] + jitter(table.numbers, table.y, 0.7548776662)
     good, bad = kept[finite[kept]], kept[~finite[kept]]
     loss = table.losses[good]
+    first, last = sorted((axis.sign * low, axis.sign * high))
     dots = {
         "size": 7,
-        "color": np.log10(loss) if table.log else loss,
-        "cmin": low,
-        "cmax": high,
+        "color": axis.sign * _measure(table, loss),
+        "cmin": first,
+        "cmax": last,
         "colorscale": LOSS_SCALE,
+        "reversescale": axis.sign < 0,
         "line": {"width": 1, "color": "#ffffff"},
     }
     crosses = {"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": ORANGE}}

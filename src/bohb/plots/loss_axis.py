@@ -29,7 +29,7 @@ class LossAxis:
     losses: all losses in the figure; NaN and infinities are ignored.
     name: what the user calls the loss, escaped.
     title: the title of the axis. Default: the name.
-    maximised: whether the user maximises the negative of the loss, so that this is shown.
+    maximised: whether the user maximises the negative of the loss, so that this is shown; then `sign` is -1.
     shown: the losses that the axis covers. Default: all without outliers.
     outside: what the losses are called that it does not cover.
     """
@@ -46,7 +46,7 @@ class LossAxis:
     ) -> None:
         self.name = name
         self._title = title or name
-        self._sign = -1.0 if maximised else 1.0
+        self.sign = -1.0 if maximised else 1.0
         self._names = outside
         found = shown or loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
         self._range = replace(found, positive=False, log=False) if maximised else found
@@ -66,18 +66,18 @@ class LossAxis:
     @property
     def worst(self) -> float:
         """The worst end of the axis."""
-        return self._sign * self.top
+        return self.sign * self.top
 
     def values(self, losses: Sequence[float] | Array) -> Array:
         """Return what the user knows these losses as."""
-        return self._sign * np.asarray(losses, dtype=float)
+        return self.sign * np.asarray(losses, dtype=float)
 
     def place(self, losses: Sequence[float] | Array) -> Array:
         """Return the losses as drawn: outliers at the edge, NaN for what has no loss."""
         values = np.asarray(losses, dtype=float)
         values = np.where(np.isfinite(values), values, np.nan)
         values = np.where(values > self._range.high, self.top, values)
-        return self._sign * np.where(values < self._range.low, self.bottom, values)
+        return self.sign * np.where(values < self._range.low, self.bottom, values)
 
     def outside(self, losses: Sequence[float] | Array) -> NDArray[np.bool_]:
         """Whether each loss is an outlier."""
@@ -111,7 +111,7 @@ class LossAxis:
         )
 
     def _above(self, y: float) -> bool:
-        return y > self._sign * (self.bottom + self.top) / 2
+        return y > self.sign * (self.bottom + self.top) / 2
 
     @property
     def note(self) -> str:
@@ -131,12 +131,19 @@ class LossAxis:
             shape["range"] = self._span(self._range.log)
         return shape
 
+    @property
+    def no_log(self) -> str:
+        """Why there is no logarithmic scale; empty if there is one."""
+        if self.sign < 0:
+            return f"not for a maximised {self.name}"
+        return "" if self._range.positive else f"needs positive values of {self.name}"
+
     def buttons(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Return buttons for a linear and a logarithmic scale; none if a loss is not positive.
 
         names: the axes in the figure's layout, such as "yaxis".
         """
-        if not self._range.positive:
+        if self.no_log:
             return []
         return [
             {
@@ -168,4 +175,4 @@ class LossAxis:
         if log:
             low, high = math.log10(low), math.log10(high)
         pad = _PAD * (high - low)
-        return sorted(self._sign * end for end in (low - pad, high + pad))
+        return sorted(self.sign * end for end in (low - pad, high + pad))

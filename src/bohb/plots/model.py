@@ -43,7 +43,7 @@ def draw_densities(history: History, dark: bool = False) -> Figure:
         return no_losses(history, dark)
     if table is None:
         needed = points_needed(history.space, history.settings)
-        return empty(f"No model yet: it needs {needed} results on one budget, at least one of them with a loss", dark)
+        return empty(f"No model yet: it needs {needed} results on one budget, at least one of them successful", dark)
     marginals = [marginal for marginal in table.marginals if len(marginal.good_points) + len(marginal.bad_points)]
     seen = {marginal.axis.name for marginal in marginals}
     unseen = [marginal.axis.name for marginal in table.marginals if marginal.axis.name not in seen]
@@ -85,7 +85,7 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
     """Draw a bar per hyperparameter, the most important on top."""
     table = importance(history, budget)
     if table is None:
-        return empty(f"Too few results: importance needs at least {ENOUGH} on one budget, with different losses", dark)
+        return empty(f"Too few results: importance needs at least {ENOUGH} on one budget, with different values", dark)
     rows = table.rows[:_MOST_BARS][::-1]
     places = np.arange(len(rows))
     most = 125 * max(row.share for row in table.rows)
@@ -102,7 +102,7 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
         x=np.array([min(100 * row.chance, most) for row in rows]),
         y=places,
         mode="markers",
-        name="95 % of shuffled losses are below",
+        name="95 % of shuffled results are below",
         marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": BAD}},
         hovertemplate="chance alone: up to %{x:.1f} %<extra></extra>",
     )
@@ -111,13 +111,14 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
         [bars, by_chance],
         dark=dark,
         height=max(240, 150 + 28 * len(rows)),
-        xaxis={"title": {"text": "share of the importance (%)"}, "range": [0, most]},
+        xaxis={"title": {"text": "share (%)"}, "range": [0, most]},
         yaxis=ticks(
-            [f"{label(row.name, 28)}  {100 * row.share:.0f} %" for row in rows],
+            [f"{label(row.name, 24)}  {100 * row.share:.0f} %" for row in rows],
             showgrid=False,
             range=[-0.6, len(rows) - 0.4],
         ),
         notes=[f"the best {table.best} of {table.n} {source}"],
+        notes_from=1,  # the names on the left leave little room on a phone
     )
 
 

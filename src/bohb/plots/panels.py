@@ -80,7 +80,7 @@ def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
     if axis.discrete:
         room = int(_PANEL_WIDTH / _CHARACTER / axis.cells)
         tilted = room < min(_READABLE, max(map(len, axis.labels)))
-        names = [label(value, 12 if tilted else max(room, _READABLE)) for value in axis.labels]
+        names = [label(value, 10 if tilted else max(room, _READABLE)) for value in axis.labels]
         return ticks(names, axis.ticks, range=[-0.03, 1.03], tickangle=-35 if tilted else 0)
     chosen = _apart(axis)
     names = [label(axis.labels[i]) for i in chosen]

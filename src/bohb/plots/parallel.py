@@ -85,7 +85,10 @@ def _columns(history: History, table: Configurations) -> list[int]:
 
 
 def _loss_places(losses: Floats, axis: LossAxis) -> tuple[Floats, list[tuple[float, str]]]:
-    """Return where losses lie between 0 and 1, outliers at the end and failed trials on top, and the axis's ticks."""
+    """Return where losses lie between 0 and 1, outliers and failed trials at the worst end, and the axis's ticks.
+
+    Large values are on top, so that the best ones are at the bottom unless a score is maximised.
+    """
     usual = loss_range(losses)
     if usual is None:
         return np.ones(len(losses)), [(1.0, "failed")]
@@ -101,6 +104,8 @@ def _loss_places(losses: Floats, axis: LossAxis) -> tuple[Floats, list[tuple[flo
         last = axis.values([usual.high])[0]
         more = f"{'≥' if last == usual.high else '≤'} {last:.3g}"
         scale = [(place, text) for place, text in scale if place < 0.93] + [(1.0, more)]
+    if axis.sign < 0:
+        return 1 - places, [(1 - place, text) for place, text in scale]
     return places, scale
 
 
@@ -175,7 +180,7 @@ def _parallel_figure(
         for x in range(len(columns))
     ]
     names = [label(axis.name, 18) for axis in drawn] + [f"<b>{name}</b>"]
-    angle = 0 if len(names) < 7 else -30
+    tilted = len(names) >= 7
     return figure(
         traces,
         dark=dark,
@@ -183,10 +188,10 @@ def _parallel_figure(
         shapes=lines,
         annotations=values,
         notes=notes,
-        margin={"l": 72},
+        margin={"l": 110 if tilted else 72},  # the first name must have room, or plotly leaves it out
         dragmode="select",
         meta={"min_width": _AXIS_WIDTH * len(names), "brush": len(names)},
-        xaxis=ticks(names, range=[-0.35, len(names) - 0.85], showgrid=False, tickangle=angle),
+        xaxis=ticks(names, range=[-0.35, len(names) - 0.85], showgrid=False, tickangle=-30 if tilted else 0),
         yaxis={"visible": False, "range": [-0.04, 1.04]},
     )
 

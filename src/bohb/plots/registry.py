@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ GROUPS = {
 class Plot:
     """One plot.
 
-    explanation: how to read it.
+    title, explanation: what it shows and how to read it; pages have `texts`, which speak of a score if it is one.
     draw: the function, `draw(history, dark=False, …)`.
     group: what it is about, one of `GROUPS`.
     wide: whether it needs so much width that a phone has to scroll it sideways.
@@ -50,6 +51,12 @@ class Plot:
         """
         metric = options.pop("metric", None)
         return self.draw(history if metric is None else seen_by(history, metric), dark=dark, **options)
+
+    def texts(self, history: History) -> tuple[str, str]:
+        """Return title and explanation in the words of a study: with the name of what it optimises for "loss"."""
+        name = "value" if metrics(history) else history.goals.label
+        title, explanation = (re.sub(r"\bloss\b", lambda _: name, text) for text in (self.title, self.explanation))
+        return title, explanation
 
     def choices(self, history: History) -> dict[str, list[str]]:
         """Return the values that each option can have in a study; options without a choice are left out."""
@@ -103,8 +110,8 @@ _ALL = (
         "trajectory",
         "Best loss over time",
         "The thick line is the loss of the incumbent; the colour of a dot is the budget. The incumbent is the best "
-        "result on the largest budget so far, so the line can rise when the first result on a larger budget arrives. "
-        "The thin lines are the best losses on each budget and only fall.",
+        "result on the largest budget so far, so the line can get worse when the first result on a larger budget "
+        "arrives. The thin lines are the best results on each budget and only improve.",
         progress.draw_trajectory,
         "result",
         options=("metric",),
@@ -121,7 +128,7 @@ _ALL = (
     ),
     Plot(
         "losses",
-        "All losses over time",
+        "All results over time",
         "Each mark is a finished trial. Larger marks have a larger budget; colours show the budget. Hollow marks were "
         "first sampled at random, diamonds were given by the user. Failed trials are in the strip at the top.",
         progress.draw_losses,
@@ -141,7 +148,7 @@ _ALL = (
         "slice",
         "Each hyperparameter against the loss",
         "One panel per hyperparameter and one mark per trial, coloured by budget. Compare marks of the same colour "
-        "and look where the lowest ones are.",
+        "and look where the best ones are.",
         slices.draw_slice,
         "hyperparameters",
         wide=True,
@@ -220,7 +227,7 @@ _ALL = (
     Plot(
         "curves",
         "Learning curves",
-        "The losses that objectives reported with trial.report(step, loss), coloured by budget. They do not influence "
+        "The values that objectives reported with trial.report(step, loss), coloured by budget. They do not influence "
         "any decision.",
         budgets.draw_curves,
         "budgets",
@@ -228,8 +235,8 @@ _ALL = (
     Plot(
         "picks",
         "Model-based and random configurations",
-        "The losses of new configurations on each budget, grouped by how they were chosen. If the box of the model is "
-        "not lower than the box of random sampling, the model has not helped so far.",
+        "The results of new configurations on each budget, grouped by how they were chosen. If the box of the model is "
+        "not better than the box of random sampling, the model has not helped so far.",
         model.draw_picks,
         "machinery",
         options=("metric",),

@@ -48,7 +48,7 @@ def best_section(history: History) -> Markup:
     """Return the section with the incumbent, ready to be copied."""
     best = history.incumbent
     if best is None:
-        return element("p", "No trial has a loss yet.")
+        return element("p", "No trial has a result yet.")
     config = dict(best.config)
     what = history.goals.described(history.goals.shown(best.loss), best.values).capitalize()
     reasons = element("ul", *(element("li", sentence) for sentence in why(history, best.trial.number).sentences))

@@ -59,7 +59,7 @@ def _traces(table: Configurations, j: int, most: int, axis: LossAxis, named: set
         hover = f"{axis.name} %{{y:.6g}}<br>budget {budget:g}"
         traces.append(drawn(mine, axis.values(losses), f"budget {budget:g}", hover, dots))
     crosses = {"symbol": "x-thin", "size": 6, "line": {"width": 1.5, "color": ORANGE}}
-    traces.append(drawn(kept[failed[kept]], np.full(len(x), axis.worst), "failed (no loss)", "failed", crosses))
+    traces.append(drawn(kept[failed[kept]], np.full(len(x), axis.worst), "failed", "failed", crosses))
     traces.append(axis.triangles(x, losses, numbers.tolist()))
     shown = [trace for trace in traces if trace is not None and len(trace.x)]
     for trace in shown:

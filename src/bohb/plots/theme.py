@@ -101,6 +101,7 @@ def figure(
     dark: bool = False,
     height: int = HEIGHT,
     notes: Sequence[str] = (),
+    notes_from: int = 0,
     losses: LossAxis | None = None,
     loss_axes: Sequence[str] = ("yaxis",),
     titles: int = 6,
@@ -109,6 +110,7 @@ def figure(
     """Return a figure in our template; traces that are None are left out.
 
     notes: lines in small print above the plot: what was left out, or how many results it rests on.
+    notes_from: 0 if the notes begin at the left edge of the plot, 1 if they end at its right edge.
     losses: the axis of the losses, if the figure has one.
     loss_axes: which axes of the layout show losses.
     titles: pixels between the plot and the notes, for titles of panels.
@@ -119,9 +121,12 @@ def figure(
         buttons = losses.buttons(loss_axes)
         for name in loss_axes:
             layout[name] = {**losses.layout(), **layout.get(name, {})}
+        if losses.no_log:
+            layout["meta"] = {**layout.get("meta", {}), "no_log": losses.no_log}  # for the menu of a page
     lines = [line for line in notes if line]
     room = titles + 17 * len(lines)
-    notes_above = [text_at(0, 1, "<br>".join(lines), 12, xanchor="left", yshift=titles, align="left")] if lines else []
+    side = ("left", "right")[notes_from]
+    above = text_at(notes_from, 1, "<br>".join(lines), 12, xanchor=side, yshift=titles, align=side)
     if buttons:
         buttons[0]["pad"]["b"] = room
     return go.Figure(
@@ -131,7 +136,7 @@ def figure(
             "height": height,
             **layout,
             "margin": {"t": max(40, room + (34 if buttons else 0)), **layout.get("margin", {})},
-            "annotations": [*layout.get("annotations", ()), *notes_above],
+            "annotations": [*layout.get("annotations", ()), *([above] if lines else [])],
             "updatemenus": buttons,
         },
     )
@@ -157,7 +162,9 @@ def empty(message: str, dark: bool = False) -> Figure:
 
 def no_losses(history: History, dark: bool) -> Figure:
     """Return an empty figure for a study without a loss."""
-    message = "No trial has a loss yet: all that finished have failed" if history.outcomes else "No finished trial yet"
+    message = (
+        "No trial has a result yet: all that finished have failed" if history.outcomes else "No finished trial yet"
+    )
     return empty(message, dark)
 
 

@@ -1,6 +1,8 @@
-"""The sampler of `bohb.BEST`: the Gaussian process proposes most configurations, and the density the others."""
+"""The sampler of `bohb.BEST`: Gaussian processes propose most configurations, and the density the others."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,6 +10,7 @@ from bohb.core.density.sampler import DensitySampler
 from bohb.core.goals import Goals
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.gp.several import SeveralSampler
+from bohb.core.gp.targets import FOCUSED_CUT
 from bohb.core.history import History
 from bohb.core.proposal import Declined, Proposal, Proposer, Situation
 from bohb.core.settings import Settings
@@ -20,17 +23,29 @@ class MixtureSampler:
     """Asks the Gaussian process with probability `gp_share`, less often until the larger budgets were seen.
 
     Results on the lowest rung alone may mislead. The density answers the rest, and whenever the process declines.
+
+    Once the largest budget was seen, a share `focus_share` of the process's proposals comes from a second, focused one.
+    To it, all losses above about the median are equal. It learns the shape of the good region alone, and since the rest
+    is no worse than mediocre to it, it also looks where the first process, which has seen how bad results can be, never
+    would. With several objectives there is none.
     """
 
     def __init__(self, space: Space, settings: Settings, density: DensitySampler, goals: Goals) -> None:
         self._share = 1.0 if settings.model == "gp" else settings.gp_share
+        self._focus_share = settings.focus_share if goals.single else 0.0
         self._process: Proposer = GaussianSampler(space) if goals.single else SeveralSampler(space, goals)
+        self._focused = GaussianSampler(space, cut=FOCUSED_CUT)
         self._density = density
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
-        """Propose a configuration by either model."""
+        """Propose a configuration by one of the models."""
         own = rng.spawn(1)[0]  # so that the density draws the same numbers as without a process
-        if own.random() < self._share * reach(situation.history):
+        seen = reach(situation.history)
+        if own.random() < self._share * seen:
+            if self._focus_share and own.random() < self._focus_share and seen == 1:
+                proposal = self._focused.propose(own, situation)
+                if isinstance(proposal, Proposal):
+                    return replace(proposal, reason={**proposal.reason, "focused": True})
             proposal = self._process.propose(own, situation)
             if isinstance(proposal, Proposal):
                 return proposal

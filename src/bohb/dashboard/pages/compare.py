@@ -72,7 +72,7 @@ def _summaries(views: list[View]) -> Markup:
     rows = [
         [
             _link(view),
-            loss_on_budget(view.history.goals, view.history.incumbent),
+            element("td", loss_on_budget(view.history.goals, view.history.incumbent), class_="values"),
             *(value(view.summary) for _, value in _COLUMNS),
         ]
         for view in views

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from bohb.analysis.failures import Cause, failures
+from bohb.core import confirm_text
 from bohb.core.causes import failure_kinds
-from bohb.core.confirm_text import last_verdict
 from bohb.core.estimate import time_to_end
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
 from bohb.dashboard.pages.parts import (
@@ -39,11 +39,12 @@ def overview_page(view: View, now: float) -> Page:
     main = joined(
         _numbers(view, now),
         element("div", _incumbent(view), _figure(view, "trajectory", f"Best {name} so far"), class_="two"),
+        _confirmation(view),
         notes_section(view.history),
         _front(view),
         _running(view, now),
         _brackets(view),
-        element("div", _budgets(view), _figure(view, "losses", "All losses"), class_="two"),
+        element("div", _budgets(view), _figure(view, "losses", "All results"), class_="two"),
         _failures(view),
     )
     heading = element("h1", short(view.name, 200), class_="user")
@@ -65,13 +66,17 @@ def _numbers(view: View, now: float) -> Markup:
         ("Budget spent", f"{number(numbers.spent_continued, 4)} full evaluations"),
         ("Run time", duration(numbers.seconds)),
         ("Time left", _time_left(view, now)),
-        ("Rate", DASH if not numbers.rate else f"{number(60 * numbers.rate, 3)} trials per minute"),
+        ("Rate", DASH if not numbers.rate else f"{_rounded(60 * numbers.rate)} trials per minute"),
         ("Last activity", ago(view.last_activity, now)),
         ("Started", moment(created.time if created else None)),
     ]
     if numbers.waiting:
         rows.insert(2, ("Waiting for a worker", counted(numbers.waiting, "trial")))
     return facts(rows, aria_label="Summary")
+
+
+def _rounded(rate: float) -> str:
+    return number(rate, 3) if rate < 100 else grouped(round(rate))
 
 
 def _time_left(view: View, now: float) -> object:
@@ -91,13 +96,26 @@ def _failure_counts(view: View) -> str:
 def _incumbent(view: View) -> Markup:
     best = view.history.incumbent
     if best is None:
-        return section("Best configuration", element("p", "No trial has finished with a loss yet.", class_="quiet"))
+        return section(
+            "Best configuration",
+            element("p", "No trial has finished with a result yet.", class_="quiet"),
+        )
     link = trial_link(view.name, best.trial.number, f"trial {best.trial.number}")
     goals = view.history.goals
     name = f"{short(goals.label, 30).capitalize()} " if len(goals.names) == 1 else ""
     where = element("p", name, loss_on_budget(goals, best), ", found by ", link, ".")
-    confirmed = [element("p", line) for line in last_verdict(view.history)]
-    return section("Best configuration", where, config_table(best.config, "incumbent"), *confirmed, id="incumbent")
+    return section("Best configuration", where, config_table(best.config, "incumbent"), id="incumbent")
+
+
+def _confirmation(view: View) -> Markup | None:
+    """Return what new evaluations of the best configurations found; None without any."""
+    if not view.history.confirmations:
+        return None
+    last = view.history.confirmations[-1]
+    lines = [element("li", line[:1].upper() + line[1:] + ".") for line in confirm_text.last_verdict(view.history)]
+    columns = [column[:1].upper() + column[1:] for column in confirm_text.columns(last)]
+    found = table(columns, confirm_text.rows(last), "Candidates, evaluated again with new seeds")
+    return section("Confirmation", element("ul", lines), found, id="confirmation")
 
 
 def _front(view: View) -> Markup | None:
@@ -190,7 +208,11 @@ def _budgets(view: View) -> Markup:
             element("a", number(row.budget), href=link_to("/trials", study=view.name, budget=f"{row.budget:g}")),
             grouped(row.finished),
             grouped(row.failed),
-            element("td", values_text(goals, best[row.budget]) if row.budget in best else DASH, class_="user"),
+            element(
+                "td",
+                values_text(goals, best[row.budget]) if row.budget in best else DASH,
+                class_="user" if len(goals.names) == 1 else "user values",
+            ),
             duration(row.seconds),
         ]
         for row in view.summary.budgets
@@ -206,10 +228,11 @@ def _failures(view: View) -> Markup | None:
     if not causes:
         return None
     rows = [_cause(view.name, cause) for cause in causes[:_CAUSES]]
-    listing = table(["Trials", "Status", "Cause", "First trial"], rows, "Failed trials, grouped by cause")
+    listing = table(["Trials", "Status", "Message", "First trial"], rows, "Failed trials, grouped by cause")
     more = len(causes) - len(rows)
     note = element("p", f"{counted(more, 'further cause')} not shown.", class_="quiet") if more > 0 else None
-    return section("Failures by cause", listing, note, id="failures")
+    explained = "Messages of one cause differ at most in numbers and names; that of the first trial is shown."
+    return section("Failures by cause", element("p", explained, class_="note"), listing, note, id="failures")
 
 
 def _cause(study: str, cause: Cause) -> list[object]:
@@ -217,7 +240,7 @@ def _cause(study: str, cause: Cause) -> list[object]:
     return [
         grouped(cause.n),
         element("a", status.replace("_", " "), href=link_to("/trials", study=study, status=status)),
-        element("td", short(cause.cause, 200), class_="user wide", title=short(cause.example, 500)),
+        element("td", short(cause.example, 200), class_="user wide", title=short(cause.example, 2000)),
         trial_link(study, cause.numbers[0], str(cause.numbers[0])),
     ]
 

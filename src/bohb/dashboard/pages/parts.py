@@ -22,14 +22,14 @@ _ORIGINS = {
     Origin.PROMOTED: "promoted from the rung below",
 }
 _STATES = {
-    "ok": "finished with a loss",
+    "ok": "finished with a result",
     "running": "being evaluated",
     "waiting": "lost its worker and waits to be started again",
-    "diverged": "the loss was NaN or infinite",
+    "diverged": "the result was NaN or infinite",
     "crashed": "raised an exception, exited or was killed by a signal",
     "timeout": "exceeded its time limit",
     "memory": "exceeded its memory limit",
-    "bad_result": "returned something that is not a loss",
+    "bad_result": "returned something that is not a result",
     "lost": "its workers disappeared repeatedly",
 }
 

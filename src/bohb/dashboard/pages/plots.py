@@ -16,23 +16,22 @@ def plots_page(view: View) -> Page:
     """Return the page with all plots of a study, in groups."""
     groups = suitable(view.history)
     links = [
-        element("li", element("strong", title), " ", [joined(_link(plot), " ") for plot in plots])
+        element("li", element("strong", title), " ", [joined(_link(view, plot), " ") for plot in plots])
         for title, plots in groups.items()
     ]
     contents = element("nav", element("ul", links), aria_label="Plots on this page", class_="contents")
     return study_page(view, "Plots", joined(contents, [_group(view, *group) for group in groups.items()]), figures=True)
 
 
-def _link(plot: Plot) -> Markup:
-    return element("a", plot.title, href=f"#{plot.key}")
+def _link(view: View, plot: Plot) -> Markup:
+    return element("a", plot.texts(view.history)[0], href=f"#{plot.key}")
 
 
 def _group(view: View, title: str, plots: list[Plot]) -> Markup:
     figures = [
         figure(
             link_to("/api/figure", study=view.name, plot=plot.key),
-            plot.title,
-            plot.explanation,
+            *plot.texts(view.history),
             menus=_menus(view, plot),
             id=plot.key,
             class_="wide" if plot.wide else None,

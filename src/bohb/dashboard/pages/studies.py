@@ -32,7 +32,7 @@ def _row(name: str, card: Card | None, now: float) -> list[object]:
     return [
         link,
         study_state(card.trials, card.running),
-        loss_on_budget(card.goals, card.best),
+        element("td", loss_on_budget(card.goals, card.best), class_="values"),
         grouped(card.trials),
         grouped(card.failed),
         ago(card.last_activity, now),

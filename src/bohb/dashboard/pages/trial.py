@@ -147,13 +147,14 @@ def proposed_by_process(view: View, trial: Trial) -> bool:
 def _beliefs(view: View, trial: Trial) -> Markup | None:
     if not proposed_by_process(view, trial):
         return None
+    name = short(view.history.goals.label, 30)
     note = (
-        "The expected loss on the largest budget along each hyperparameter, if all others stay as in this "
+        f"The expected {name} on the largest budget along each hyperparameter, if all others stay as in this "
         "configuration, given all results that are known now. The band has two standard deviations. The diamond is "
-        "what the process expected when it proposed this configuration, and the star is the loss that was measured."
+        "what the process expected when it proposed this configuration, and the star is what was measured."
     )
     url = link_to("/api/process", study=view.name, number=trial.number)
-    return section("What the model believes", figure(url, "Expected loss", note, titled=False, class_="wide"))
+    return section("What the model believes", figure(url, f"Expected {name}", note, titled=False, class_="wide"))
 
 
 def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
@@ -162,10 +163,13 @@ def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
     points = [outcome.curve[i] for i in thinned(len(outcome.curve), _POINTS).tolist()]
     rows = [[number(step), number(loss)] for step, loss in points]
     shown = counted(len(outcome.curve), "point") + (f", {_POINTS} shown" if len(outcome.curve) > _POINTS else "")
-    numbers = table(["Step", "Loss"], rows, f"Reported losses: {shown}")
+    name = short(view.history.goals.label, 30)
+    numbers = table(["Step", name.capitalize()], rows, f"Reported values: {shown}")
     return section(
         "Learning curve",
-        figure(link_to("/api/curve", study=view.name, number=trial.number), "Reported loss over steps", titled=False),
+        figure(
+            link_to("/api/curve", study=view.name, number=trial.number), f"Reported {name} over steps", titled=False
+        ),
         details("As a table", numbers),
     )
 

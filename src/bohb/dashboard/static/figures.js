@@ -17,11 +17,16 @@
   const visible = new Set();
   let changes = 0; // number of changes seen on this page
 
+  // Beside a taller section there is more room than a plot needs; at the side of one another they should end together.
+  function room(element) {
+    return element.closest(".two") ? element.parentElement.clientHeight : 0;
+  }
+
   async function show(element, figure) {
     const theme = (await themes)[dark() ? "dark" : "light"];
     const layout = { ...figure.layout, template: theme, uirevision: `keep ${element.dataset.options ?? ""}`, autosize: true };
     delete layout.width;
-    if (element.dataset.height) layout.height = Number(element.dataset.height);
+    if (element.dataset.height) layout.height = Math.max(Number(element.dataset.height), room(element));
     if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
     if (!layout.annotations?.length) layout.margin = { ...layout.margin, t: 14 }; // nothing is above the plot
     if (!hover) layout.dragmode = false; // a finger on a plot scrolls the page
