@@ -1,12 +1,13 @@
 # Two commands do everything: `make demo` tunes a model, `make test` runs the tests. Each sets up its own environment.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-OTHER_PYTHON ?= $(shell command -v python3.13 || command -v python3.12)
+# The first that runs: a version manager may have names for versions that it does not run.
+OTHER_PYTHON ?= $(or $(shell for name in python3.13 python3.12; do $$name -c "" 2> /dev/null && echo $$name && break; done),python3.13)
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help learners demo test test-long test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+.PHONY: help learners demo test test-long test-optuna-4 test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
 	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm
 
@@ -27,7 +28,7 @@ help: ## show the commands
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
-learners: .venv/.done ## CatBoost and JAX for their examples and tests, which are skipped without them: 190 MB
+learners: .venv/.done ## CatBoost, JAX and Flax for their examples and tests, which are skipped without them: 200 MB
 	$(BIN)/python $(PIP) --no-deps -r requirements/learners.txt
 
 demo: .venv-demo/.done ## tune a neural network three ways, kill a study and resume it; about a minute
@@ -38,6 +39,13 @@ test: .venv/.done ## run the tests
 
 test-long: .venv/.done ## the tests, with more repetitions where a claim is about many random studies
 	BOHB_LONG_TESTS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+test-optuna-4: .venv/.done ## the tests of the Optuna adapter with the first and the last Optuna 4
+	for version in 4.0.0 4.9.0; do \
+		$(BIN)/python $(PIP) --no-deps --upgrade --target .venvs/optuna-$$version optuna==$$version && \
+		PYTHONPATH=$(CURDIR)/.venvs/optuna-$$version $(BIN)/python -m pytest -q tests/integrations/test_optuna.py tests/integrations/test_optuna_sampler.py \
+		|| exit 1; \
+	done
 
 # The names of these tests are in docs/promises.md. One at a time, because the promised times are checked, too.
 test-faults: .venv/.done .venvs/other/.done ## every failure of docs/promises.md in full size and with the promised times

@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "studyfile": {"studyfile", "running", "executors", "core", "errors", "units"},
     "analysis": {"analysis", "core", "errors", "units"},
     "plots": {"plots", "analysis", "core", "errors", "units", "_version"},
-    "dashboard": {"dashboard", "plots", "analysis", "journal", "core", "errors", "units", "_version"},
+    "dashboard": {"dashboard", "plots", "analysis", "optimizer", "journal", "core", "errors", "units", "_version"},
     "integrations": {"integrations", "running", "optimizer", "executors", "journal", "core", "errors", "units"},
     "cli": {
         "cli", "integrations", "dashboard", "plots", "analysis", "studyfile", "running", "optimizer", "journal",

@@ -16,25 +16,31 @@ from benchmarks.rivals import MissingEnvironment, find, python, version
 from benchmarks.several import analysis
 from benchmarks.several.methods import NO_CONSTRAINTS, OURS, RIVALS
 from benchmarks.several.problems import PROBLEMS, TASKS, problem_of
-from benchmarks.several.runs import Row, Run, run_all
+from benchmarks.several.runs import Row, Run, last_stored, run_all
 
 LENGTH = 60.0  # full evaluations
 SHARES = (0.1, 0.3, 1.0)  # of the length, where results are compared
 TPE = "optuna-motpe"
+SLOW = ("smac-parego", "synetune-moasha")  # a run takes most of a minute …
+FEW_TASKS = ("lcbench-34539", "rbv2_ranger-12", "iaml_super-1489")  # … so they get one task of each family
 NAMES = {"best": "BEST", "bohb": "BOHB", "random": "random search", TPE: "Optuna TPE", "optuna-nsga2": "Optuna NSGA-II"}
 NAMES |= {"smac-parego": "SMAC ParEGO", "synetune-moasha": "Syne Tune MO-ASHA"}
 
 All = dict[str, dict[str, dict[int, list[Row]]]]  # problem -> method -> seed -> rows
 
 
-def planned(problems: Sequence[str], methods: Sequence[str], seeds: int) -> list[Run]:
-    """Return all runs: every seed of every method on every problem that it can handle."""
+def planned(problems: Sequence[str], methods: Sequence[str], seeds: int, slow_tasks: Sequence[str]) -> list[Run]:
+    """Return all runs: every seed of every method on every problem that it can handle.
+
+    slow_tasks: the problems of slow methods.
+    """
     return [
         Run(problem, method, seed, LENGTH)
         for seed in range(seeds)
         for problem in problems
         for method in methods
         if problem in TASKS or method not in NO_CONSTRAINTS
+        if problem in slow_tasks or method not in SLOW
     ]
 
 
@@ -60,7 +66,7 @@ def objectives_part(runs: All) -> dict[str, Any]:
             if TPE in curves:
                 pairs.setdefault(method, []).append((curves[method], curves[TPE]))
     rng = np.random.default_rng(0)
-    reached = {m: analysis.geometric_mean_interval(found, at, rng) for m, found in sorted(pairs.items())}
+    reached = {m: [*analysis.geometric_mean_interval(found, at, rng), len(found)] for m, found in sorted(pairs.items())}
     return {"hypervolume": table, "share of the budget to reach Optuna TPE's final hypervolume": reached}
 
 
@@ -70,6 +76,7 @@ def constraints_part(runs: All) -> dict[str, Any]:
     if not bounded:
         return {}
     shares: dict[str, list[float]] = {}
+    own: dict[str, list[float]] = {}
     table: dict[str, Any] = {}
     for name, methods in bounded.items():
         bound = problem_of(name).bound
@@ -77,6 +84,8 @@ def constraints_part(runs: All) -> dict[str, Any]:
         table[name] = {}
         for method, seeds in methods.items():
             shares.setdefault(method, []).extend(analysis.infeasible_share(rows, bound) for rows in seeds.values())
+            on_own = (analysis.infeasible_share_on_own_budget(rows, bound) for rows in seeds.values())
+            own.setdefault(method, []).extend(on_own)
             finals = [analysis.best_feasible(rows, bound, LENGTH) for rows in seeds.values()]
             found = [error for error in finals if np.isfinite(error)]
             table[name][method] = {"none feasible": len(finals) - len(found)} | (
@@ -85,6 +94,7 @@ def constraints_part(runs: All) -> dict[str, Any]:
     return {
         "mean rank": {f"{share:.0%}": analysis.average_ranks(bounded, share * LENGTH) for share in SHARES},
         "infeasible share": {method: analysis.summary(found) for method, found in shares.items()},
+        "infeasible share on own budget": {method: analysis.summary(found) for method, found in own.items()},
         "error": table,
     }
 
@@ -100,9 +110,11 @@ def write_markdown(path: Path, body: Mapping[str, Any]) -> None:
         lines.append(f"| {task} | " + " | ".join(cells) + " |")
     lines += ["", "Share of the budget after which a method's mean hypervolume reaches the final one of Optuna's TPE,"]
     lines += ["geometric mean over the tasks with its 95 % interval over seeds; 1 if it never does:", ""]
-    lines += ["| method | share |", "|---|---|"]
+    lines += ["| method | share | tasks |", "|---|---|---|"]
     reached = body["share of the budget to reach Optuna TPE's final hypervolume"]
-    lines += [f"| {_name(m)} | {mean:.2f} [{low:.2f}, {high:.2f}] |" for m, (mean, low, high) in reached.items()]
+    lines += [
+        f"| {_name(m)} | {mean:.2f} [{low:.2f}, {high:.2f}] | {n} |" for m, (mean, low, high, n) in reached.items()
+    ]
     if "mean rank" in body:
         lines += _constraint_lines(body)
     lines += _source_lines(body)
@@ -111,12 +123,15 @@ def write_markdown(path: Path, body: Mapping[str, Any]) -> None:
 
 def _intro(body: Mapping[str, Any]) -> list[str]:
     seeds = len(body["source"]["seeds"])
+    slow = [_name(m) for m in body["source"]["rivals"] if m in SLOW]
+    few = [f"{' and '.join(slow)} are slow and were run on some tasks only; a dash marks the others."] if slow else []
     return [
         "Two-objective tasks from the surrogates of YAHPO Gym: error and seconds per epoch (lcbench), error and",
         "seconds of prediction (rbv2_ranger), error and memory of the model (iaml_super). Constrained variants",
         "minimise the error where the second value is among the lowest 10 % or 1 % of random configurations. Every run",
         f"has {LENGTH:g} full evaluations, and there are {seeds} seeds. A promoted configuration is charged only for",
         "the added budget. Only results on the largest budget count. Optuna and SMAC evaluate everything there.",
+        *few,
     ]
 
 
@@ -124,13 +139,15 @@ def _constraint_lines(body: Mapping[str, Any]) -> list[str]:
     methods = list(body["infeasible share"])
     lines = ["", "## Constraints", ""]
     lines += ["Mean rank by the best feasible error, over all constrained tasks and seeds, and the share of trials"]
-    lines += ["after the first 20 that break the bound:", ""]
+    lines += ["after the first 20 that are infeasible, counted in two ways: their configuration breaks the bound on"]
+    lines += ["the largest budget, or their value breaks it on the budget that they ran on:", ""]
     points = list(body["mean rank"])
-    lines += ["| method | " + " | ".join(f"rank at {p}" for p in points) + " | infeasible |"]
-    lines += ["|---|" + "---|" * (len(points) + 1)]
+    lines += ["| method | " + " | ".join(f"rank at {p}" for p in points) + " | infeasible | on own budget |"]
+    lines += ["|---|" + "---|" * (len(points) + 2)]
     for m in methods:
-        ranks = " | ".join(f"{body['mean rank'][p][m]:.2f}" for p in points)
-        lines.append(f"| {_name(m)} | {ranks} | {body['infeasible share'][m]['mean']:.2f} |")
+        numbers = [body["mean rank"][p][m] for p in points]
+        numbers += [body[key][m]["mean"] for key in ("infeasible share", "infeasible share on own budget")]
+        lines.append(f"| {_name(m)} | " + " | ".join(f"{number:.2f}" for number in numbers) + " |")
     lines += ["", "Mean error of the best feasible result at the end; in brackets the runs without one:", ""]
     lines += ["| task | " + " | ".join(_name(m) for m in methods) + " |", "|---|" + "---|" * len(methods)]
     for task, row in body["error"].items():
@@ -174,12 +191,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--methods", default=",".join((*OURS, *RIVALS)))
     parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--slow-tasks", default=",".join(FEW_TASKS), help=f"the tasks of {' and '.join(SLOW)}")
+    parser.add_argument("--stored", action="store_true", help="write the page from the runs that are stored; run none")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    methods = available(options.methods.split(","))
-    runs = by_problem(run_all(planned(options.problems.split(","), methods, options.seeds), options.jobs))
-    source = provenance(range(options.seeds), ("bohb", "numpy", "scipy"))
-    source["rivals"] = {m: version(m) for m in methods if m not in OURS}
+    methods = options.methods.split(",") if options.stored else available(options.methods.split(","))
+    plan = planned(options.problems.split(","), methods, options.seeds, options.slow_tasks.split(","))
+    results, decided = last_stored(plan) if options.stored else (run_all(plan, options.jobs), {})
+    runs = by_problem(results)
+    source = provenance(sorted({run.seed for run in results}), ("bohb", "numpy", "scipy"))
+    kept = [m for m in methods if m not in OURS and any(run.method == m for run in results)]
+    source["rivals"] = {m: decided[m].partition(" ")[2] if options.stored else version(m) for m in kept}
     body = {"source": source, **objectives_part(runs), **constraints_part(runs)}
     write_json(options.out / "several.json", body)
     write_markdown(options.out / "several.md", body)

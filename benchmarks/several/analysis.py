@@ -65,6 +65,12 @@ def infeasible_share(rows: Sequence[Row], bound: float) -> float:
     return sum(row.at_top > bound for row in later) / max(1, len(later))
 
 
+def infeasible_share_on_own_budget(rows: Sequence[Row], bound: float) -> float:
+    """Return the share of the trials after the first 20 whose value breaks the bound on the budget that they ran on."""
+    later = rows[FIRST:]
+    return sum(row.second > bound for row in later) / max(1, len(later))
+
+
 def epochs_to_reach(curves: Array, other: Array, at: Array) -> float:
     """Return the share of the budget after which the mean of `curves` reaches the final mean of `other`; at most 1."""
     reached = np.flatnonzero(curves.mean(axis=0) >= other[:, -1].mean() - 1e-12)

@@ -96,6 +96,26 @@ def run_all(runs: Iterable[Run], jobs: int) -> dict[Run, list[Row]]:
     return results
 
 
+def last_stored(runs: Iterable[Run]) -> tuple[dict[Run, list[Row]], dict[str, str]]:
+    """Return the stored results of runs, and what decided them by method; nothing is run.
+
+    Of each method only the runs count that the same code and version decided as its last stored run.
+    """
+    known: dict[tuple[str, str], list[Row]] = {}
+    decided: dict[str, str] = {}
+    for key, rows in _stored().items():
+        *what, decisive = json.loads(key)
+        decided[what[1]] = decisive
+        known[json.dumps(what), decisive] = rows
+    found: dict[Run, list[Row]] = {}
+    for run in runs:
+        what = [run.problem, run.method, run.seed, run.full_evaluations]
+        place = json.dumps(what), decided.get(run.method, "")
+        if place in known:
+            found[run] = known[place]
+    return found, decided
+
+
 def _stored() -> dict[str, list[Row]]:
     path = CACHE / "runs.jsonl"
     entries = map(json.loads, path.read_text().splitlines()) if path.exists() else ()

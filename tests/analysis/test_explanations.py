@@ -118,16 +118,6 @@ def test_a_trial_of_the_gaussian_process_shows_the_expected_loss() -> None:
     assert "was proposed by the density, as the best of 64 candidates" in why(history, by_density).sentences[0]
 
 
-def test_a_trial_of_the_focused_process_says_so() -> None:
-    optimizer = BOHB(XY, budgets=[1, 3, 9], seed=0, settings=BEST, focus_share=1.0)
-    history = play(optimizer, 40, smooth).history
-    number = next(n for n, trial in history.trials.items() if trial.reason.get("focused"))
-    told = why(history, number).sentences
-    assert "was proposed by the focused Gaussian process" in told[0]
-    assert told[1] == "To this process every loss worse than about the median is equally bad."
-    assert any("focused process " in sentence for sentence in told if sentence.startswith("Mean rank"))
-
-
 def test_a_random_trial_of_the_preset_shows_the_share_of_its_bracket() -> None:
     optimizer = BOHB(XY, budgets=[1, 3, 9], seed=0, settings=BEST, random_fraction=0.9, random_fraction_at_top=0.7)
     history = play(optimizer, 30, smooth).history

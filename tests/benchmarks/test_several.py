@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.data import directory
-from benchmarks.several import analysis
+from benchmarks.several import analysis, runs
+from benchmarks.several.__main__ import planned
 from benchmarks.several.runs import Row, Run, execute
 
 ROWS = [
@@ -26,6 +29,7 @@ def test_only_feasible_results_on_the_largest_budget_count(bound: float, spent: 
 def test_the_first_trials_do_not_count_as_infeasible() -> None:
     rows = [Row(1, 1, 0.1, 5.0, 5.0)] * analysis.FIRST + [Row(1, 0.1, 0.1, 0.0, value) for value in (1, 2, 3, 4)]
     assert analysis.infeasible_share(rows, 3) == 0.25
+    assert analysis.infeasible_share_on_own_budget(rows, 3) == 0.0
 
 
 def test_the_share_of_the_budget_is_where_the_mean_curve_first_reaches_the_other_end() -> None:
@@ -34,6 +38,28 @@ def test_the_share_of_the_budget_is_where_the_mean_curve_first_reaches_the_other
     theirs = np.array([[0.0, 0.2, 0.5, 0.6], [0.0, 0.2, 0.5, 0.6]])
     assert analysis.epochs_to_reach(ours, theirs, at) == 0.5
     assert analysis.epochs_to_reach(theirs, ours, at) == 1.0
+
+
+def test_slow_methods_run_on_few_tasks_and_those_without_constraints_on_none_that_are_bounded() -> None:
+    problems = ("lcbench-34539", "lcbench-34539-10%", "lcbench-167161")
+    found = planned(problems, ("best", "smac-parego"), 2, ("lcbench-34539",))
+    assert [(run.problem, run.seed) for run in found if run.method == "smac-parego"] == [
+        ("lcbench-34539", 0),
+        ("lcbench-34539", 1),
+    ]
+    assert len([run for run in found if run.method == "best"]) == 6
+
+
+def test_a_page_from_stored_runs_mixes_no_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "CACHE", tmp_path)
+    entries = [
+        {"key": json.dumps(["lcbench-34539", method, seed, 60.0, decisive]), "rows": [[1.0, 1.0, seed, 2.0, 2.0]]}
+        for method, seed, decisive in (("best", 0, "old"), ("best", 1, "old"), ("best", 0, "new"), ("random", 1, "x"))
+    ]
+    (tmp_path / "runs.jsonl").write_text("\n".join(map(json.dumps, entries)) + "\n")
+    found, decided = runs.last_stored(planned(("lcbench-34539",), ("best", "random", "optuna-motpe"), 2, ()))
+    assert decided == {"best": "new", "random": "x"}
+    assert [(run.method, run.seed) for run in found] == [("best", 0), ("random", 1)]
 
 
 @pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")

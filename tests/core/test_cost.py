@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bohb.core.cost import Sample, encoder, fit_costs
+from bohb.core.cost import Duration, Sample, encoder, fit_costs
 from bohb.core.space import Space
 from bohb.core.trial import Origin, Trial
 
@@ -88,6 +88,24 @@ def test_the_interval_covers_what_it_says() -> None:
     assert one.chance(one.median) == pytest.approx(0.5)
     assert one.chance(0.0) == 0.0
     assert one.quantile(0.9) == pytest.approx(one.high)
+
+
+def test_drawn_durations_have_the_expected_mean_and_what_has_passed_counts() -> None:
+    duration = Duration(median=10.0, mean=12.0, spread=0.5)
+    drawn = [duration.drawn((i + 0.5) / 200) for i in range(200)]
+    assert np.mean(drawn) == pytest.approx(12.0, rel=0.03)
+    left = [duration.drawn((i + 0.5) / 200, since=12.0) for i in range(200)]
+    assert min(left) > 0
+    assert np.mean(left) == pytest.approx(np.mean([d - 12.0 for d in drawn if d > 12.0]), rel=0.1)
+
+
+def test_the_duration_of_a_new_trial_varies_as_those_of_single_trials_did() -> None:
+    noisy = np.random.default_rng(1)
+    costs = fit_costs(
+        [sample(i % 60, b, b * math.exp(noisy.normal(0, 0.2)), None) for b in (1.0, 3.0) for i in range(60)]
+    )
+    assert costs is not None
+    assert 0.15 < costs.typical(1.0).spread < 0.3
 
 
 def test_without_trials_there_is_no_model() -> None:

@@ -43,7 +43,7 @@ def cost(rungs: tuple[tuple[float, int], ...]) -> float:
     return sum(size * (budget - b) for (budget, size), b in zip(rungs, before, strict=False))
 
 
-@pytest.mark.parametrize("seconds", [200.0, 80.0, 60.0, 50.0, 40.0, 32.0])
+@pytest.mark.parametrize("seconds", [200.0, 80.0, 60.0, 50.0, 40.0, 36.0])
 def test_a_new_bracket_ends_in_time_and_reaches_the_largest_budget(seconds: float) -> None:
     chosen = fitting_bracket(BOHB(SPACE, min_budget=1, max_budget=27).history, time_left(seconds), (), ROUND[0])
     assert chosen.continued_cost <= seconds
@@ -58,15 +58,39 @@ def test_if_no_bracket_ends_in_time_the_usual_one_is_begun_for_the_next_session(
     assert fitting_bracket(history, time_left(20.0), (), ROUND[3]) == ROUND[0]
 
 
-@pytest.mark.parametrize("seconds", [65.0, 50.0, 40.0])
+@pytest.mark.parametrize("seconds", [38.0, 34.0, 30.0])
 def test_an_open_bracket_shrinks_to_the_time_that_is_left(seconds: float) -> None:
     optimizer = begun(10)
     decided = course(optimizer.history, time_left(seconds))
     assert decided.kept == {0}
     (event,) = decided.events
-    assert event.rungs[0][1] >= 10
+    assert event.rungs[0][1] == 10
     assert event.rungs[-1][0] == 27
     assert cost(event.rungs) - 10 <= seconds
+
+
+def test_a_rung_ends_only_when_nothing_more_on_it_ends_in_time() -> None:
+    """Until then more is learnt about durations, and the low rungs are where most is found."""
+    decided = course(begun(10).history, time_left(65.0))
+    assert decided.tight
+    assert decided.events == ()
+    sizes = []
+    for n in range(10, 27):
+        decided = course(begun(n).history, time_left(75.0 - n))
+        sizes += [(n, *(size for _, size in event.rungs)) for event in decided.events]
+    started, first, second, third, last = sizes[0]
+    assert 10 < started == first < 27
+    assert (second, third, last) == (first // 3, first // 9, 1)
+
+
+def test_no_bracket_changes_before_durations_were_seen_on_two_budgets() -> None:
+    one = [Sample(-1 - i, 1.0, None, 1.0, {}) for i in range(10)]
+    two = [*one, Sample(-1, 3.0, 1.0, 2.0, {})]
+    history = begun(10).history
+    assert course(history, TimeLeft(36.0, 1, fit_costs(one))).events == ()
+    assert course(history, TimeLeft(36.0, 1, fit_costs(two))).events
+    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_costs(one)), (), ROUND[0]) == ROUND[0]
+    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_costs(two)), (), ROUND[0]) != ROUND[0]
 
 
 def test_with_enough_time_or_too_few_results_nothing_changes() -> None:
@@ -134,6 +158,20 @@ def test_the_rest_of_a_study_is_foreseen_by_running_it_ahead() -> None:
 
     bohb.run(optimizer, executor, Limits(max_trials=150), callbacks=[look])
     assert half[0] == pytest.approx(executor.now, rel=0.1)
+
+
+def test_many_workers_are_expected_to_wait_for_the_slowest_trial() -> None:
+    """Sixteen trials that take 27 s on average, give or take a half: the last of them ends far later."""
+    optimizer = BOHB(SPACE, budgets=[27.0], seed=0, clock=lambda: 100.0, stopwatch=lambda: 0.0)
+    for _ in range(16):
+        optimizer.ask()
+    spread = [math.exp(0.5 * (-1) ** i) for i in range(40)]
+    costs = fit_costs([Sample(-1 - i, 27.0, None, 27 * factor, {}) for i, factor in enumerate(spread)])
+    assert costs is not None
+    one = costs.typical(27.0).mean
+    left = seconds_to_end(optimizer.history, costs, {"max_trials": 16}, 16, 0.0, 100.0)
+    assert left is not None
+    assert 1.4 * one < left < 4 * one
 
 
 def test_a_forecast_leaves_the_study_as_it_is() -> None:

@@ -13,7 +13,8 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from tests.analysis.studies import ordinary_plots
+from bohb.plots import write_report
+from tests.analysis.studies import ordinary_plots, played
 from tests.dashboard.conftest import Opener, serving_here
 from tests.dashboard.demo import HOSTILE, HOSTILE_NAMES
 from tests.dashboard.tabs import eventually
@@ -195,8 +196,38 @@ def test_the_theme_is_remembered_and_a_menu_draws_another_plot(tab: Opener) -> N
     title = page.locator("#contour .xtitle")
     page.select_option("#contour-x", "units")
     assert eventually(lambda: title.text_content() == "units (log scale)", 60)
+    shown.draw_all("#trajectory")
+    page.select_option("#trajectory-scale", "log")
+    assert eventually(lambda: page.evaluate("document.querySelector('#trajectory .plot').layout.yaxis.type") == "log")
     plot = "getComputedStyle(document.querySelector('#contour svg.main-svg')).backgroundColor"
     assert _luminance(page.evaluate(plot)) < 0.2, "plots follow the theme"
+    assert shown.complaints == []
+
+
+def test_a_report_draws_all_plots_and_what_its_menus_choose_without_a_server(tab: Opener, tmp_path: Path) -> None:
+    shown = tab(color_scheme="dark")
+    page = shown.page
+    page.goto(write_report(played("hostile"), tmp_path / "report.html", name=HOSTILE).as_uri())
+    page.locator(f"html[data-drawn='{len(ordinary_plots())}']").wait_for()
+    assert page.locator("svg.main-svg").count() >= len(ordinary_plots())
+    slices = "document.getElementById('plot-slice')"
+    titles = f"{slices}.layout.annotations.map(a => a.text).join()"
+    both = page.evaluate(titles)
+    page.select_option("#slice-parameter", index=1)
+    assert eventually(lambda: page.evaluate(titles) != both)
+    page.select_option("#slice-budget", "3")
+    assert eventually(lambda: page.evaluate(titles) == both)
+    assert page.input_value("#slice-parameter") == "", "the file has no figure for two choices at once"
+    page.select_option("#slice-scale", "log")
+    assert eventually(lambda: page.evaluate(f"{slices}.layout.yaxis.type") == "log")
+    page.locator("#theme").click()
+    assert page.inner_text("#theme") == "Theme: light"
+    ground = "getComputedStyle(document.querySelector('#plot-slice svg.main-svg')).backgroundColor"
+    assert eventually(lambda: _luminance(page.evaluate(ground)) > 0.8, 60), "plots follow the theme"
+    page.evaluate("bohbScale(document.getElementById('slice-scale'), {meta: {no_log: 'not for a maximised score'}})")
+    log = page.locator("#slice-scale option[value=log]")
+    assert (log.is_disabled(), log.text_content()) == (True, "log: not for a maximised score")
+    assert page.input_value("#slice-scale") == ""
     assert shown.complaints == []
 
 

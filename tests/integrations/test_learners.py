@@ -58,8 +58,9 @@ LEARNERS: dict[str, Callable[[Path], Any]] = {
     "xgboost": lambda path: (path / "booster.ubj").read_bytes(),
     "lightgbm": lambda path: (path / "booster.txt").read_text().partition("end of trees")[0],
     "keras": keras_state,
-    "catboost": catboost_state,  # `make learners` installs this one and the next
+    "catboost": catboost_state,  # `make learners` installs this one and the next two
     "jax": jax_state,
+    "flax": lambda path: (path / "state.msgpack").read_bytes(),
 }
 
 

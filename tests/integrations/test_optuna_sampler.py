@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import runpy
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
 import optuna
 import pytest
-from optuna.distributions import FloatDistribution, IntDistribution
+from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState, create_trial
@@ -22,9 +26,15 @@ from bohb.integrations.optuna_history import Follower
 from bohb.integrations.optuna_rungs import Steps, one_more
 from bohb.integrations.optuna_space import InferredSpace, hull
 from bohb.integrations.rungs import Ladder
+from tests.integrations.optuna_process import storage
+from tests.sizes import long
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 STEPS = Steps(Ladder.of(1, 9, 3), one_more)
+SPACE: dict[str, BaseDistribution] = {
+    "lr": FloatDistribution(1e-5, 1e-1, log=True),
+    "units": IntDistribution(16, 512, log=True),
+}
 
 
 def loss_of(lr: float, units: int) -> float:
@@ -133,6 +143,57 @@ def test_threads_share_one_sampler_and_never_run_the_same_parameters() -> None:
     study.optimize(objective, n_trials=30, n_jobs=3)
     assert len({tuple(trial.params.values()) for trial in study.trials}) == 30
     assert all(trial.state in (TrialState.COMPLETE, TrialState.PRUNED) for trial in study.trials)
+
+
+def test_two_processes_on_one_storage_know_each_others_trials(tmp_path: Path) -> None:
+    backend = [JournalFileBackend(str(tmp_path / "journal")) for _ in range(2)]  # as each process has its own
+    first, second = study_with(JournalStorage(backend[0])), study_with(JournalStorage(backend[1]))
+    for _ in range(8):
+        pair = [(study, study.ask(SPACE)) for study in (first, second)]
+        for study, trial in pair:
+            study.tell(trial, loss_of(**trial.params))
+    waiting = first.ask(SPACE)
+    assert [trial.number for trial in second.trials] == list(range(17))
+    assert len({tuple(trial.params.values()) for trial in second.trials}) == 17
+    assert len(history(first).outcomes) == 16
+    second.ask(SPACE)
+    assert len(history(second).outcomes) == 16
+    assert follower(second)._running.keys() == {waiting.number, waiting.number + 1}
+
+
+@long
+@pytest.mark.parametrize("kind", ["journal", "sql"])
+def test_three_processes_share_a_study_although_one_of_them_is_killed(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "study"
+    optuna.create_study(study_name="study", storage=storage(kind, file))
+    command = [sys.executable, "-m", "tests.integrations.optuna_process", kind, str(file)]
+    processes = [
+        subprocess.Popen(command, env={**os.environ, **({"BOHB_TEST_DIES": "1"} if dies else {})})
+        for dies in (True, False, False)
+    ]
+    try:
+        codes = [process.wait(timeout=400) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert codes == [-signal.SIGKILL, 0, 0]
+    study = study_with(storage(kind, file))
+    ended = [trial for trial in study.trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+    (cut_off,) = [trial for trial in study.trials if trial not in ended]
+    assert cut_off.user_attrs["process"] == processes[0].pid
+    assert cut_off.state == TrialState.RUNNING  # as Optuna leaves it
+    assert [trial.number for trial in study.trials] == list(range(len(ended) + 1))
+    assert len({tuple(trial.params.values()) for trial in study.trials}) == len(ended) + 1
+    assert {process.pid for process in processes[1:]} <= {trial.user_attrs["process"] for trial in ended}
+    for trial in ended:
+        if trial.state == TrialState.PRUNED:  # by its own bracket, whoever ran it
+            rung = STEPS.ladder.rung_at(len(trial.intermediate_values))
+            assert STEPS.ladder.first_rung(trial.number) <= rung < STEPS.ladder.top
+    study.ask().suggest_float("rate", 1e-5, 1e-1, log=True)
+    found = sum(len(STEPS.results(trial, 1.0)) for trial in study.trials[:-1])
+    assert len(history(study).outcomes) == found  # a process that comes later knows all of it
+    assert study.best_value < 0.5
 
 
 def test_running_trials_keep_the_model_from_proposing_the_same_again(reference: optuna.Study) -> None:

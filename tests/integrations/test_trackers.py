@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import json
 import logging
 import os
 import subprocess
@@ -45,6 +46,28 @@ def study(journal: Any, max_trials: int = 13, seed: int = 1) -> bohb.Study:
     return bohb.minimize(
         objective, SPACE, min_budget=1, max_budget=9, seed=seed, journal=journal, max_trials=max_trials
     )
+
+
+def named(trial: bohb.Trial) -> dict[str, Any]:
+    if trial.number == 3:
+        raise ValueError("boom")
+    return {"score": 1 - trial.config["x"], "time (ms)": 1 / trial.budget, "memory": 2.0 + trial.number % 5}
+
+
+def named_study(path: Path, max_trials: int = 13) -> bohb.History:
+    """Store a study that maximises one value, minimises another one and bounds a third."""
+    bohb.minimize(
+        named,
+        SPACE,
+        min_budget=1,
+        max_budget=9,
+        objectives=["-score", "time (ms)"],
+        constraints={"memory": "<= 5"},
+        seed=1,
+        journal=path,
+        max_trials=max_trials,
+    )
+    return bohb.load(path).history
 
 
 @pytest.fixture
@@ -92,6 +115,18 @@ def test_tensorboard_reads_hyperparameters_losses_curves_and_incumbents(journal:
     best = scalars(root / "incumbent", "incumbent_loss")
     assert [loss for _, loss in best] == pytest.approx([result.loss for result in history.trajectory])
     assert (root / "trial-00000").exists()
+
+
+def test_tensorboard_shows_the_values_that_the_objective_returned(tmp_path: Path) -> None:
+    history = named_study(tmp_path / "study.db")
+    assert send(tmp_path / "study.db", TensorboardTracker(tmp_path)) == 13
+    assert send(tmp_path / "study.db", TensorboardTracker(tmp_path)) == 0  # writes the incumbents again
+    root, last = tmp_path / "study", history.results[-1]
+    for name, value in last.values.items():
+        tag = name.replace(" (ms)", "__ms_")  # TensorBoard's own rule
+        assert scalars(root / f"trial-{last.trial.number:05d}", tag) == [(last.trial.number, float(np.float32(value)))]
+        best = [found for _, found in scalars(root / "incumbent", f"incumbent_{tag}")]
+        assert best == pytest.approx([result.values[name] for result in history.trajectory])
 
 
 def test_every_trial_arrives_once_however_often_listening_begins(tmp_path: Path) -> None:
@@ -243,6 +278,34 @@ def test_mlflow_has_a_run_per_trial_nested_in_one_of_the_study(journal: Path, ml
     assert len(client.get_metric_history(parent.info.run_id, "incumbent_loss")) == len(best)
 
 
+def test_mlflow_has_the_values_that_the_objective_returned_under_names_that_it_accepts(
+    tmp_path: Path, mlflow_store: str
+) -> None:
+    from mlflow import MlflowClient
+
+    history = named_study(tmp_path / "study.db", max_trials=5)
+    assert send(tmp_path / "study.db", MlflowTracker(mlflow_store, "named")) == 5
+    client = MlflowClient(mlflow_store)
+    experiment = client.get_experiment_by_name("named")
+    assert experiment is not None
+    runs = {run.data.tags.get("bohb.trial"): run for run in client.search_runs([experiment.experiment_id])}
+    for result in history.results:
+        values = {name.replace("(", "_").replace(")", "_"): value for name, value in result.values.items()}
+        assert runs[str(result.trial.number)].data.metrics == {"budget": result.budget, **values}
+    best = client.get_metric_history(runs[None].info.run_id, "incumbent_score")
+    assert [metric.value for metric in best] == [result.values["score"] for result in history.trajectory]
+
+
+@pytest.mark.parametrize("name", ["a/../b", "..", "/x", "x" * 300, "näme", "a:b"])
+def test_any_name_of_a_hyperparameter_becomes_one_that_mlflow_accepts(name: str) -> None:
+    from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
+
+    allowed = mlflow._allowed(name)
+    _validate_metric_name(allowed)  # type: ignore[no-untyped-call]
+    assert len(allowed) <= MAX_ENTITY_KEY_LENGTH
+    assert allowed == name or name not in ("näme", "a:b")
+
+
 def test_a_server_that_refuses_connections_leaves_the_trials_waiting(journal: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     listener = Listener(journal, MlflowTracker("http://127.0.0.1:9"))
@@ -256,9 +319,13 @@ def test_a_server_that_refuses_connections_leaves_the_trials_waiting(journal: Pa
 
 def test_offline_runs_of_wandb_are_written_once(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
-    study(path, max_trials=2)
+    history = named_study(path, max_trials=2)
     assert send(path, WandbTracker(tmp_path)) == 2
     assert send(path, WandbTracker(tmp_path)) == 0
+    (records,) = (tmp_path / "wandb").glob("offline-run-*-1/run-*.wandb")
+    for name, value in history.outcomes[1].values.items():
+        assert name.encode() in records.read_bytes()
+        assert json.dumps(value).removesuffix(".0").encode() in records.read_bytes()
     written = sorted(directory.name.rpartition("-")[2] for directory in (tmp_path / "wandb").glob("offline-run-*"))
     assert written == ["0", "1"]
 

@@ -90,6 +90,19 @@ def test_all_differences_are_listed_at_once(tmp_path: Path) -> None:
     assert all(word in str(caught.value) for word in ("seed", "budgets", "x.type", "y: ", "warm_start"))
 
 
+def test_a_study_that_is_older_than_a_setting_of_its_preset_goes_on_without_it() -> None:
+    created = run(MemoryJournal(), max_trials=1, settings="best").history.created
+    assert created is not None
+    older = replace(created, settings={n: v for n, v in created.settings.items() if n != "schedule"})
+    journal = MemoryJournal()
+    journal.append([older], after=0)
+    study = run(journal, max_trials=12, settings="best")
+    assert study.history.settings == replace(bohb.BEST, schedule="hyperband")
+    assert len(study.history.trials) == 12
+    with pytest.raises(StudyMismatch, match="schedule: stored 'hyperband', given 'adaptive'"):
+        run(journal, max_trials=13, settings="best", schedule="adaptive")
+
+
 def test_conditions_are_part_of_the_space() -> None:
     def space(value: str) -> ConfigurationSpace:
         cs = ConfigurationSpace({"a": ["p", "q"], "b": (0.0, 1.0)})

@@ -121,8 +121,9 @@ def _random_picks(history: History) -> tuple[list[int], list[float]]:
     """
     by_budget: dict[float, list[int]] = {}
     for number in history.outcomes:
-        if history.trials[number].origin is Origin.RANDOM:
-            by_budget.setdefault(history.trials[number].budget, []).append(number)
+        trial = history.trials[number]
+        if trial.origin is Origin.RANDOM and "chance" not in trial.reason:  # with it, infeasible ones were passed over
+            by_budget.setdefault(trial.budget, []).append(number)
     numbers: list[int] = []
     standings: list[float] = []
     for mine in by_budget.values():

@@ -84,7 +84,6 @@ def proposer(trial: Trial) -> str:
         case Origin.GIVEN:
             return "user"
         case Origin.MODEL:
-            process = "focused process" if trial.reason.get("focused") else "process"
-            return str(trial.reason.get("sampler", process if trial.reason.get("model") == "gp" else "density"))
+            return str(trial.reason.get("sampler", "process" if trial.reason.get("model") == "gp" else "density"))
         case _:
             return "prior"

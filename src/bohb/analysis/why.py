@@ -157,6 +157,8 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
                 )
         case _:
             how = ", uniformly instead of from the prior" if reason.get("uniform") else ""
+            if "chance" in reason:
+                how = f", among those likely to keep the constraints (with a probability of {reason['chance']:.3g})"
             yield f"{subject} was drawn at random{_random_why(history, first)}{how}."
 
 
@@ -170,16 +172,13 @@ def _proposers(history: History, first: Trial) -> Iterator[str]:
 
 def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterator[str]:
     """What the Gaussian process expected of a configuration that it proposed."""
-    process = "focused Gaussian process" if reason.get("focused") else "Gaussian process"
     yield (
-        f"{subject} was proposed by the {process}, as the candidate with the largest expected improvement on "
+        f"{subject} was proposed by the Gaussian process, as the candidate with the largest expected improvement on "
         f"the largest budget (log EI = {reason['log_improvement']:.3g}, in standard deviations of the losses)."
     )
     if "expected" in reason:
         yield from _by_processes(goals, reason)
         return
-    if reason.get("focused"):
-        yield f"To this process every {goals.label} worse than about the median is equally bad."
     yield (
         f"The process was fitted to {reason['model_points']} results. It expected a {goals.label} of "
         f"{_loss(goals, reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "

@@ -63,6 +63,17 @@ class Duration:
         """Return the seconds that a share of such trials take at most, times exp(shift)."""
         return self.median * math.exp(NormalDist().inv_cdf(share) * self.spread + shift)
 
+    def drawn(self, share: float, since: float = 0.0) -> float:
+        """Return the seconds that a trial has left after `since`; a share of such trials end earlier.
+
+        Over all shares, the mean of whole trials is `mean`.
+        """
+        spread = min(self.spread, 1.0)
+        median = self.mean * math.exp(-(spread**2) / 2)
+        passed = NormalDist(sigma=spread).cdf(math.log(since / median)) if since > 0 else 0.0
+        rank = min(max(passed + (1 - passed) * share, 0.01), 0.999)
+        return max(median * math.exp(NormalDist(sigma=spread).inv_cdf(rank)) - since, 0.05 * since)
+
     def chance(self, seconds: float) -> float:
         """Return the probability that the trial takes at most so many seconds."""
         if seconds <= 0:
@@ -146,6 +157,11 @@ class CostModel:
         """How far all predictions together may be off: the deviation of the logarithm."""
         return self._spread / math.sqrt(max(1, len(self._known))) + _LEAST_ERROR
 
+    @property
+    def levels(self) -> int:
+        """How many levels have been seen; a single one does not tell how durations grow with the budget."""
+        return len(self._levels)
+
     def duration(self, trial: Trial) -> Duration:
         """Return how long a trial takes; one without a configuration, or with an unknown one, counts as typical."""
         known = self._known.get(trial.config_id)
@@ -165,7 +181,9 @@ class CostModel:
     def typical(self, budget: float, previous: float | None = None) -> Duration:
         """Return how long a trial of an unknown configuration takes."""
         effect = self._unknown.centre + (self._promoted if previous is not None else 0.0)
-        return self._duration(effect, budget, previous, self._unknown.spread, self._unknown.excess)
+        # Effects are smoothed and lack the noise of single trials; `_noise` is that of a difference of two.
+        spread = math.hypot(self._unknown.spread, self._noise / math.sqrt(2))
+        return self._duration(effect, budget, previous, spread, self._unknown.excess)
 
     def _duration(
         self, effect: float, budget: float, previous: float | None, spread: float, excess: float | None = None

@@ -23,8 +23,7 @@ from bohb.core.schedule.halving import Halving
 LIKELY = 0.6  # the chance of ending in time from which a trial is started
 ENOUGH_TRIALS = 6  # finished ones, before which no bracket is changed
 _SIZES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.33)  # of a new bracket; a smaller one starts on a larger budget instead
-_MARGIN = 0.5  # how much of the upper half of the interval of a full evaluation is kept free
-_SHARES = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)  # of the sizes of open brackets; 0 starts nothing new on this rung
+_SHARES = tuple(i / 10 for i in range(10, -1, -1))  # of the sizes of open brackets; 0 starts nothing new on this rung
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,11 @@ class TimeLeft:
                 duration = self.costs.typical(run.budget)
         return duration.chance(self.seconds) >= LIKELY
 
-    @property
-    def knows_enough(self) -> bool:
-        """Whether durations are known well enough to change brackets."""
-        return self.alone and self.costs is not None and self.costs.n >= ENOUGH_TRIALS
+    def knows_enough(self, history: History) -> bool:
+        """Whether durations are known well enough to change brackets: also how they grow with the budget."""
+        if not self.alone or self.costs is None or self.costs.n < ENOUGH_TRIALS:
+            return False
+        return self.costs.levels >= min(2, len(history.budgets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +70,30 @@ class Course:
 
     kept: those that will end in time; their runs come first. The others fill idle workers, and go on when the study is
         resumed.
-    events: how the kept ones have to change for that.
+    events: how the kept ones have to change now.
+    tight: whether some of the kept ones will have to change, now or later.
     """
 
     kept: frozenset[int]
     events: tuple[BracketShortened, ...] = ()
+    tight: bool = False
 
 
 def course(history: History, left: TimeLeft) -> Course:
     """Return which open brackets end in time: all of them, all but smaller, or those nearest to the largest budget."""
     nearest_first = sorted(history.open_brackets, key=lambda index: _distance(history.brackets[index]))
-    if not left.knows_enough:
+    if not left.knows_enough(history):
         return Course(frozenset(nearest_first))
     for n in range(len(nearest_first), 0, -1):
         kept = nearest_first[:n]
         for share in _SHARES:
             rungs = {index: _shortened(history.brackets[index], share) for index in kept}
             if _ends_in_time(history, left, rungs):
-                return Course(frozenset(kept), tuple(_events(history, left, rungs)))
-    return Course(frozenset())
+                return Course(frozenset(kept), tuple(_events(history, left, rungs)), tight=share < 1)
+    straight_up = {index: _shortened(history.brackets[index], 0.0) for index in nearest_first[:1]}
+    if not _ends_in_time(history, left, straight_up, margin=0.0):
+        return Course(frozenset())
+    return Course(frozenset(straight_up), tuple(_events(history, left, straight_up)), tight=True)
 
 
 def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], bracket: Bracket) -> Bracket:
@@ -97,7 +102,7 @@ def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], brack
     If there is no time for a bracket that reaches the largest budget, `bracket` is opened and left to the next session,
     or, if not even its first trial ends in time, the one that starts on the smallest budget.
     """
-    if not left.knows_enough:
+    if not left.knows_enough(history):
         return bracket
     open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.open_brackets}
     smaller = _smaller(history, bracket)
@@ -125,14 +130,21 @@ def _shortened(bracket: Halving, share: float) -> tuple[Rung, ...]:
 
 
 def _events(history: History, left: TimeLeft, rungs: Mapping[int, tuple[Rung, ...]]) -> Iterator[BracketShortened]:
-    """Yield the events that give open brackets these rungs."""
+    """Yield the events that end the current rungs of open brackets that may start nothing more on them.
+
+    A rung that may still grow is left alone: later, more is known about durations. The rungs after it follow in
+    proportion, and are looked at again when the bracket gets there.
+    """
     number = len(history.shortened)
     for index, wanted in rungs.items():
         bracket = history.brackets[index]
-        if wanted != bracket.bracket.rungs[bracket.rung :]:
-            reason = {"seconds_left": significant(left.seconds)}
-            yield BracketShortened(number, index, tuple((rung.budget, rung.size) for rung in wanted), reason)
-            number += 1
+        now, *later = bracket.bracket.rungs[bracket.rung :]
+        if max(1, bracket.started) < wanted[0].size or wanted[0].size == now.size:
+            continue
+        sizes = [(now.budget, wanted[0].size)]
+        sizes += [(rung.budget, max(1, rung.size * wanted[0].size // now.size)) for rung in later]
+        yield BracketShortened(number, index, tuple(sizes), {"seconds_left": significant(left.seconds)})
+        number += 1
 
 
 def _smaller(history: History, bracket: Bracket) -> Iterator[Bracket]:
@@ -149,12 +161,18 @@ def _smaller(history: History, bracket: Bracket) -> Iterator[Bracket]:
 
 
 def _ends_in_time(
-    history: History, left: TimeLeft, open_: Mapping[int, tuple[Rung, ...]], new: tuple[Rung, ...] = ()
+    history: History,
+    left: TimeLeft,
+    open_: Mapping[int, tuple[Rung, ...]],
+    new: tuple[Rung, ...] = (),
+    margin: float = 1.0,
 ) -> bool:
     """Whether open brackets with these rungs, and a new one, end before the deadline while nothing else is started.
 
     Let the chain be the longest sequence of trials that wait for each other. Then w workers need at least work/w and
     at least the chain, and at most work/w + (1 − 1/w)·chain (Graham, 1966); the middle of both is assumed.
+
+    margin: how much of the upper half of the interval of the last trial is kept free.
     """
     loads = [_load(left, rungs, history.brackets[index]) for index, rungs in open_.items()]
     loads += [_load(left, new)] if new else []
@@ -163,10 +181,10 @@ def _ends_in_time(
         after = open_.get(history.trials[number].bracket, ())[1:]
         chain = max(chain, seconds + (_load(left, after, previous=history.trials[number].budget)[1] if after else 0.0))
     work = sum(left.remaining.values()) + sum(seconds for seconds, _, _ in loads)
-    margin = _MARGIN * max((seconds for _, _, seconds in loads), default=0.0)
+    free = margin * max((seconds for _, _, seconds in loads), default=0.0)
     share = work / left.workers
     least, most = max(share, chain), share + (1 - 1 / left.workers) * chain
-    return (least + most) / 2 + margin <= left.seconds
+    return (least + most) / 2 + free <= left.seconds
 
 
 def _load(

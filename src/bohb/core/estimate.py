@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 from bohb.core.cost import CostModel, fit_costs, samples
 from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide
@@ -20,6 +20,7 @@ from bohb.core.trial import Origin, Outcome, Status, Trial
 SecondsOf = Callable[[Trial], float]
 MOST_TRIALS = 2000  # that a simulation starts; the rest is extrapolated
 _DRAWS = 19  # simulations with random durations, from which an interval is read
+_ENDS = 3  # simulations with random durations, of which the mean end is taken
 _OVERDUE = 0.1  # of a trial's duration, that it takes at least from now on
 _GOLDEN = 0.6180339887498949  # its multiples are spread evenly
 
@@ -112,13 +113,45 @@ def seconds_to_end(
 
 
 def _counted_end(history: History, costs: CostModel, limits: Mapping[str, float], workers: int, time: float) -> float:
-    """Return the time until a limit on trials, brackets or budget is reached and the last trial has ended."""
+    """Return the time until a limit on trials, brackets or budget is reached and the last trial has ended.
+
+    Several workers wait for the slowest trial of a rung, and at last for the slowest of all. Durations are therefore
+    drawn at random; if all took as long as expected, the end would be too early.
+    """
+    if workers == 1:
+        expected = remaining(history, costs, time)
+        return _simulated_end(history, limits, workers, lambda trial: costs.duration(trial).mean, expected)
+    ends = []
+    for draw in range(_ENDS):
+
+        def share(number: int, draw: int = draw) -> float:
+            return ((number + 1) * _GOLDEN + draw / _ENDS) % 1.0
+
+        def seconds_of(trial: Trial, share: Callable[[int], float] = share) -> float:
+            return costs.duration(trial).drawn(share(trial.number))
+
+        running = {
+            number: costs.duration(trial).drawn(share(number), _since(history, number, time))
+            for number, trial in history.running.items()
+        }
+        ends.append(_simulated_end(history, limits, workers, seconds_of, running))
+    return fmean(ends)
+
+
+def _simulated_end(
+    history: History,
+    limits: Mapping[str, float],
+    workers: int,
+    seconds_of: SecondsOf,
+    running: Mapping[int, float],
+) -> float:
+    """Return the time until the last trial has ended, given the seconds until the running ones end."""
     n = limits.get("max_brackets")
     ahead = forecast(
         history,
         workers,
-        lambda trial: costs.duration(trial).mean,
-        remaining=remaining(history, costs, time),
+        seconds_of,
+        remaining=running,
         max_brackets=None if n is None else int(n),
         is_over=lambda state, _: (_progress(state, limits) or 0.0) >= 1,
     )
@@ -186,10 +219,15 @@ def remaining(history: History, costs: CostModel | None, time: float) -> dict[in
         return {}
     found: dict[int, float] = {}
     for number, trial in history.running.items():
-        since = time - (history.started.get(number) or time)
+        since = _since(history, number, time)
         expected = costs.duration(trial).mean
         found[number] = max(expected - since, _OVERDUE * max(since, expected))
     return found
+
+
+def _since(history: History, number: int, time: float) -> float:
+    """Return for how many seconds a trial has been running; 0 if the clock was set back."""
+    return max(0.0, time - (history.started.get(number) or time))
 
 
 def fork(history: History) -> History:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,11 @@ from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
 
-LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again
+if TYPE_CHECKING:
+    from bohb.core.gp.mixture import MixtureSampler
+
+LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again …
+LOOK_CLOSELY = 0.995  # … and while some of them will have to become smaller
 
 
 class Now(NamedTuple):
@@ -59,6 +63,7 @@ class Starter:
         self._function = sampler
         self._density = DensitySampler()
         self._proposer: Proposer | None = None
+        self._mixture: MixtureSampler | None = None
         self._failures: Failures | None = None
         self._n_forgotten = len(history.forgotten)
         self._looked: tuple[list[tuple[int, int]], float] = ([], math.inf)  # rungs and seconds at the last look
@@ -76,7 +81,7 @@ class Starter:
         """
         if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
             self._n_forgotten = len(self._history.forgotten)
-            self._density, self._proposer, self._failures = DensitySampler(), None, None
+            self._density, self._proposer, self._mixture, self._failures = DensitySampler(), None, None, None
         if left is None:
             return self._carry_out(decide(self._history, max_brackets), now)
         return list(self._changes(left)) or self._in_time(left, now, max_brackets)
@@ -106,7 +111,8 @@ class Starter:
     def _changes(self, left: TimeLeft) -> Sequence[Event]:
         """Make open brackets smaller if they would end too late; looked at when a rung ends, and now and then."""
         rungs = [(index, self._history.brackets[index].rung) for index in self._history.open_brackets]
-        if (rungs, True) == (self._looked[0], left.seconds > LOOK_AGAIN * self._looked[1]):
+        again = (LOOK_CLOSELY if self._course.tight else LOOK_AGAIN) * self._looked[1]
+        if rungs == self._looked[0] and left.seconds > again:
             return ()
         self._looked = rungs, left.seconds
         self._course = course(self._history, left)
@@ -220,7 +226,8 @@ class Starter:
 
         situation = Situation(history, budget, is_new, self.failures())
         if rng.random() < share:
-            return propose_random(rng, situation, "random fraction")
+            likely = None if self._mixture is None else self._mixture.propose_likely(rng, situation)
+            return likely if isinstance(likely, Proposal) else propose_random(rng, situation, "random fraction")
         proposal = proposer.propose(rng, situation)
         return propose_random(rng, situation, proposal.why) if isinstance(proposal, Declined) else proposal
 
@@ -232,7 +239,8 @@ class Starter:
         elif settings.sampler == TPE:
             from bohb.core.gp.mixture import MixtureSampler  # slow to import, and most studies do without
 
-            self._proposer = MixtureSampler(self._history.space, settings, self._density, self._history.goals)
+            self._mixture = MixtureSampler(self._history.space, settings, self._density, self._history.goals)
+            self._proposer = self._mixture
         elif self._function is not None:
             self._proposer = CustomSampler(self._function)
         else:

@@ -53,8 +53,6 @@ class Settings:
     model: the model of the built-in sampler: "density" (Algorithm 2), "gp", a Gaussian process over configurations and
         rungs, or "mixture" of both.
     gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
-    focus_share: how often a second process, to which all losses above about the median are equal, replaces the first,
-        once the largest budget was seen. Not used with several objectives.
     random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in
         the bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
     schedule: "hyperband" (Algorithm 1); "compare": up to two of three brackets start on the largest budget once such
@@ -78,7 +76,6 @@ class Settings:
     sampler: str = TPE
     model: Literal["density", "gp", "mixture"] = "density"
     gp_share: float = 0.8
-    focus_share: float = 0.0
     random_fraction_at_top: float | None = None
     schedule: Literal["hyperband", "compare", "adaptive"] = "hyperband"
 
@@ -96,7 +93,6 @@ class Settings:
         _one_of("model", self.model, "density", "gp", "mixture")
         _one_of("schedule", self.schedule, "hyperband", "compare", "adaptive")
         _in_range("gp_share", self.gp_share, 0, 1)
-        _in_range("focus_share", self.focus_share, 0, 1)
         if self.random_fraction_at_top is not None:
             _in_range("random_fraction_at_top", self.random_fraction_at_top, 0, 1)
         for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
@@ -157,7 +153,7 @@ HPBANDSTER = Settings(
     avoid_failures=False,
 )
 # Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(model="mixture", focus_share=0.3, random_fraction=0.3, random_fraction_at_top=0.1, schedule="compare")
+BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1, schedule="compare")
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}

@@ -1,4 +1,4 @@
-"""Live, read-only web pages over a journal: `bohb dashboard study.db`, or `bohb.dashboard.serve("study.db")`."""
+"""Live web pages over a journal: `bohb dashboard study.db`, or `bohb.dashboard.serve("study.db")`."""
 
 from bohb.errors import MissingExtra, install_hint
 

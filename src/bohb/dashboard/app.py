@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from bohb.core.columns import csv_text
@@ -20,8 +22,9 @@ from bohb.dashboard.answers import json_answer, page_answer, problem
 from bohb.dashboard.assets import assets
 from bohb.dashboard.figures import Figures, curve_figure
 from bohb.dashboard.files import checkpoint_files, log_tail
-from bohb.dashboard.guard import Guard, harden
-from bohb.dashboard.layout import Page
+from bohb.dashboard.guard import NOTE, Guard, harden
+from bohb.dashboard.layout import Page, link_to, sentence
+from bohb.dashboard.notes import NewNote, sent_note
 from bohb.dashboard.pages.compare import compare_page, joint_version
 from bohb.dashboard.pages.overview import overview_page
 from bohb.dashboard.pages.plots import plots_page
@@ -31,7 +34,7 @@ from bohb.dashboard.pages.trials import trials_page
 from bohb.dashboard.rows import matching, parse
 from bohb.dashboard.shelf import Shelf
 from bohb.dashboard.studies import Card, UnknownStudy, View
-from bohb.errors import BohbError
+from bohb.errors import BohbError, InvalidArgument
 from bohb.plots import PLOTS
 from bohb.plots.comparison import draw_comparison
 from bohb.plots.theme import templates
@@ -50,12 +53,13 @@ def create_app(
     """Return the dashboard of one or several journals as an ASGI application.
 
     journal: the journal's file or address, or a sequence of them; they need not exist yet.
-    token: what a reader must present; None: no token is needed.
+    token: what a reader must present; None: no token is needed, and nothing can be changed. With a token, readers can
+        add notes.
     allowed_hosts: the host names that requests may use for this server.
     directory: where the studies' files are, if they were run with `directory=`.
     """
     journals = [journal] if isinstance(journal, str | Path) else list(journal)
-    site = _Site(Shelf(journals, None if directory is None else Path(directory)))
+    site = _Site(Shelf(journals, None if directory is None else Path(directory)), editable=token is not None)
     app = Starlette(
         routes=site.routes(),
         middleware=[
@@ -71,10 +75,14 @@ def create_app(
 
 
 class _Site:
-    """The state that requests share: the studies, and the figures drawn so far."""
+    """The state that requests share: the studies, and the figures drawn so far.
 
-    def __init__(self, shelf: Shelf) -> None:
+    editable: whether readers can add notes.
+    """
+
+    def __init__(self, shelf: Shelf, editable: bool) -> None:
         self._shelf = shelf
+        self._editable = editable
         self._figures = Figures()
 
     def routes(self) -> list[Route]:
@@ -95,7 +103,8 @@ class _Site:
             "/api/templates": lambda _: json_answer(templates()),
             "/static/{name}": static,
         }
-        return [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
+        routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
+        return [*routes, Route(NOTE, self.note, methods=["POST"])]
 
     def warm_up(self) -> None:
         """Do what is slow the first time (imports, reading the largest study) before the first request."""
@@ -127,7 +136,7 @@ class _Site:
         return _page(studies_page(list(self._shelf.journals), cards, version, time.time()))
 
     def overview(self, request: Request) -> Response:
-        return _page(overview_page(self._study(request), time.time()))
+        return _page(overview_page(self._study(request), time.time(), self._editable))
 
     def trials(self, request: Request) -> Response:
         return _page(trials_page(self._study(request), parse(request.query_params), time.time()))
@@ -145,7 +154,26 @@ class _Site:
         root = self._shelf.files(view.name)
         log = None if root is None else log_tail(root, trial.number)
         files, more = ([], False) if root is None else checkpoint_files(root, trial)
-        return _page(trial_page(view, trial, log, files, more, time.time()))
+        return _page(trial_page(view, trial, log, files, more, time.time(), self._editable))
+
+    async def note(self, request: Request) -> Response:
+        note = await sent_note(request)
+        try:
+            return await run_in_threadpool(self._add, note)
+        except UnknownStudy:
+            raise
+        except BohbError as error:
+            status = 400 if isinstance(error, InvalidArgument) else 503
+            return problem(request.scope, status, "The note was not stored", sentence(str(error)))
+
+    def _add(self, note: NewNote) -> Response:
+        view = _begun(self._shelf.view(note.study))
+        trial = _trial(view, note.trial).number if note.trial else None
+        self._shelf.note(note.study, note.text, trial, note.tags)
+        page = link_to("/study", study=note.study)
+        if trial is not None:
+            page = link_to("/trial", study=note.study, number=trial)
+        return RedirectResponse(page, 303)
 
     def plots(self, request: Request) -> Response:
         return _page(plots_page(self._study(request)))
@@ -241,15 +269,15 @@ def _figure(figure: bytes) -> Response:
 
 def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    title = error.detail if error.status_code == 404 and error.detail != "Not Found" else "Page not found"
+    usual = error.detail == HTTPStatus(error.status_code).phrase
+    title = "Page not found" if usual else error.detail
     return problem(request.scope, error.status_code, title, "Check the address, or start from the list of studies.")
 
 
 def _journal_error(request: Request, error: Exception) -> Response:
     if isinstance(error, UnknownStudy):
         return problem(request.scope, 404, "Study not found", str(error))
-    detail = str(error)
-    return problem(request.scope, 503, "The journal cannot be read", detail[:1].upper() + detail[1:])
+    return problem(request.scope, 503, "The journal cannot be read", sentence(str(error)))
 
 
 def _internal_error(request: Request, _: Exception) -> Response:

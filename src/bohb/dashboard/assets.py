@@ -13,7 +13,8 @@ from pathlib import Path
 from starlette.responses import Response
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-_NAMES = ("favicon.svg", "live.js", "figures.js", "theme.js", "plotly.css", "style.css")
+_NAMES = ("favicon.svg", "live.js", "figures.js", "plotly.css", "style.css")
+_OF_PLOTS = ("brush.js", "scale.js", "theme.js")  # which reports use, too
 _HEADERS = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 
 
@@ -36,9 +37,9 @@ class Asset:
 def assets() -> dict[str, Asset]:
     """Return all files by name. Only these are served, so that no name can act as a path."""
     own = resources.files("bohb.dashboard") / "static"
-    found = {name: _asset(name, (own / name).read_bytes()) for name in _NAMES}
-    brush = (resources.files("bohb.plots") / "brush.js").read_bytes()
-    return {**found, "brush.js": _asset("brush.js", brush), "plotly.js": _asset("plotly.js", plotly_js())}
+    folders = {own: _NAMES, resources.files("bohb.plots"): _OF_PLOTS}
+    found = {name: _asset(name, (folder / name).read_bytes()) for folder, names in folders.items() for name in names}
+    return {**found, "plotly.js": _asset("plotly.js", plotly_js())}
 
 
 def href(name: str) -> str:

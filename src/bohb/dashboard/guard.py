@@ -33,11 +33,12 @@ HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers would send our own forms with the origin "null"
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+NOTE = "/note"  # the only address that changes something
 _COOKIE_DAYS = 30
 
 
@@ -69,12 +70,15 @@ class Guard:
             return problem(scope, 403, f"This server is not known as {host!r:.80}", HOST_HELP)
         if not _same_origin(headers, host):
             return problem(scope, 403, "Another site sent you here", ORIGIN_HELP)
-        if scope["method"] not in SAFE:
-            refused = problem(scope, 405, "Nothing can be changed here", "The dashboard is read-only; use GET or HEAD.")
+        note = self._token is not None and (scope["method"], scope["path"]) == ("POST", NOTE)
+        if scope["method"] not in SAFE and not note:
+            refused = problem(scope, 405, "Nothing can be changed here", METHOD_HELP)
             refused.headers["Allow"] = ", ".join(SAFE)
             return refused
         if self._token is None or scope["path"].startswith("/static/"):  # static files hold no data
             return None
+        if note and "origin" not in headers and "authorization" not in headers:  # browsers send it with every form
+            return problem(scope, 403, "This note has no origin", ORIGIN_HELP)
         return self._admission(scope, headers, self._token)
 
     def _admission(self, scope: Scope, headers: Headers, token: str) -> Response | None:
@@ -94,6 +98,7 @@ class Guard:
 
 
 HOST_HELP = "Open the address that the dashboard printed when it started, or add this name to allowed_hosts."
+METHOD_HELP = "Only notes can be added, if the dashboard was started with a token; use GET or HEAD."
 ORIGIN_HELP = "Other sites may not use this dashboard. If you followed a link, open its address in a new tab instead."
 TOKEN_HELP = "Open the full address that the dashboard printed when it started; it ends with ?token=…"
 

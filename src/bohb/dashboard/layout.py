@@ -50,7 +50,7 @@ class Page:
             element("main", self.heading or element("h1", self.title), self.main, id="main", tabindex="-1"),
             element(
                 "footer",
-                f"bohb {__version__} · read-only · ",
+                f"bohb {__version__} · ",
                 element("span", "no changes yet", id="freshness"),
             ),
             data_version_url=self.version_url,
@@ -101,6 +101,7 @@ def _plotly() -> Markup:
         element("link", rel="stylesheet", href=href("plotly.css"), id="plotly.js-style-global"),
         element("meta", name="no-maps", id=map_style_id()),
         element("script", src=href("brush.js"), defer=True),
+        element("script", src=href("scale.js"), defer=True),
         element("script", src=href("figures.js"), defer=True, data_plotly=href("plotly.js")),
     )
 
@@ -154,6 +155,11 @@ def figure(
     heading = element("h3", title) if titled else None
     explained = element("p", note, class_="note") if note else None
     return element("figure", heading, explained, menus, element("div", plot, class_="scroll"), **attributes)
+
+
+def sentence(text: str) -> str:
+    """Return an error message with a capital letter, as pages show it."""
+    return text[:1].upper() + text[1:]
 
 
 def moment(time: float | None) -> Markup:

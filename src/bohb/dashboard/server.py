@@ -37,12 +37,12 @@ def serve(
     allowed_hosts: Iterable[str] = (),
     directory: str | Path | None = None,
 ) -> None:
-    """Serve read-only pages about the studies of one or several journals, until Ctrl-C.
+    """Serve live pages about the studies of one or several journals, until Ctrl-C.
 
     journal: the journal's file or address, or a sequence of them.
     host: the address to listen on; every address other than 127.0.0.1 requires a token.
     port: 0 chooses a free one.
-    token: what readers must present.
+    token: what readers must present; with one, they can add notes. Nothing else can be changed.
     open_browser: open the first page in a browser.
     allowed_hosts: further host names of this server, such as that of a proxy.
     directory: where the studies' files are, if they were run with `directory=`.

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from bohb.dashboard.studies import Card, Library, UnknownStudy, View
 from bohb.errors import BohbError, InvalidArgument
+from bohb.journal import SqlJournal
 from bohb.journal.files import files_directory
 from bohb.journal.location import path_of
 from bohb.journal.stored import shown_journal
+from bohb.optimizer.ask_tell import BOHB
 from bohb.units import short
 
 
@@ -72,6 +74,12 @@ class Shelf:
         """Return the directory of a study's files; None if there is none."""
         library, study = self._place(name)
         return files_directory(path_of(library.target), study, self._directory)
+
+    def note(self, name: str, text: str, trial: int | None, tags: Sequence[str]) -> None:
+        """Add a note to a study or to one of its trials; the study may be running."""
+        library, study = self._place(name)
+        with SqlJournal(library.target, study) as journal:
+            BOHB.from_journal(journal).note(text, trial=trial, tags=tags)
 
     def close(self) -> None:
         """Close all files."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bohb.core.events import TrialFinished, to_json
+from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.trial import Outcome, Trial
@@ -44,12 +45,14 @@ class Finished:
 
     order: number of trials that had finished, including this one.
     incumbent: the best result at that time.
+    goals: what the study minimises or maximises.
     """
 
     trial: Trial
     outcome: Outcome
     order: int
     incumbent: Result | None
+    goals: Goals = PLAIN
 
     @property
     def improves(self) -> bool:
@@ -58,15 +61,33 @@ class Finished:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Loss, budget and cost, as far as they are known."""
-        known = {"loss": self.outcome.loss, "budget": self.trial.budget, "cost": self.outcome.cost}
-        return {name: value for name, value in known.items() if value is not None}
+        """Budget, cost, and the values that the objective returned, as far as they are known."""
+        cost = {} if self.outcome.cost is None else {"cost": self.outcome.cost}
+        return {"budget": self.trial.budget, **cost, **returned(self.goals, self.outcome)}
+
+    @property
+    def incumbent_metrics(self) -> dict[str, float]:
+        """What the objective returned, for the curves of the incumbents; empty if this trial is not one."""
+        return incumbent_metrics(self.goals, self.outcome) if self.improves else {}
 
     @property
     def curve(self) -> list[tuple[int, float, float]]:
         """Index, step and loss of the finite points of the learning curve."""
         points = enumerate(self.outcome.curve)
         return [(index, step, loss) for index, (step, loss) in points if math.isfinite(loss)]
+
+
+def returned(goals: Goals, outcome: Outcome) -> dict[str, float]:
+    """Return the values that the objective returned, under the user's names and with the user's signs."""
+    if outcome.values:
+        return outcome.values
+    value = goals.shown(outcome.loss)
+    return {} if value is None else {goals.label: value}
+
+
+def incumbent_metrics(goals: Goals, outcome: Outcome) -> dict[str, float]:
+    """Return the values of an incumbent: "incumbent_loss", or "incumbent_" and the name of each value."""
+    return {f"incumbent_{name}": value for name, value in returned(goals, outcome).items()}
 
 
 class Tracker(Protocol):
@@ -126,7 +147,7 @@ class Listener:
             if isinstance(event, TrialFinished):
                 history = self._history
                 trial, order = history.trials[event.number], len(history.outcomes)
-                self._queue.append(Finished(trial, event.outcome, order, history.incumbent))
+                self._queue.append(Finished(trial, event.outcome, order, history.incumbent, history.goals))
 
     def send(self) -> None:
         """Write the waiting trials; those that the tracker does not accept stay for the next call."""

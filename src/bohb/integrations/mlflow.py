@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -38,7 +40,7 @@ def track(
 
 
 class MlflowTracker:
-    """Writes each trial as a run: the configuration as parameters, and loss, budget, cost and curve as metrics.
+    """Writes each trial as a run: the configuration as parameters; values, budget, cost and curve as metrics.
 
     A failed trial is a failed run with its error as a tag. The study's own run has the incumbents' losses as a metric.
     """
@@ -83,14 +85,15 @@ class MlflowTracker:
                     self._experiment_id, started, _tags(finished, self._key, self._parent), f"trial {trial.number}"
                 )
                 run_id = self._begun[trial.number] = run.info.run_id
-            params = [Param(name, str(value)[:6000]) for name, value in trial.config.items()]
+            params = [Param(_allowed(name), str(value)[:6000]) for name, value in trial.config.items()]
             for part in _parts(params):
                 self._client.log_batch(run_id, params=part)
             for metrics in _parts(_metrics(finished, ended)):
                 self._client.log_batch(run_id, metrics=metrics)
-            if finished.improves:
-                best = Metric("incumbent_loss", outcome.ranking_loss, ended, finished.order)
-                self._client.log_batch(self._parent, metrics=[best])
+            best = finished.incumbent_metrics.items()
+            if best:
+                metrics = [Metric(_allowed(name), value, ended, finished.order) for name, value in best]
+                self._client.log_batch(self._parent, metrics=metrics)
             self._client.set_terminated(run_id, "FINISHED" if outcome.ok else "FAILED", ended)
         del self._begun[trial.number]
 
@@ -136,9 +139,16 @@ def _metrics(finished: Finished, time_: int) -> list[Metric]:
 
     info = finished.outcome.info.items()
     numbers = {name: v for name, v in info if isinstance(v, int | float) and not isinstance(v, bool)}
-    found = [Metric(name, float(v), time_, 0) for name, v in {**numbers, **finished.metrics}.items()]
+    found = [Metric(_allowed(name), float(v), time_, 0) for name, v in {**numbers, **finished.metrics}.items()]
     # MLflow's steps are whole numbers, so the step is the index of the point.
     return found + [Metric("curve", loss, time_, index) for index, _, loss in finished.curve]
+
+
+def _allowed(name: str) -> str:
+    """Return a name that MLflow accepts for a parameter or a metric; it would refuse "time (ms)" at every attempt."""
+    plain = re.sub(r"[^\w.\- :/]", "_", name)[:250]
+    path_like = plain != posixpath.normpath(plain) or plain.startswith((".", "/"))
+    return "_" + plain[:249].replace("/", "_") if path_like else plain
 
 
 def _parts(items: list[Any]) -> list[list[Any]]:

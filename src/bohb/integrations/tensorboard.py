@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from bohb.core.history import History
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument
-from bohb.integrations.listening import Finished, beside, require, study_key, tracker_errors
+from bohb.integrations.listening import (
+    Finished,
+    beside,
+    incumbent_metrics,
+    require,
+    study_key,
+    tracker_errors,
+)
 from bohb.journal.files import plain_component
 
 if TYPE_CHECKING:
@@ -35,7 +42,7 @@ def track(
 
 
 class TensorboardTracker:
-    """Writes each trial as a run with hyperparameters, loss, budget, cost and learning curve.
+    """Writes each trial as a run with hyperparameters, loss or named values, budget, cost and learning curve.
 
     logdir: TensorBoard's log directory; the study gets a subdirectory with its name.
 
@@ -64,7 +71,7 @@ class TensorboardTracker:
             order = {number: n for n, number in enumerate(history.outcomes, 1)}
             for best in history.trajectory:
                 if best.trial.number in known:
-                    _scalar(self._incumbents, "incumbent_loss", best.loss, order[best.trial.number])
+                    self._add_incumbent(incumbent_metrics(history.goals, best.outcome), order[best.trial.number])
             self._incumbents.flush()
         return known
 
@@ -78,9 +85,12 @@ class TensorboardTracker:
             _fill(writer, finished)
             writer.close()
             os.replace(hidden, self._root / name)
-            if finished.improves:
-                _scalar(self._incumbents, "incumbent_loss", finished.outcome.ranking_loss, finished.order)
-                self._incumbents.flush()
+            self._add_incumbent(finished.incumbent_metrics, finished.order)
+            self._incumbents.flush()
+
+    def _add_incumbent(self, metrics: dict[str, float], order: int) -> None:
+        for name, value in metrics.items():
+            _scalar(self._incumbents, name, value, order)
 
     def close(self) -> None:
         """Close the file of the incumbents."""

@@ -30,7 +30,7 @@ def track(
 
 
 class WandbTracker:
-    """Writes each trial as an offline run with the configuration, and loss, budget, cost and curve.
+    """Writes each trial as an offline run with the configuration, and loss or named values, budget, cost and curve.
 
     directory: W&B creates its directory `wandb` there; a file beside it lists the trials that are complete.
     project: the name of the project. Default: the name of the study.

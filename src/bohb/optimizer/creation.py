@@ -22,7 +22,7 @@ from bohb.core.goals import Goals, goals_of
 from bohb.core.growth import grown, promoting_bracket
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
-from bohb.core.settings import TPE, Preset, Settings, as_settings
+from bohb.core.settings import PRESETS, TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
@@ -133,10 +133,7 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
     if seed_given and stored.seed != wanted.seed:
         differences.append(("seed", f"{stored.seed}", f"{wanted.seed}"))
     differences += _goal_differences(history.goals, goals_of(wanted.objectives, wanted.constraints))
-    then = Settings.from_json(stored.settings).to_json()
-    differences += [
-        (name, f"{then[name]!r}", f"{value!r}") for name, value in wanted.settings.items() if then[name] != value
-    ]
+    differences += _setting_differences(stored.settings, wanted.settings)
     if differences:
         lines = [f"  {what}: stored {stored}, given {given}" for what, stored, given in differences]
         raise StudyMismatch(
@@ -152,6 +149,20 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
         return []
     promoting = promoting_bracket(history, budgets[len(history.budgets) :])
     return [BudgetsRaised(budgets, first), *([] if promoting is None else [promoting])]
+
+
+def _setting_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return settings that differ.
+
+    A study that is older than a setting goes on without it, so a preset that has gained it since is no difference.
+    """
+    then = Settings.from_json(stored).to_json()
+    in_presets = {(name, value) for preset in PRESETS.values() for name, value in preset.to_json().items()}
+    return [
+        (name, f"{then[name]!r}", f"{value!r}")
+        for name, value in given.items()
+        if then[name] != value and (name in stored or (name, value) not in in_presets)
+    ]
 
 
 def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]]:

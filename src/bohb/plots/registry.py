@@ -30,6 +30,7 @@ class Plot:
     title, explanation: what it shows and how to read it; pages have `texts`, which speak of a score if it is one.
     draw: the function, `draw(history, dark=False, …)`.
     group: what it is about, one of `GROUPS`.
+    scaled: whether it has an axis of losses, which may be logarithmic.
     wide: whether it needs so much width that a phone has to scroll it sideways.
     suits: whether a study can have such a plot at all; pages leave out the others.
     options: what a reader can choose: "budget", "x", "y", "parameter" or "metric", the value that is shown as the loss.
@@ -40,6 +41,7 @@ class Plot:
     explanation: str
     draw: Callable[..., Figure]
     group: str
+    scaled: bool = False
     wide: bool = False
     suits: Callable[[History], bool] = lambda _: True
     options: tuple[str, ...] = ()
@@ -114,6 +116,7 @@ _ALL = (
         "arrives. The thin lines are the best results on each budget and only improve.",
         progress.draw_trajectory,
         "result",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
@@ -124,6 +127,7 @@ _ALL = (
         "count, too.",
         progress.draw_budget_trajectory,
         "result",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
@@ -133,6 +137,7 @@ _ALL = (
         "first sampled at random, diamonds were given by the user. Failed trials are in the strip at the top.",
         progress.draw_losses,
         "result",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
@@ -151,6 +156,7 @@ _ALL = (
         "and look where the best ones are.",
         slices.draw_slice,
         "hyperparameters",
+        scaled=True,
         wide=True,
         options=("metric", "budget", "parameter"),
     ),
@@ -193,6 +199,7 @@ _ALL = (
         "that was measured.",
         beliefs.draw_process,
         "hyperparameters",
+        scaled=True,
         wide=True,
         suits=uses_process,
     ),
@@ -222,6 +229,7 @@ _ALL = (
         "Lines that cross show where the smaller budget was misleading.",
         budgets.draw_survival,
         "budgets",
+        scaled=True,
         options=("metric",),
     ),
     Plot(
@@ -231,6 +239,7 @@ _ALL = (
         "any decision.",
         budgets.draw_curves,
         "budgets",
+        scaled=True,
     ),
     Plot(
         "picks",
@@ -239,6 +248,7 @@ _ALL = (
         "not better than the box of random sampling, the model has not helped so far.",
         model.draw_picks,
         "machinery",
+        scaled=True,
         options=("metric",),
     ),
     Plot(

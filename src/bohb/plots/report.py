@@ -13,6 +13,7 @@ from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots.drawing import get_plotlyjs
 from bohb.plots.markup import Markup, element, embedded, escaped, joined
+from bohb.plots.menus import menus, variants
 from bohb.plots.registry import Plot, suitable
 from bohb.plots.sections import (
     best_section,
@@ -22,6 +23,8 @@ from bohb.plots.sections import (
     summary_section,
 )
 from bohb.plots.theme import CONFIG, templates
+
+_THEME = element("button", "Theme", type="button", id="theme", hidden=True, title="Light, dark or as the system")
 
 
 def write_report(history: History, path: str | Path, *, name: str = "study") -> Path:
@@ -42,7 +45,7 @@ def report(history: History, *, name: str = "study") -> str:
     sections = (
         ("summary", "Summary", summary_section(history)),
         ("best", "Best configuration", best_section(history)),
-        ("plots", "Plots", joined(_group(title, plots) for title, plots in suitable(history).items())),
+        ("plots", "Plots", joined(_group(history, title, plots) for title, plots in suitable(history).items())),
         ("failures", "Failures", failures_section(history)),
         ("plan", "Plan", plan_section(history)),
         ("reproduce", "Settings and versions", reproduction_section(history)),
@@ -51,7 +54,7 @@ def report(history: History, *, name: str = "study") -> str:
     body = joined(
         [
             element("a", "Skip to the content", href="#content", class_="skip"),
-            element("header", element("h1", name), element("p", "A report by bohb")),
+            element("header", element("h1", name), element("p", "A report by bohb ", _THEME)),
             element("nav", element("ul", *links), aria_label="Sections"),
             element("main", *(_section(key, title, content) for key, title, content in sections), id="content"),
         ]
@@ -60,41 +63,51 @@ def report(history: History, *, name: str = "study") -> str:
 
 
 def _figures(history: History) -> dict[str, Any]:
-    """Return what the page's script draws: the figures without a template, and both templates."""
-    drawn: dict[str, Any] = {}
-    for plots in suitable(history).values():
-        for plot in plots:
-            figure = plot(history)
-            figure.layout.template = None
-            drawn[plot.key] = json.loads(figure.to_json())
-    return {"figures": drawn, "templates": templates(), "config": CONFIG}
+    """Return what the page's script draws: the figures, what the menus choose instead of them, and both templates."""
+    plots = [plot for group in suitable(history).values() for plot in group]
+    chosen = {
+        plot.key: {
+            option: {text: _drawn(plot, history, **options) for text, options in texts.items()}
+            for option, texts in variants(plot, history).items()
+        }
+        for plot in plots
+    }
+    figures = {plot.key: _drawn(plot, history) for plot in plots}
+    return {"figures": figures, "variants": chosen, "templates": templates(), "config": CONFIG}
+
+
+def _drawn(plot: Plot, history: History, **options: Any) -> Any:
+    """Return a figure as JSON, without its template."""
+    figure = plot(history, **options)
+    figure.layout.template = None
+    return json.loads(figure.to_json())
 
 
 def _section(key: str, title: str, content: Markup) -> Markup:
     return element("section", element("h2", title, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
 
 
-def _group(title: str, plots: list[Plot]) -> Markup:
-    return joined(element("h3", title), *(_figure(plot) for plot in plots))
+def _group(history: History, title: str, plots: list[Plot]) -> Markup:
+    return joined(element("h3", title), *(_figure(history, plot) for plot in plots))
 
 
-def _figure(plot: Plot) -> Markup:
-    """Return a placeholder for a plot, which the page's script draws."""
+def _figure(history: History, plot: Plot) -> Markup:
+    """Return the menus of a plot and a placeholder, in which the page's script draws it."""
+    title, explanation = plot.texts(history)
     canvas = element("div", id=f"plot-{plot.key}", class_="plot wide" if plot.wide else "plot", role="img",
-                     aria_label=plot.title)  # fmt: skip
+                     aria_label=title)  # fmt: skip
     box = element("div", canvas, class_="scroll", tabindex="0" if plot.wide else None)
-    return element(
-        "figure", element("h4", plot.title), element("figcaption", plot.explanation), box, id=f"figure-{plot.key}"
-    )
+    choices = menus(plot, variants(plot, history))
+    return element("figure", element("h4", title), element("figcaption", explanation), choices, box, id=plot.key)
 
 
 def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
-    """Return the document. Its policy allows no requests and only the two scripts below, by their hashes."""
-    plotly, script = (
-        Markup(text.replace("\r\n", "\n")) for text in (get_plotlyjs(), asset("brush.js") + asset("report.js"))
-    )
+    """Return the document. Its policy allows no requests and only the three scripts below, by their hashes."""
+    ours = "".join(map(asset, ("brush.js", "scale.js", "report.js")))
+    theme, plotly, script = (Markup(text.replace("\r\n", "\n")) for text in (asset("theme.js"), get_plotlyjs(), ours))
+    hashes = " ".join(map(_hash, (theme, plotly, script)))
     policy = (
-        f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     return "\n".join(
@@ -108,6 +121,7 @@ def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
             '<meta name="color-scheme" content="light dark">',
             element("title", title),
             element("style", Markup(asset("report.css"))),
+            element("script", theme),  # before anything is drawn
             "</head>",
             "<body>",
             body,

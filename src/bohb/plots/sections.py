@@ -16,6 +16,7 @@ from bohb.analysis.failures import Cause, failures
 from bohb.analysis.summary import Summary, summary
 from bohb.analysis.why import why
 from bohb.core import confirm_text
+from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
 from bohb.core.settings import PAPER
@@ -200,7 +201,9 @@ def _reproduce(history: History) -> str:
     assert created is not None
     default = PAPER.to_json()
     changed = {name: value for name, value in history.settings.to_json().items() if value != default[name]}
-    arguments = {"budgets": list(history.budgets), "eta": created.eta, "seed": created.seed, **changed}
+    goals = history.goals
+    named = {"direction": "maximize"} if goals == goals_of(direction="maximize") else goals.to_json()
+    arguments = {"budgets": list(history.budgets), "eta": created.eta, "seed": created.seed, **named, **changed}
     if history.brackets:
         arguments["max_brackets"] = len(history.brackets)
     lines = [

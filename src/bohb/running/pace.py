@@ -10,7 +10,7 @@ from bohb.core.estimate import remaining
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.limits import Limits
 
-_REFIT = 1.1  # the model is fitted again after so many times as many results
+_REFIT = 1.1  # the model is fitted again after so many times as many results, and after the first on a budget
 
 
 class Pace:
@@ -24,7 +24,7 @@ class Pace:
         self._optimizer, self._limits = optimizer, limits
         self._costs: CostModel | None = None
         self._encode: Encode | None = None
-        self._n = 0  # results that the model was fitted to
+        self._n = self._budgets = 0  # results that the model was fitted to, and their budgets
 
     @property
     def seconds_left(self) -> float:
@@ -35,10 +35,10 @@ class Pace:
     def costs(self) -> CostModel | None:
         """The model of durations; None while no trial has succeeded."""
         history = self._optimizer.history
-        n = len(history.outcomes)
-        if n and (self._costs is None or n >= _REFIT * self._n):
+        n, budgets = len(history.outcomes), len(history.best)
+        if n and (self._costs is None or n >= _REFIT * self._n or budgets > self._budgets):
             self._encode = self._encode or encoder(history.space)
-            self._costs, self._n = fit_costs(samples(history), self._encode), n
+            self._costs, self._n, self._budgets = fit_costs(samples(history), self._encode), n, budgets
         return self._costs
 
     def left(self, workers: int) -> TimeLeft | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -51,7 +50,7 @@ def test_proposals_come_near_the_optimum() -> None:
 def test_the_reason_tells_what_was_expected() -> None:
     made = study(bowl, 40)
     reasons = [t.reason for t in made.history.trials.values() if t.reason.get("model") == "gp"]
-    last = next(reason for reason in reversed(reasons) if "focused" not in reason)
+    last = reasons[-1]
     assert set(last) == {
         "model", "log_improvement", "expected_loss", "deviation", "best_expected_loss", "model_points",
     }  # fmt: skip
@@ -187,29 +186,6 @@ def test_the_mixture_asks_the_process_four_times_of_five_once_it_has_seen_the_la
     reasons = [t.reason for t in made.history.trials.values() if t.origin == Origin.MODEL][30:]
     share = sum("model" in reason for reason in reasons) / len(reasons)
     assert share == pytest.approx(0.8, abs=4 * math.sqrt(0.8 * 0.2 / len(reasons)))
-
-
-def test_a_share_of_the_proposals_comes_from_the_focused_process_once_the_largest_budget_was_seen() -> None:
-    journal = MemoryJournal()
-    made = study(bowl, 100, focus_share=0.5, journal=journal)
-    by_process = [t for t in made.history.trials.values() if t.reason.get("model") == "gp"]
-    focused = [t for t in by_process if t.reason.get("focused")]
-    third = [n for n, t in made.history.trials.items() if t.budget == 9][2]
-    assert min(t.number for t in focused) > third
-    later = [t for t in by_process if t.number > third]
-    assert len(focused) / len(later) == pytest.approx(0.5, abs=4 * math.sqrt(0.25 / len(later)))
-    assert bohb.replay(journal).ok
-
-
-def test_without_a_share_no_proposal_is_focused() -> None:
-    made = study(bowl, 40, focus_share=0.0)
-    assert not any("focused" in t.reason for t in made.history.trials.values())
-
-
-def test_settings_stored_before_there_was_a_focused_process_have_none() -> None:
-    stored = bohb.BEST.to_json()
-    del stored["focus_share"]
-    assert bohb.Settings.from_json(stored) == dataclasses.replace(bohb.BEST, focus_share=0.0)
 
 
 def test_brackets_that_start_higher_draw_less_at_random() -> None:

@@ -11,7 +11,6 @@ from hypothesis.extra.numpy import arrays
 import bohb
 from bohb.core.events import BracketPlanned
 from bohb.core.gp.targets import (
-    FOCUSED_CUT,
     Results,
     best_first,
     joined,
@@ -25,11 +24,6 @@ from bohb.core.gp.targets import (
 )
 
 NAN, INF = np.nan, np.inf
-
-
-def test_the_focused_process_tells_only_the_better_half_apart() -> None:
-    losses = np.arange(11.0)
-    assert winsorised(losses, cut=FOCUSED_CUT).tolist() == [0, 1, 2, 3, 4, 5, 6, 6.5, 6.5, 6.5, 6.5]
 
 
 def test_losses_far_above_the_median_are_cut() -> None:

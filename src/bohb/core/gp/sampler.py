@@ -131,13 +131,12 @@ class GaussianSampler:
     """The Gaussian process of one study. It caches its fits; decisions depend on history and generator alone.
 
     quantity: what the process models; default: the loss.
-    cut: where losses are cut; see `targets.winsorised`.
     """
 
-    def __init__(self, space: Space, quantity: Quantity = LOSS, cut: float = targets.CUT) -> None:
+    def __init__(self, space: Space, quantity: Quantity = LOSS) -> None:
         self._space = space
         self._embedding = Embedding(space)
-        self._results = Results(space.d, quantity, cut)
+        self._results = Results(space.d, quantity)
         self._fits: dict[tuple[int, tuple[float, ...]], Kernel] = {}  # (number of earlier fits, rungs) -> fit
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:

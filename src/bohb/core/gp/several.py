@@ -1,15 +1,15 @@
 """Proposals with several objectives or constraints: one Gaussian process for each of them.
 
-The candidate with the highest expected improvement of the dominated hypervolume is proposed, times the probability that
-it keeps the constraints. With one objective this is constrained expected improvement; with more than three, the
-hypervolume is replaced by a random augmented Chebyshev scalarisation per proposal. While nothing is likely to be
-feasible, the probability counts alone. The processes are independent given the configuration.
+The candidate with the highest expected improvement of the dominated hypervolume is proposed, times the squared
+probability that it keeps the constraints. With one objective this is nearly constrained expected improvement; with more
+than three, the hypervolume is replaced by a random augmented Chebyshev scalarisation per proposal. While nothing is
+likely to be feasible, the probability counts alone. The processes are independent given the configuration.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,10 @@ from scipy.linalg import LinAlgError
 from scipy.special import log_ndtr, logsumexp
 
 from bohb.core import fronts
+from bohb.core.events import ObservationAdded
 from bohb.core.goals import Goals
 from bohb.core.gp import targets
-from bohb.core.gp.quantities import quantities
+from bohb.core.gp.quantities import Quantity, quantities
 from bohb.core.gp.sampler import (
     ON_PLATEAU,
     PARENTS,
@@ -32,11 +33,17 @@ from bohb.core.gp.sampler import (
 from bohb.core.gp.search import SCORE_DECIMALS, search
 from bohb.core.gp.targets import Results, Targets
 from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Situation, significant
+from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
 from bohb.core.space import Array, Space
 from bohb.core.standings import levels
+from bohb.core.trial import Origin, Outcome
+from bohb.errors import ForbiddenConfiguration
 
 LIKELY = 0.5  # the probability from which an observed configuration counts as feasible
+CAUTION = 2  # the exponent of the probability of feasibility; with 1, two of five proposals break tight bounds
+FEWEST = 8  # results that determine the units of objectives
+LIKELY_DRAWS = 200  # random configurations among which one that is likely to be feasible is looked for
+UNFILTERED = 1 / 3  # of the random configurations are drawn without looking for a feasible one
 MOST_FRONT = {2: 30, 3: 10}  # points of the front that the expected hypervolume is computed for
 _MARGIN = 0.1  # of the front's range, between its worst losses and the reference point
 _SAMPLES = 64  # of the scalarised losses, whose mean and deviation are used
@@ -79,7 +86,7 @@ class Surrogates:
     """The processes of a study, and what a proposal needs from their data.
 
     goals: the study's objectives and constraints.
-    objectives: the processes of the objectives that differ at all, and `names` of these.
+    objectives: the processes of the objectives that differ at all, and `quantities`, what they model.
     bounds: the constraints that values may break.
     front: the expected losses of the best configurations that are likely to be feasible, (k, m); none if k is 0.
     reference: the point up to which hypervolume counts.
@@ -88,7 +95,7 @@ class Surrogates:
 
     goals: Goals
     objectives: tuple[Surrogate, ...]
-    names: tuple[str, ...]
+    quantities: tuple[Quantity, ...]
     bounds: tuple[Bound, ...]
     front: Array
     reference: Array
@@ -97,8 +104,8 @@ class Surrogates:
     earlier: Array
 
     def log_improvement(self, X: Array) -> Array:
-        """Return log (expected improvement · P(feasible)) of every row of X on the largest budget."""
-        score = self.log_chance(X)
+        """Return log (expected improvement · P(feasible)²) of every row of X on the largest budget."""
+        score = CAUTION * self.log_chance(X)
         if not len(self.front):
             return score
         predicted = [process.predict(X) for process in self.objectives]
@@ -129,11 +136,15 @@ class Surrogates:
     def reason(self, x: Array, score: float, more: Mapping[str, object]) -> dict[str, object]:
         """Return what the processes expected of x, (1, d), in the user's signs."""
         expected, deviations = {}, {}
-        named = {objective.name: objective for objective in self.goals.objectives}
-        for name, process in zip(self.names, self.objectives, strict=True):
+        for quantity, process in zip(self.quantities, self.objectives, strict=True):
             mean, deviation, _ = process.predict(x)
-            expected[name] = named[name].loss(process.loss(float(mean[0])))
-            deviations[name] = significant(targets.bounded(float(deviation[0]) * process.targets.spread))
+            losses = [
+                quantity.loss(process.loss(float(y))) for y in (mean[0], mean[0] - deviation[0], mean[0] + deviation[0])
+            ]
+            objective = quantity.objective
+            assert objective is not None
+            expected[objective.name] = objective.loss(significant(losses[0], 6))
+            deviations[objective.name] = significant(targets.bounded((losses[2] - losses[1]) / 2))
         found: dict[str, object] = {"model": "gp", "log_improvement": significant(score), "expected": expected}
         found |= {"deviations": deviations, "model_points": len(self.objectives[0].targets.y), "front": len(self.front)}
         if self.bounds:
@@ -146,8 +157,8 @@ class SeveralSampler:
 
     def __init__(self, space: Space, goals: Goals) -> None:
         self._space, self._goals = space, goals
-        self._quantities = quantities(goals)
-        self._samplers = [GaussianSampler(space, quantity) for quantity in self._quantities]
+        self._quantities: Sequence[Quantity] = ()  # until there are results that determine their units
+        self._samplers: list[GaussianSampler] = []
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
         """Propose the candidate of highest acquisition that is neither known nor running."""
@@ -159,15 +170,43 @@ class SeveralSampler:
             return Declined("no model yet")
         return search(rng, found, self._samplers[0].is_new(situation), situation)
 
+    def propose_likely(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
+        """Draw from the prior until a configuration is likely to keep the constraints, for some of the random draws.
+
+        If none of LIKELY_DRAWS is likely, the one with the highest probability is returned.
+        """
+        if not self._goals.constraints or rng.random() < UNFILTERED:
+            return Declined("no filter")
+        try:
+            found = self.surrogates(rng, situation.history)
+        except LinAlgError:
+            return Declined("no fit")
+        if found is None or not found.bounds:
+            return Declined("no model yet")
+        X = situation.space.draw(rng, LIKELY_DRAWS)
+        chance = np.exp(found.log_chance(X))
+        is_new = self._samplers[0].is_new(situation)
+        for i in descending(np.minimum(chance, LIKELY), SCORE_DECIMALS):
+            try:
+                config = situation.space.decode(X[i])
+            except ForbiddenConfiguration:
+                continue
+            if is_new(config):
+                reason = {"why": "random fraction", "chance": significant(float(chance[i]))}
+                return Proposal(config, Origin.RANDOM, reason)
+        return Declined("no candidate allowed")
+
     def surrogates(self, rng: np.random.Generator, history: History) -> Surrogates | None:
         """Return the processes given all results; None while there are too few, or if all first losses are equal."""
+        if not self._samplers:
+            self._begin(history)
         merit = self._merit(history) if len(history.outcomes) > POINTS else None
         processes = (sampler.surrogate(history, merit) for sampler in self._samplers)
         known = list(zip(self._quantities, processes, strict=True))
-        if known[0][1] is None:
+        if not known or known[0][1] is None:
             return None
         modelled = [(quantity, process) for quantity, process in known if process is not None]
-        named = [(quantity.objective.name, process) for quantity, process in modelled if quantity.objective]
+        named = [(quantity, process) for quantity, process in modelled if quantity.objective]
         objectives = tuple(process for _, process in named)
         bounds = tuple(
             Bound(process, process.standardised(bound), upper)
@@ -183,7 +222,7 @@ class SeveralSampler:
         return Surrogates(
             self._goals,
             objectives,
-            tuple(name for name, _ in named),
+            tuple(quantity for quantity, _ in named),
             bounds,
             front,
             _reference(front, losses),
@@ -191,6 +230,14 @@ class SeveralSampler:
             X[order[:PARENTS]],
             objectives[0].earlier,
         )
+
+    def _begin(self, history: History) -> None:
+        """Make the processes, once the results are known that determine the units of what they model."""
+        every: list[Outcome | ObservationAdded] = [*history.observed, *history.outcomes.values()]
+        results = [result for result in every if result.loss is not None]
+        if len(results) >= FEWEST:
+            self._quantities = quantities(self._goals, results[:FEWEST])
+            self._samplers = [GaussianSampler(self._space, quantity) for quantity in self._quantities]
 
     def _merit(self, history: History) -> Merit:
         """Return how to choose the results that the processes are given: all of them the same, the best levels first.

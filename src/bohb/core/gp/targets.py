@@ -15,8 +15,6 @@ from bohb.core.gp.quantities import LOSS, Quantity
 from bohb.core.history import History
 from bohb.core.space import Array
 
-CUT = 2.0  # losses are cut at the median plus this many times the distance from the best to the median
-FOCUSED_CUT = 0.3  # the same for the focused process, which tells only the better half of the results apart
 LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
 AVERAGED_FROM = 3  # the format of studies whose repeated evaluations are averaged
 _LARGEST = 1e308
@@ -30,13 +28,12 @@ class Results:
     confirmations are left out, so that it makes its decisions again.
 
     quantity: which number of each result counts; a result without it is left out.
-    cut: where losses are cut; see `winsorised`.
     n_earlier: the number of results of earlier studies.
     studies: the number of studies, this one included.
     """
 
-    def __init__(self, d: int, quantity: Quantity = LOSS, cut: float = CUT) -> None:
-        self.quantity, self.cut = quantity, cut
+    def __init__(self, d: int, quantity: Quantity = LOSS) -> None:
+        self.quantity = quantity
         self._row_of: dict[bytes, int] = {}
         self._vectors = np.empty((16, d))
         self._entries = np.empty((16, 4))  # row, budget, loss, study; 0 is this one
@@ -158,8 +155,8 @@ def rungs_below(of: Array, budgets: Sequence[float]) -> NDArray[np.intp]:
     return nearest
 
 
-def winsorised(losses: Array, bound: float = -math.inf, cut: float = CUT) -> Array:
-    """Return losses cut at the median plus `cut` times the distance from the best to the median.
+def winsorised(losses: Array, bound: float = -math.inf) -> Array:
+    """Return losses cut at the median plus twice the distance from the best to the median.
 
     A diverged network must not decide the scale of all others. NaN and +inf stay.
 
@@ -170,8 +167,8 @@ def winsorised(losses: Array, bound: float = -math.inf, cut: float = CUT) -> Arr
         return losses
     median = float(np.median(finite))
     best = float(finite.min())
-    highest = max(median + cut * (median - best), 2 * bound - best)
-    return np.where(np.isfinite(losses), np.minimum(losses, highest), losses)
+    cut = max(median + 2 * (median - best), 2 * bound - best)
+    return np.where(np.isfinite(losses), np.minimum(losses, cut), losses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +201,7 @@ class Targets:
         return self.study * rungs + self.below
 
 
-def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf, cut: float = CUT) -> Targets:
+def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf) -> Targets:
     """Return the targets of a table of losses by rung, as `Results.table` gives it.
 
     Longer training lowers all losses. Each rung is therefore shifted by the median difference of the configurations
@@ -221,7 +218,7 @@ def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf, cut
     y = shifted[configuration, below]
     finite = np.isfinite(y)
     y[~finite] = y[finite].max(initial=-math.inf)
-    y, centre, spread = standardised(winsorised(y, bound / unit, cut))
+    y, centre, spread = standardised(winsorised(y, bound / unit))
     highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
     n = int(np.isfinite(shifted).any(axis=1).sum())
     own = np.zeros_like(below)
@@ -250,11 +247,11 @@ def joined(
     merit: returns what to compare this study's results by if there are too many, lower is better; default: the losses.
     """
     bound = max((bound for bound, _ in results.quantity.bounds), default=-math.inf)
-    own = results.averaged(targets(*results.table(n, budgets), bound, results.cut), n, budgets, 0)
+    own = results.averaged(targets(*results.table(n, budgets), bound), n, budgets, 0)
     kept = best_first(own, most, None if merit is None else merit(own))
     room = (most - len(kept.y)) // max(1, results.studies - 1)
     for study in range(1, results.studies):
-        every = results.averaged(targets(*results.table(n, budgets, study), bound, results.cut), n, budgets, study)
+        every = results.averaged(targets(*results.table(n, budgets, study), bound), n, budgets, study)
         kept = _with_earlier(kept, best_first(every, room), study)
     return kept
 

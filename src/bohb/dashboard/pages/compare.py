@@ -9,6 +9,7 @@ from bohb.dashboard.layout import Page, figure, link_to, section
 from bohb.dashboard.pages.parts import loss_on_budget, value_text
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, element, joined, table
+from bohb.plots.menus import row, scale_menu
 from bohb.units import DASH, counted, duration, grouped, number, short
 
 _COLUMNS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
@@ -62,7 +63,12 @@ def _form(names: list[str], views: list[View]) -> Markup:
 
 def _figures(views: list[View]) -> Markup:
     plots = [
-        figure(link_to("/api/compare", study=[view.name for view in views], over=over), title, height=400)
+        figure(
+            link_to("/api/compare", study=[view.name for view in views], over=over),
+            title,
+            menus=row(scale_menu(over)),
+            height=400,
+        )
         for over, title in (("cost", "Best result over budget spent"), ("time", "Best result over run time"))
     ]
     return element("div", plots, class_="halves")

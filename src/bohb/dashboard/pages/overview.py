@@ -8,7 +8,10 @@ from bohb.analysis.failures import Cause, failures
 from bohb.core import confirm_text
 from bohb.core.causes import failure_kinds
 from bohb.core.estimate import time_to_end
-from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, since, study_page
+from bohb.core.goals import Goals
+from bohb.core.results import Result
+from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, sentence, since, study_page
+from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import (
     best_title,
     config_line,
@@ -17,11 +20,12 @@ from bohb.dashboard.pages.parts import (
     notes_section,
     origin_word,
     trial_link,
-    values_text,
 )
 from bohb.dashboard.pages.studies import study_state
 from bohb.dashboard.studies import View
+from bohb.plots import PLOTS
 from bohb.plots.markup import Markup, element, joined, table
+from bohb.plots.menus import row, scale_menu
 from bohb.units import DASH, counted, duration, grouped, number, short
 
 _RUNNING = 64  # rows of running trials
@@ -33,14 +37,17 @@ _BRACKETS_EXPLAINED = (
 )
 
 
-def overview_page(view: View, now: float) -> Page:
-    """Return the current state of a study."""
+def overview_page(view: View, now: float, editable: bool = False) -> Page:
+    """Return the current state of a study.
+
+    editable: whether notes can be added.
+    """
     name = short(view.history.goals.label, 30)
     main = joined(
         _numbers(view, now),
         element("div", _incumbent(view), _figure(view, "trajectory", f"Best {name} so far"), class_="two"),
         _confirmation(view),
-        notes_section(view.history),
+        notes_section(view.history, form=note_form(view.name) if editable else None),
         _front(view),
         _running(view, now),
         _brackets(view),
@@ -112,8 +119,8 @@ def _confirmation(view: View) -> Markup | None:
     if not view.history.confirmations:
         return None
     last = view.history.confirmations[-1]
-    lines = [element("li", line[:1].upper() + line[1:] + ".") for line in confirm_text.last_verdict(view.history)]
-    columns = [column[:1].upper() + column[1:] for column in confirm_text.columns(last)]
+    lines = [element("li", sentence(line) + ".") for line in confirm_text.last_verdict(view.history)]
+    columns = [sentence(column) for column in confirm_text.columns(last)]
     found = table(columns, confirm_text.rows(last), "Candidates, evaluated again with new seeds")
     return section("Confirmation", element("ul", lines), found, id="confirmation")
 
@@ -208,19 +215,23 @@ def _budgets(view: View) -> Markup:
             element("a", number(row.budget), href=link_to("/trials", study=view.name, budget=f"{row.budget:g}")),
             grouped(row.finished),
             grouped(row.failed),
-            element(
-                "td",
-                values_text(goals, best[row.budget]) if row.budget in best else DASH,
-                class_="user" if len(goals.names) == 1 else "user values",
-            ),
+            *(number(value) for value in _best_values(goals, best.get(row.budget))),
             duration(row.seconds),
         ]
         for row in view.summary.budgets
     ]
     if not rows:
         return section("Budgets", element("p", "No trial has finished yet.", class_="quiet"))
-    columns = ["Budget", "Finished", "Failed", best_title(goals), "Mean duration"]
+    titles = [best_title(goals)] if len(goals.names) == 1 else [f"Best: {short(name, 24)}" for name in goals.names]
+    columns = ["Budget", "Finished", "Failed", *titles, "Mean duration"]
     return section("Budgets", table(columns, rows, "Finished trials by budget"))
+
+
+def _best_values(goals: Goals, best: Result | None) -> list[float | None]:
+    """Return the best result on a budget as the user knows it: one value, or all named ones."""
+    if len(goals.names) == 1:
+        return [goals.shown(best.loss) if best else None]
+    return [best.values.get(name) if best else None for name in goals.names]
 
 
 def _failures(view: View) -> Markup | None:
@@ -246,4 +257,5 @@ def _cause(study: str, cause: Cause) -> list[object]:
 
 
 def _figure(view: View, plot: str, title: str) -> Markup:
-    return figure(link_to("/api/figure", study=view.name, plot=plot), title, height=360)
+    menu = row(scale_menu(plot)) if PLOTS[plot].scaled else None
+    return figure(link_to("/api/figure", study=view.name, plot=plot), title, menus=menu, height=360)

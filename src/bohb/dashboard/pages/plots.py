@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from bohb.dashboard.layout import Page, figure, link_to, study_page
-from bohb.dashboard.pages.parts import choice
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, element, joined
+from bohb.plots.menus import menus
 from bohb.plots.registry import Plot, suitable
-
-_LABELS = {"budget": "Budget", "metric": "Value", "x": "Across", "y": "Upwards", "parameter": "Hyperparameter"}
-_DEFAULTS = {"parameter": "all"}
 
 
 def plots_page(view: View) -> Page:
@@ -32,22 +29,10 @@ def _group(view: View, title: str, plots: list[Plot]) -> Markup:
         figure(
             link_to("/api/figure", study=view.name, plot=plot.key),
             *plot.texts(view.history),
-            menus=_menus(view, plot),
+            menus=menus(plot, plot.choices(view.history)),
             id=plot.key,
             class_="wide" if plot.wide else None,
         )
         for plot in plots
     ]
     return joined(element("h2", title, class_="group"), element("div", figures, class_="figures"))
-
-
-def _menus(view: View, plot: Plot) -> Markup | None:
-    """Return a menu for each option of a plot."""
-    choices = plot.choices(view.history)
-    if not choices:
-        return None
-    menus = [
-        choice(_LABELS[option], f"{plot.key}-{option}", values, None, _DEFAULTS.get(option, "automatic"), option)
-        for option, values in choices.items()
-    ]
-    return element("div", menus, class_="filters options", data_menus=True, data_keep=True)

@@ -11,9 +11,11 @@ from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import LOG_BYTES
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
+from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
 from bohb.dashboard.studies import View
 from bohb.plots.markup import Markup, details, element, joined, table
+from bohb.plots.menus import row, scale_menu
 from bohb.plots.theme import thinned
 from bohb.units import DASH, counted, duration, number, short, size
 
@@ -22,12 +24,19 @@ _POINTS = 50  # rows of a learning curve
 
 
 def trial_page(
-    view: View, trial: Trial, log: tuple[str, int] | None, files: list[tuple[str, int]], more: bool, now: float
+    view: View,
+    trial: Trial,
+    log: tuple[str, int] | None,
+    files: list[tuple[str, int]],
+    more: bool,
+    now: float,
+    editable: bool = False,
 ) -> Page:
     """Return everything about one trial.
 
     log: the end of its output, and the size of all of it in bytes.
     files, more: names and sizes of the files in its checkpoint, and whether there are more.
+    editable: whether notes can be added.
     """
     outcome = view.history.outcomes.get(trial.number)
     main = joined(
@@ -39,7 +48,7 @@ def trial_page(
             section("Configuration", config_table(trial.config, "trial")),
             class_="two",
         ),
-        notes_section(view.history, trial.number),
+        notes_section(view.history, trial.number, note_form(view.name, trial.number) if editable else None),
         _why(view, trial),
         _beliefs(view, trial),
         _curve(view, trial, outcome),
@@ -105,7 +114,7 @@ def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Mar
 def _results(history: History, outcome: Outcome | None) -> list[tuple[str, object]]:
     """Return the loss as the user knows it, or all named values and whether they keep the constraints."""
     goals = history.goals
-    if goals.plain or outcome is None:
+    if len(goals.names) == 1 or outcome is None:
         loss = goals.shown(outcome.loss) if outcome else None
         return [(short(goals.label, 30).capitalize(), element("strong", number(loss)))]
     rows: list[tuple[str, object]] = [
@@ -154,7 +163,10 @@ def _beliefs(view: View, trial: Trial) -> Markup | None:
         "what the process expected when it proposed this configuration, and the star is what was measured."
     )
     url = link_to("/api/process", study=view.name, number=trial.number)
-    return section("What the model believes", figure(url, f"Expected {name}", note, titled=False, class_="wide"))
+    menu = row(scale_menu("process"))
+    return section(
+        "What the model believes", figure(url, f"Expected {name}", note, menus=menu, titled=False, class_="wide")
+    )
 
 
 def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
@@ -168,7 +180,10 @@ def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
     return section(
         "Learning curve",
         figure(
-            link_to("/api/curve", study=view.name, number=trial.number), f"Reported {name} over steps", titled=False
+            link_to("/api/curve", study=view.name, number=trial.number),
+            f"Reported {name} over steps",
+            menus=row(scale_menu("curve")),
+            titled=False,
         ),
         details("As a table", numbers),
     )

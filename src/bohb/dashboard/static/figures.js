@@ -24,7 +24,10 @@
 
   async function show(element, figure) {
     const theme = (await themes)[dark() ? "dark" : "light"];
-    const layout = { ...figure.layout, template: theme, uirevision: `keep ${element.dataset.options ?? ""}`, autosize: true };
+    const layout = { ...structuredClone(figure.layout), template: theme, autosize: true };
+    const scale = element.closest("figure").querySelector("select[data-scale]");
+    if (scale) bohbScale(scale, layout);
+    layout.uirevision = `keep ${element.dataset.options ?? ""} ${scale?.value ?? ""}`;
     delete layout.width;
     if (element.dataset.height) layout.height = Math.max(Number(element.dataset.height), room(element));
     if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
@@ -111,8 +114,13 @@
   document.addEventListener("change", (event) => {
     const menus = event.target.closest("[data-menus]");
     if (!menus) return;
-    const chosen = [...menus.querySelectorAll("select")].filter((menu) => menu.value);
     const plot = menus.closest("figure").querySelector("[data-figure]");
+    const figure = drawn.get(plot)?.figure;
+    if ("scale" in event.target.dataset) {
+      if (figure) show(plot, figure);
+      return;
+    }
+    const chosen = [...menus.querySelectorAll("select[data-option]")].filter((menu) => menu.value);
     plot.dataset.options = chosen.map((menu) => `&${menu.dataset.option}=${encodeURIComponent(menu.value)}`).join("");
     draw(plot);
   });
