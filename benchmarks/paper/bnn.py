@@ -6,13 +6,13 @@
 Every evaluation runs a chain. Finished ones are kept under .cache/benchmarks/evaluations, with the negative
 log-likelihood of the test data and the CPU seconds. The optimum is unknown, so what the tables call regret is the
 negative log-likelihood of the validation data that the incumbent was seen to have; values above 9 count as 9, where the
-paper's figure ends. As it is noisy, the incumbent is the best on the largest budget so far. Writes bnn.json, .csv, .md
-and .png. `benchmarks.paper.batched` does the same with many seeds on a GPU.
+axis of the paper's figure ends. As it is noisy, the incumbent is the best on the largest budget so far. Writes
+bnn.json, .csv, .md and .png. `benchmarks.paper.batched` does the same with many seeds on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +59,14 @@ def held_out_losses(measured: Measured, tests: Mapping[str, Tests]) -> dict[str,
     return losses
 
 
-def report(measured: Measured, out: Path, tests: Mapping[str, Tests] | None = None) -> None:
+def report(measured: Measured, out: Path, tests: Mapping[str, Tests] | None = None, notes: Sequence[str] = ()) -> None:
     """Write the usual files and the losses on test data.
 
     tests: the test losses by problem and validation loss; by default those of stored evaluations.
+    notes: sentences for the page.
     """
     known = kept_tests(measured.results) if tests is None else tests
-    body = publish(measured, out, lambda _: {"test": held_out_losses(measured, known)})
+    body = publish(measured, out, lambda _: {"test": held_out_losses(measured, known), "notes": list(notes)})
     print(final_table(body))
     for problem, methods in body["test"].items():
         print(f"{problem}, test data:", *(f"{method} {text};" for method, text in methods.items()))

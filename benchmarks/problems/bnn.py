@@ -17,7 +17,7 @@ from benchmarks.problems.perceptron import Array
 
 DATASETS = ("boston", "protein")
 TRAINING, VALIDATION = 0.6, 0.2  # as in the authors' benchmarks; the rest is for the test
-WORST = 9.0  # larger losses count as this one, as in the paper's figure: some are larger by orders of magnitude
+WORST = 9.0  # larger losses, some by orders of magnitude, count as this one: the axis of the paper's figure ends here
 LARGEST = 2000  # rows of protein's validation and test parts that are looked at, for speed
 
 
