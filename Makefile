@@ -1,6 +1,7 @@
 # Two commands do everything: `make demo` tunes a model, `make test` runs the tests. Each sets up its own environment.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
-OTHER_PYTHON ?= $(shell command -v python3.13 || command -v python3.12)
+# The first that runs: a version manager may have names for versions that it does not run.
+OTHER_PYTHON ?= $(or $(shell for name in python3.13 python3.12; do $$name -c "" 2> /dev/null && echo $$name && break; done),python3.13)
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
@@ -42,7 +43,7 @@ test-long: .venv/.done ## the tests, with more repetitions where a claim is abou
 test-optuna-4: .venv/.done ## the tests of the Optuna adapter with the first and the last Optuna 4
 	for version in 4.0.0 4.9.0; do \
 		$(BIN)/python $(PIP) --no-deps --upgrade --target .venvs/optuna-$$version optuna==$$version && \
-		PYTHONPATH=.venvs/optuna-$$version $(BIN)/python -m pytest -q tests/integrations/test_optuna.py tests/integrations/test_optuna_sampler.py \
+		PYTHONPATH=$(CURDIR)/.venvs/optuna-$$version $(BIN)/python -m pytest -q tests/integrations/test_optuna.py tests/integrations/test_optuna_sampler.py \
 		|| exit 1; \
 	done
 

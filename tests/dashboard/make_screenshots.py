@@ -37,6 +37,7 @@ def picture(browser: Browser, address: str, scheme: Literal["light", "dark"]) ->
     path = IMAGES / f"dashboard-{scheme}.png"
     context = browser.new_context(viewport=SIZE, color_scheme=scheme)  # type: ignore[arg-type]  # a TypedDict by shape
     page = context.new_page()
+    page.set_default_timeout(120_000)  # the machine may be busy
     page.goto(address)
     page.locator("[data-drawn]").first.wait_for(state="attached")
     page.wait_for_timeout(500)

@@ -11,21 +11,22 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def run_isolated(file: Path) -> str:
+def run_isolated(file: Path, timeout: float = 280) -> str:
     """Run a file of tests with loopback as the only network; return what pytest prints. All its tests must pass."""
     # a process namespace, too, so that no process of Ray is left
     isolate = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if os.geteuid() != 0:
         isolate.insert(1, "--map-root-user")
     script = 'ip link set lo up && exec "$@"'
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "120", str(file)]
+    limit = f"--timeout={timeout * 3 / 7:g}"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", limit, str(file)]
     ran = subprocess.run(
         [*isolate, "sh", "-c", script, "sh", *command],
         cwd=ROOT,
         env={**os.environ, "RAY_raylet_start_wait_time_s": "100"},  # 30 s are not enough on a busy machine
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=timeout,
     )
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert "skipped" not in ran.stdout

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import ray
 from ray import tune
+from ray.tune.experiment import Trial
 
 from bohb.errors import InvalidArgument, InvalidSpace
 from bohb.integrations.ray_space import TuneSpace
@@ -18,6 +19,7 @@ from bohb.integrations.ray_tune import BOHBScheduler, BOHBSearch
 
 pytestmark = pytest.mark.filterwarnings("default")  # warnings of Ray itself
 RNG = np.random.default_rng(0)
+NO_CONTROLLER: Any = None  # the scheduler does not use it
 SPACE = {"x": tune.uniform(0.0, 1.0), "layer": {"units": tune.qrandint(8, 64, 8)}, "kind": tune.choice(["a", None])}
 
 
@@ -76,6 +78,36 @@ def test_another_scheduler_is_refused() -> None:
     assert search.suggest("first") is not None
     with pytest.raises(InvalidArgument, match=r"use scheduler=BOHBScheduler"):
         search.on_trial_result("first", {"score": 1.0})
+
+
+def test_trials_of_a_restored_tuner_keep_their_fate_unless_they_failed(tmp_path: Path) -> None:
+    search, scheduler = BOHBSearch(SPACE, metric="score", mode="max", seed=0), BOHBScheduler(max_t=9)
+    scheduler.set_search_properties("score", "max")
+    trials = [Trial("train", trial_id=name, stub=True) for name in ("good", "bad", "fails")]
+
+    def report(trial: Trial, score: float, iteration: int = 1) -> str:
+        return scheduler.on_trial_result(NO_CONTROLLER, trial, {"score": score, "training_iteration": iteration})
+
+    for trial in trials:
+        search.suggest(trial.trial_id)
+        search.on_trial_add(trial, scheduler._results)
+    assert [report(trials[0], 2.0), report(trials[1], 1.0)] == ["CONTINUE", "STOP"]
+    search.on_trial_complete("fails", error=True)
+    search.save(str(tmp_path / "state"))
+
+    search, scheduler = BOHBSearch(SPACE, metric="score", mode="max"), BOHBScheduler(max_t=9)
+    scheduler.set_search_properties("score", "max")
+    search.restore(str(tmp_path / "state"))
+    for trial in trials:  # all of them run again, since none had ended when the state was saved
+        search.on_trial_add(trial, scheduler._results)
+    again = Trial("train", trial_id="again", evaluated_params={"x": 0.5, "layer/units": 16, "kind": "a"}, stub=True)
+    search.on_trial_add(again, scheduler._results)
+    assert search.results is not None
+    scheduler._results = search.results
+    assert [name for name, _, _ in search.results.losses] == ["good", "bad"]
+    assert search._running == {"good", "bad", "fails", "again"}
+    assert [report(trial, 3.0) for trial in trials] == ["CONTINUE", "STOP", "CONTINUE"]
+    assert search.suggest("next") is not None
 
 
 def test_the_domains_of_tune_become_hyperparameters_and_keep_their_grids() -> None:

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.executors.test_ray import run_isolated
+from tests.sizes import long
 
 
 def test_a_tuner_works_with_our_search_and_scheduler() -> None:
-    assert "4 passed" in run_isolated(Path(__file__).with_name("ray_tune_inside.py"))
+    assert "5 passed" in run_isolated(Path(__file__).with_name("ray_tune_inside.py"))
+
+
+@long
+@pytest.mark.timeout(1000)
+def test_a_tuner_that_was_killed_is_restored() -> None:
+    assert "2 passed" in run_isolated(Path(__file__).with_name("ray_restore_inside.py"), timeout=900)

@@ -195,6 +195,7 @@ def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> No
     figure = PLOTS["process"](history, number=number)
     (mark, *_) = [trace for trace in figure.data if "was proposed" in (trace.name or "")]
     assert list(mark.customdata) == [expected]
+    assert mark.y[0] == pytest.approx(expected), "it lies within the axis"
     assert f"through trial {number}" in annotation(figure)
     assert not PLOTS["process"].suits(played("mixed"))
     assert "no Gaussian process" in annotation(PLOTS["process"](played("mixed")))

@@ -94,5 +94,9 @@ class TuneSpace:
 
     def to_space(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return the configuration of the space for one of Tune."""
-        known, flat = self._parameters, flatten_dict(dict(config), prevent_delimiter=True)
+        return self.from_flat(flatten_dict(dict(config), prevent_delimiter=True))
+
+    def from_flat(self, flat: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the configuration of the space for one of Tune with names such as "layer/units"."""
+        known = self._parameters
         return {name: known[name].to_space(value) if name in known else value for name, value in flat.items()}

@@ -36,13 +36,16 @@ class Results:
     """What search and scheduler share: the numbers of the trials, and their losses on the rungs.
 
     losses: trial, rung and loss, in the order of arrival; +inf if the trial failed.
+    stopped: the trials that were stopped on a rung.
     """
 
     def __init__(self, ladder: Ladder) -> None:
         self.ladder = ladder
         self.losses: list[tuple[str, int, float]] = []
+        self.stopped: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._reached: dict[str, int] = {}
+        self._failed: dict[str, int] = {}  # the rung reached before the failure
 
     def number(self, trial_id: str) -> int:
         """Return the number of a trial; a new trial gets the next one."""
@@ -64,6 +67,17 @@ class Results:
         """Whether a trial goes on from the rung that it has reached."""
         others = (other for name, at, other in reversed(self.losses) if at == rung and name != trial_id)
         return self.ladder.goes_on(self.number(trial_id), rung, loss, others)
+
+    def fail(self, trial_id: str) -> None:
+        """Note that a trial failed on the rung that it was to reach next."""
+        self._failed[trial_id] = self._reached.get(trial_id, -1)
+        self.add(trial_id, self.next_rung(trial_id), math.inf)
+
+    def run_again(self, trial_id: str) -> None:
+        """Forget the failure of a trial, if it failed: a restored tuner runs it again."""
+        if trial_id in self._failed:
+            before = self._reached[trial_id] = self._failed.pop(trial_id)
+            self.losses = [known for known in self.losses if known[0] != trial_id or known[1] <= before]
 
 
 class BOHBSearch(Searcher):
@@ -157,7 +171,20 @@ class BOHBSearch(Searcher):
         """Note that a trial has ended; one that raised an error counts as failed on the rung it was to reach next."""
         self._running.discard(trial_id)
         if error and self.results is not None and trial_id in self._configs:
-            self.results.add(trial_id, self.results.next_rung(trial_id), math.inf)
+            self.results.fail(trial_id)
+
+    def on_trial_add(self, trial: Trial, results: Results) -> None:
+        """Note a trial that runs or is about to; a restored tuner adds trials that this search may not know.
+
+        results: the scheduler's, used from now on if there are no others.
+        """
+        self.results = self.results or results
+        if self._space is None or trial.is_finished():
+            return
+        if trial.trial_id not in self._configs:  # it failed, and starts again under a new name
+            self._configs[trial.trial_id] = self._space.from_flat(trial.evaluated_params)
+        self._running.add(trial.trial_id)
+        self.results.run_again(trial.trial_id)
 
     def save(self, checkpoint_path: str) -> None:
         """Save everything but the fitted models."""
@@ -167,7 +194,7 @@ class BOHBSearch(Searcher):
     def restore(self, checkpoint_path: str) -> None:
         """Go on where `save` was called."""
         vars(self).update(cloudpickle.loads(Path(checkpoint_path).read_bytes()))
-        self._running.clear()  # unfinished trials are added again
+        self._running.clear()  # the scheduler adds the unfinished trials again
         self._forget_models()
 
 
@@ -217,9 +244,8 @@ class BOHBScheduler(FIFOScheduler):
         while not isinstance(search, BOHBSearch) and hasattr(search, "searcher"):
             search = search.searcher
         if isinstance(search, BOHBSearch):
-            if search.results is None:
-                search.results = self._results
-            self._results = search.results  # those of a restored search are more complete
+            search.on_trial_add(trial, self._results)
+            self._results = search.results or self._results  # those of a restored search are more complete
         self._results.number(trial.trial_id)
 
     def on_trial_result(self, tune_controller: TuneController, trial: Trial, result: Config) -> str:  # noqa: ARG002
@@ -227,14 +253,16 @@ class BOHBScheduler(FIFOScheduler):
         if self._time_attr not in result or self._metric not in result:
             return str(TrialScheduler.CONTINUE)
         results, name = self._results, trial.trial_id
+        if name in results.stopped:  # the tuner ended before the trial did, and was restored
+            return str(TrialScheduler.STOP)
         rung = results.ladder.rung_at(float(result[self._time_attr]))
         loss = finite_or_inf(result[self._metric], -1.0 if self._mode == "max" else 1.0)
         if rung < 0 or not results.add(name, rung, loss):
             return str(TrialScheduler.CONTINUE)
-        at_the_end = rung == results.ladder.top and self._stop_last
-        return str(
-            TrialScheduler.STOP if at_the_end or not results.goes_on(name, rung, loss) else TrialScheduler.CONTINUE
-        )
+        if (rung == results.ladder.top and self._stop_last) or not results.goes_on(name, rung, loss):
+            results.stopped.add(name)
+            return str(TrialScheduler.STOP)
+        return str(TrialScheduler.CONTINUE)
 
     def debug_string(self) -> str:
         """Return one line about the state."""

@@ -31,9 +31,10 @@ def draw_process(
     if table is None:
         return empty("No Gaussian process yet: it needs more results with different values", dark)
     shown = sorted(table.slices, key=lambda each: -float(np.ptp(each.mean)))[:MOST_PARAMETERS]
-    losses = np.concatenate([np.concatenate([s.mean - 2 * s.deviation, s.mean + 2 * s.deviation]) for s in shown])
-    axis = loss_axis(history.goals, losses, "expected {}")
     marks = _marks(history, table)
+    ends = [end for _, loss, spread, _, _ in marks for end in (loss - spread, loss + spread)]
+    bands = [np.concatenate([s.mean - 2 * s.deviation, s.mean + 2 * s.deviation]) for s in shown]
+    axis = loss_axis(history.goals, np.concatenate([*bands, ends]), "expected {}")
     drawn = [
         (label(each.axis.name, 28), each.axis, [*_band(each, axis, index == 0), *_at(each, marks, axis, index == 0)])
         for index, each in enumerate(shown)

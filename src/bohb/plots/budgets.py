@@ -14,9 +14,7 @@ from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
 from bohb.plots.theme import (
-    BLUE,
     MOST_LINES,
-    ORANGE,
     budget_colours,
     budget_ticks,
     empty,
@@ -29,7 +27,7 @@ from bohb.plots.theme import (
 
 Points: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[int]]  # x, losses and trials of one line
 _CURVE_POINTS = 200
-_DIVERGING = [[0.0, ORANGE], [0.5, "#f2f2f2"], [1.0, BLUE]]
+_DIVERGING = [[0.0, "#e8964a"], [0.5, "#f2f2f2"], [1.0, "#5aa5de"]]  # light enough for dark text everywhere
 
 
 def draw_correlation(history: History, dark: bool = False) -> Figure:
@@ -55,6 +53,7 @@ def draw_correlation(history: History, dark: bool = False) -> Figure:
         text=text,
         customdata=hover,
         texttemplate="%{text}",
+        textfont={"color": "#1d2126"},
         hovertemplate="%{customdata}<extra></extra>",
         hoverongaps=False,
         zmin=-1,

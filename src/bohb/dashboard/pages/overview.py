@@ -8,6 +8,8 @@ from bohb.analysis.failures import Cause, failures
 from bohb.core import confirm_text
 from bohb.core.causes import failure_kinds
 from bohb.core.estimate import time_to_end
+from bohb.core.goals import Goals
+from bohb.core.results import Result
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, sentence, since, study_page
 from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import (
@@ -18,7 +20,6 @@ from bohb.dashboard.pages.parts import (
     notes_section,
     origin_word,
     trial_link,
-    values_text,
 )
 from bohb.dashboard.pages.studies import study_state
 from bohb.dashboard.studies import View
@@ -214,19 +215,23 @@ def _budgets(view: View) -> Markup:
             element("a", number(row.budget), href=link_to("/trials", study=view.name, budget=f"{row.budget:g}")),
             grouped(row.finished),
             grouped(row.failed),
-            element(
-                "td",
-                values_text(goals, best[row.budget]) if row.budget in best else DASH,
-                class_="user" if len(goals.names) == 1 else "user values",
-            ),
+            *(number(value) for value in _best_values(goals, best.get(row.budget))),
             duration(row.seconds),
         ]
         for row in view.summary.budgets
     ]
     if not rows:
         return section("Budgets", element("p", "No trial has finished yet.", class_="quiet"))
-    columns = ["Budget", "Finished", "Failed", best_title(goals), "Mean duration"]
+    titles = [best_title(goals)] if len(goals.names) == 1 else [f"Best: {short(name, 24)}" for name in goals.names]
+    columns = ["Budget", "Finished", "Failed", *titles, "Mean duration"]
     return section("Budgets", table(columns, rows, "Finished trials by budget"))
+
+
+def _best_values(goals: Goals, best: Result | None) -> list[float | None]:
+    """Return the best result on a budget as the user knows it: one value, or all named ones."""
+    if len(goals.names) == 1:
+        return [goals.shown(best.loss) if best else None]
+    return [best.values.get(name) if best else None for name in goals.names]
 
 
 def _failures(view: View) -> Markup | None:

@@ -114,7 +114,7 @@ def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Mar
 def _results(history: History, outcome: Outcome | None) -> list[tuple[str, object]]:
     """Return the loss as the user knows it, or all named values and whether they keep the constraints."""
     goals = history.goals
-    if goals.plain or outcome is None:
+    if len(goals.names) == 1 or outcome is None:
         loss = goals.shown(outcome.loss) if outcome else None
         return [(short(goals.label, 30).capitalize(), element("strong", number(loss)))]
     rows: list[tuple[str, object]] = [

@@ -62,7 +62,8 @@ def _value_columns(view: View) -> list[tuple[str, str]]:
     goals = view.history.goals
     if goals.plain:
         return [("loss", goals.label.capitalize())]
-    return [(VALUES + name, short(name, 24)) for name in goals.names]
+    one = len(goals.names) == 1
+    return [(VALUES + name, short(name.capitalize() if one else name, 24)) for name in goals.names]
 
 
 def _info_columns(view: View, selection: Selection) -> list[tuple[str, str]]:
