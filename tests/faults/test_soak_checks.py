@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bohb import BOHB, Outcome, Status
 from bohb.core.events import Event, SessionStarted, TrialFinished, TrialLost, TrialStarted
-from tests.faults.soak.checks import Line, Records, check, memory
+from bohb.core.growth import kept_for_growth
+from tests.faults.soak.checks import Line, Records, check, memory, what_is_not_removed
 from tests.faults.soak.stage import Sample
 from tests.objectives import SPACE, quadratic
 
@@ -81,6 +83,24 @@ def test_a_failure_that_nobody_ordered_is_found(sound: Records) -> None:
     assert "trial 19 failed (timeout) for no reason of its own" in complaints(of)
     ordered = Line("hang", 19, 1, None, 0.5)
     assert complaints(replace(of, log=[*of.log, ordered])) == ""
+
+
+def test_a_checkpoint_that_no_budget_can_need_is_found(tmp_path: Path) -> None:
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
+    for _ in range(60):
+        trial = study.ask()
+        study.tell(trial, quadratic(trial))
+    for_growth, alive = kept_for_growth(study.history), study.history.alive()
+    assert for_growth - alive
+    checkpoints = tmp_path / "files" / "study" / "checkpoints"
+    (tmp_path / "tmp").mkdir()
+    for config_id in for_growth | alive:
+        (checkpoints / str(config_id)).mkdir(parents=True)
+    assert what_is_not_removed(tmp_path, study.events) == []
+    (checkpoints / "0").mkdir()
+    assert what_is_not_removed(tmp_path, study.events) == [
+        "1 checkpoints can no longer be promoted but were not removed"
+    ]
 
 
 def test_the_growth_of_memory_is_measured_after_the_first_quarter() -> None:

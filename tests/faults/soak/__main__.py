@@ -108,6 +108,7 @@ def main() -> int:
     parser.add_argument("--summary", type=Path, default=Path("soak.json"))
     parser.add_argument("--keep", type=Path, help="a directory for all logs and the journal")
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # or the runners of a shell's background job ignore it
     with (
         tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as directory,
         staged(Path(directory) / "place", given.seed) as stage,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from bohb import History, Outcome, replay
 from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, TrialLost, TrialStarted
+from bohb.core.growth import kept_for_growth
 from tests.faults.soak.stage import Sample
 from tests.faults.soak.study import ORDERS
 
@@ -131,11 +133,12 @@ def what_is_wrong_with_checkpoints(of: Records) -> list[str]:
     return [f"{n} checkpoints were {what}" for what, n in bad.items()]
 
 
-def what_is_not_removed(place: Path, events: list[Event]) -> list[str]:
+def what_is_not_removed(place: Path, events: Sequence[Event]) -> list[str]:
     checkpoints = place / "files" / "study" / "checkpoints"
     wrong = [f"{path} was not removed" for path in (*(place / "tmp").iterdir(), *checkpoints.glob("working/*"))]
     kept = {int(path.name) for path in checkpoints.iterdir() if path.name.isdecimal()}
-    if useless := kept - History().extend(events).alive():
+    history = History().extend(events)
+    if useless := kept - history.alive() - kept_for_growth(history):
         wrong.append(f"{len(useless)} checkpoints can no longer be promoted but were not removed")
     return wrong
 
