@@ -62,7 +62,7 @@ def test_the_slope_of_a_policy_is_that_of_numpy() -> None:
     layout.mark(mask[0], 4, settings.units)
     row[mask > 0] = torch.from_numpy(policy.theta)
     found = policy_slope(
-        layout, layout.views(row), *(torch.from_numpy(array)[None] for array in (states, right)), old[None],
+        layout, layout.views(row), torch.from_numpy(states)[None], torch.from_numpy(right)[None], old[None],
         torch.from_numpy(advantage)[None], torch.full((1, 1), settings.clipping),
         torch.full((1, 1), settings.entropy), torch.from_numpy(weights)[None],
     )  # fmt: skip
