@@ -91,6 +91,8 @@ def run(
             if not any("cpu_seconds" in row for row in stored.get(study, ())):
                 crew.start(study, full_evaluations, stored.get(study, ()))
         with path.open("a") as file:
+            if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+                file.write("\n")  # the last line was truncated, and must not swallow the next one
             evaluator = prepare()
             asked: dict[Study, tuple[Config, float]] = {}
             while crew.connections and time.monotonic() < deadline:
