@@ -9,7 +9,7 @@ WORKERS ?= auto
 .DEFAULT_GOAL := help
 .PHONY: help learners demo test test-long test-optuna-4 test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm
+	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm bench-costs
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -115,6 +115,9 @@ bench-deadlines: .venv/.done ## do studies end by their deadlines, and how well 
 
 bench-confirm: .venv/.done ## is the winner of `bohb confirm` better, and is its interval right: about ten minutes
 	$(BIN)/python -m benchmarks.confirm
+
+bench-costs: .venv/.done ## would it help if proposals considered how long configurations take: about five minutes
+	$(BIN)/python -m benchmarks.costs
 
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 	$(BIN)/python -m benchmarks.speed.gp_speed

@@ -195,7 +195,7 @@ def median_error(family: str, workers: int) -> dict[str, Any]:
     """Return the median error of the estimates for the problems of a family."""
     length = 30 if workers == 1 else 10
     names = [name for name in PROBLEMS if name.startswith(family)]
-    errors = [error for name in names for error in eta(Case(name, workers, length, 100))]
+    errors = [error for name in names for seed in range(100, 103) for error in eta(Case(name, workers, length, seed))]
     return {"family": family, "workers": workers, "estimates": len(errors), "median_error": _median(errors)}
 
 

@@ -85,7 +85,7 @@ def shown(values: Iterable[float]) -> str:
 def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[str, Any]:
     """Write `name`.json, .csv, .md and .png, and return the contents of the JSON file.
 
-    extra: further contents, computed from the summary by problem.
+    extra: further contents, computed from the summary by problem; `notes` are sentences for the page.
     """
     experiment = measured.experiment
     problems = summary(measured)
@@ -166,6 +166,7 @@ def write_markdown(path: Path, experiment: Experiment, body: Mapping[str, Any]) 
     for problem, entry in body["problems"].items():
         cells = [shown(entry["methods"][m]["final"].values()) if m in entry["methods"] else "–" for m in methods]
         lines.append("| " + " | ".join([problem, *cells]) + " |")
+    lines += ["", *(f"- {note}" for note in body["notes"])] if body.get("notes") else []
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     rivals = ", ".join(f"{name}: {text}" for name, text in source["rivals"].items())
     lines += ["", f"![{experiment.title}]({experiment.name}.png)", ""]

@@ -2,9 +2,9 @@
 
     python examples/jax_continue.py [seed]
 
-The state of training is one tree of arrays, parameters and momentum, which is saved leaf by leaf; with Flax and Optax
-there is such a tree as well. JAX has no hidden random generator: the keys of an epoch follow from `trial.seed` and the
-number of the epoch.
+The state of training is one tree of arrays, parameters and momentum, which is saved leaf by leaf. JAX has no hidden
+random generator: the keys of an epoch follow from `trial.seed` and the number of the epoch. `flax_continue.py` does the
+same with Flax and Optax.
 """
 
 from __future__ import annotations

@@ -50,16 +50,20 @@ class CartPole:
         return loss
 
     def _run(self, config: Config, budget: float, seed: int) -> Row:
-        settings = ppo.Settings(
-            units=(config["n_units_1"], config["n_units_2"]),
-            batch_size=config["batch_size"],
-            learning_rate=config["learning_rate"],
-            discount=config["discount"],
-            clipping=config["likelihood_ratio_clipping"],
-            entropy=config["entropy_regularization"],
-        )
         rng = np.random.default_rng(seed)
-        return {"episodes": ppo.episodes_to_convergence(rng, settings, round(budget), self._max_episodes)}
+        return {"episodes": ppo.episodes_to_convergence(rng, settings_of(config), round(budget), self._max_episodes)}
+
+
+def settings_of(config: Config) -> ppo.Settings:
+    """Return a configuration as settings of PPO."""
+    return ppo.Settings(
+        units=(config["n_units_1"], config["n_units_2"]),
+        batch_size=config["batch_size"],
+        learning_rate=config["learning_rate"],
+        discount=config["discount"],
+        clipping=config["likelihood_ratio_clipping"],
+        entropy=config["entropy_regularization"],
+    )
 
 
 def cartpole_problem() -> CartPole:

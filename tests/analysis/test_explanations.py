@@ -85,6 +85,12 @@ def test_a_promoted_trial_names_the_trial_it_was_promoted_from() -> None:
     assert "(first run as trial 1)" in told.sentences[0]
 
 
+def test_the_cutoff_of_a_maximised_score_is_its_lowest() -> None:
+    history = played("maximised")
+    number = next(n for n, trial in history.trials.items() if trial.origin is Origin.PROMOTED)
+    assert any("(down to score " in sentence for sentence in why(history, number).sentences)
+
+
 def test_a_failed_trial_and_the_incumbent() -> None:
     told = why(tiny().history, 2)
     assert (told.fate, told.status, told.rank) == ("failed", Status.CRASHED, None)

@@ -13,6 +13,7 @@ from benchmarks.harness import Point
 from benchmarks.paper.claims.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence, Finding, all_of
 from benchmarks.paper.claims.other_experiments import all_claims
 from benchmarks.paper.claims.page import page
+from benchmarks.paper.claims.why import tally
 from benchmarks.paper.compare import effect, holm
 from benchmarks.results import write_json
 
@@ -75,7 +76,7 @@ def test_a_single_run_decides_nothing(tmp_path: Path) -> None:
 def test_too_few_seeds_are_no_verdict_on_the_reference(tmp_path: Path) -> None:
     rows = [{"problem": "p", "runs": 19, "verdict": "no difference"}]
     (tmp_path / "compare.json").write_text(json.dumps({"source": {"command": "python x"}, "comparison": rows}))
-    (row,) = [line for line in page(Evidence(tmp_path)).splitlines() if "HpBandSter" in line]
+    (row,) = [line for line in page(Evidence(tmp_path)).splitlines() if line.startswith("| –") and "HpBandSter" in line]
     assert f"**{UNDECIDED}**" in row
 
 
@@ -108,7 +109,7 @@ def test_without_results_every_claim_is_listed_as_not_measured(tmp_path: Path) -
 def test_a_verdict_follows_from_the_file(tmp_path: Path) -> None:
     comparison = [{"problem": "p", "runs": 20, "verdict": "worse"}, {"problem": "q", "runs": 20, "verdict": "better"}]
     (tmp_path / "compare.json").write_text(json.dumps({"source": {"command": "python x"}, "comparison": comparison}))
-    (row,) = [line for line in page(Evidence(tmp_path)).splitlines() if "HpBandSter" in line]
+    (row,) = [line for line in page(Evidence(tmp_path)).splitlines() if line.startswith("| –") and "HpBandSter" in line]
     assert "worse on p, better on q of 2" in row
     assert f"**{FAILS}** | `python x`" in row
 
@@ -123,6 +124,24 @@ def test_cifar_10_at_a_smaller_scale_is_reported_but_decides_nothing(tmp_path: P
     for row in rows:
         assert "[40 GPU minutes](cifar10.md) instead of 33 GPU days; 5.00 % after 20 of 600 epochs, one run" in row
         assert f"**{NOT_MEASURED}** | `python x`" in row
+
+
+def test_a_claim_that_is_not_confirmed_says_where_it_holds_and_what_would_decide(tmp_path: Path) -> None:
+    on = evidence(tmp_path, a=[0.1, 0.3], b=[0.5, 0.52], c=[0.1, 0.9]).on("e", "p")
+    finding = all_of([on.lower("a", "b"), on.lower("a", "c")])
+    expected = "It holds in 1 of 2 comparisons; undecided for p, a and c (+0.7)."
+    assert tally(finding) == f"{expected} If the means stayed as they are, 7.6 times as many runs would decide."
+    assert tally(on.lower("b", "a")) == "The difference is −3.1 standard errors."
+
+
+def test_the_page_explains_the_claims_that_fail_and_no_others(tmp_path: Path) -> None:
+    results = body(bohb=[1.0, 1.1], hyperband=[0.1, 0.2], tpe=[3.0, 3.1])
+    results["problems"] = {"cartpole": results["problems"]["p"]}
+    write_json(tmp_path / "cartpole.json", results)
+    reasons = [line for line in page(Evidence(tmp_path)).splitlines() if line.startswith("- **")]
+    (reason,) = [line for line in reasons if "BOHB ends better than Hyperband" in line]
+    assert "does not hold. The difference is −12.7 standard errors. BOHB has 2 runs of 100" in reason
+    assert not any("too small for TPE" in line for line in reasons)
 
 
 def test_holm_corrects_the_smallest_most_and_keeps_the_order() -> None:

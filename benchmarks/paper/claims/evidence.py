@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,18 @@ UNDECIDED, NOT_MEASURED = "undecided", "not measured"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A verdict, and the numbers behind it."""
+    """A verdict, and the numbers behind it.
+
+    about: what was compared.
+    gap: the difference of two means in standard errors, positive if it speaks for the claim.
+    parts: the single findings of a combined one.
+    """
 
     verdict: str
     numbers: str = ""
+    about: str = field(default="", compare=False)
+    gap: float | None = field(default=None, compare=False)
+    parts: tuple[Finding, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,11 @@ class Value:
         """Whether it is lower by more than two standard errors of the difference."""
         return other.mean - self.mean > 2 * math.hypot(self.error, other.error)
 
+    def gap(self, other: Value) -> float | None:
+        """Return by how many standard errors of the difference it is lower; None without errors."""
+        error = math.hypot(self.error, other.error)
+        return (other.mean - self.mean) / error if 0 < error < math.inf else None
+
 
 def all_of(findings: Iterable[Finding]) -> Finding:
     """Combine findings: holds if all hold, fails if one fails, holds where measured if some were not measured."""
@@ -51,7 +64,8 @@ def all_of(findings: Iterable[Finding]) -> Finding:
     if verdicts <= {NOT_MEASURED}:
         return Finding(NOT_MEASURED, numbers)
     holds = PARTLY if NOT_MEASURED in verdicts else HOLDS
-    return Finding(next((verdict for verdict in (FAILS, UNDECIDED, PARTLY) if verdict in verdicts), holds), numbers)
+    verdict = next((verdict for verdict in (FAILS, UNDECIDED, PARTLY) if verdict in verdicts), holds)
+    return Finding(verdict, numbers, parts=tuple(part for finding in listed for part in finding.parts or (finding,)))
 
 
 class Evidence:
@@ -128,7 +142,7 @@ class Comparison:
         if first is None or second is None:
             return self._missing(a, b)
         verdict = HOLDS if first.below(second) else FAILS if second.below(first) else UNDECIDED
-        return Finding(verdict, self._numbers(a, first, b, second, x))
+        return Finding(verdict, self._numbers(a, first, b, second, x), self._about(a, b), first.gap(second))
 
     def no_higher(self, a: str, b: str, x: float | None = None) -> Finding:
         """Whether a is not above b, at the end or at x."""
@@ -137,8 +151,8 @@ class Comparison:
             return self._missing(a, b)
         numbers = self._numbers(a, first, b, second, x)
         if math.isinf(first.error + second.error):
-            return Finding(UNDECIDED, numbers)
-        return Finding(FAILS if second.below(first) else HOLDS, numbers)
+            return Finding(UNDECIDED, numbers, self._about(a, b))
+        return Finding(FAILS if second.below(first) else HOLDS, numbers, self._about(a, b), first.gap(second))
 
     def times_faster(self, a: str, b: str, factor: float) -> Finding:
         """Whether a's mean is at b's final mean after at most 1/factor of b's run."""
@@ -148,9 +162,11 @@ class Comparison:
         stored = self.methods[b].get("bohb_reaches") if a == "bohb" else None
         x = stored or self.reaches(a, end.mean)
         if x is None:
-            return Finding(FAILS, f"{self.problem}: {name(a)} never reaches {name(b)}'s final {end}")
+            numbers = f"{self.problem}: {name(a)} never reaches {name(b)}'s final {end}"
+            return Finding(FAILS, numbers, self._about(a, b))
         times = self.methods[b]["at"] / x
-        return Finding(HOLDS if times >= factor else FAILS, f"{self.problem}: {times:.0f}× earlier")
+        numbers = f"{self.problem}: {times:.0f}× earlier"
+        return Finding(HOLDS if times >= factor else FAILS, numbers, self._about(a, b))
 
     def converged(self, method: str, level: float) -> Finding:
         """Whether the final mean is at most this level."""
@@ -171,6 +187,9 @@ class Comparison:
     def _numbers(self, a: str, first: Value, b: str, second: Value, x: float | None) -> str:
         where = "" if x is None else f" at {x:.3g}"
         return f"{self.problem}{where}: {name(a)} {first}, {name(b)} {second}"
+
+    def _about(self, a: str, b: str) -> str:
+        return f"{self.problem}, {name(a)} and {name(b)}"
 
     def _missing(self, *methods: str) -> Finding:
         absent = [name(m) for m in methods if m not in self.methods]

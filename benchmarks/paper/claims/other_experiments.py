@@ -15,6 +15,7 @@ from benchmarks.paper.claims.evidence import (
     all_of,
 )
 from benchmarks.paper.claims.surrogate_problems import Claim, counting_ones, networks, svm
+from benchmarks.paper.claims.why import mean_curves, model_costs, runs_of
 
 SEEDS = 20  # per problem, for a verdict on HpBandSter
 
@@ -48,7 +49,13 @@ def trained() -> Iterator[Claim]:
         "§5.4", "BOHB and Hyperband are equally good in the beginning", "cartpole",
         cartpole(lambda c: c.no_higher("bohb", "hyperband", 1.0)),
     )  # fmt: skip
-    yield Claim("§5.4", "BOHB ends better than Hyperband", "cartpole", cartpole(lambda c: c.lower("bohb", "hyperband")))
+    yield Claim(
+        "§5.4",
+        "BOHB ends better than Hyperband",
+        "cartpole",
+        cartpole(lambda c: c.lower("bohb", "hyperband")),
+        runs_of("cartpole", "cartpole", "bohb"),
+    )
     yield Claim(
         "§5.4",
         "The budget is too small for TPE to find as good a configuration",
@@ -101,12 +108,14 @@ def parallel() -> Iterator[Claim]:
         "The speed-up is close to linear for 2 and 4 workers (at least 3/4 of it)",
         "parallel",
         lambda e: speedups(e, (2, 4), 0.75),
+        mean_curves((2, 4)),
     )
     yield Claim(
         "App. F",
         "It is almost linear for 2 to 8 workers (at least 3/4 of it)",
         "parallel",
         lambda e: speedups(e, (2, 4, 8), 0.75),
+        mean_curves((2, 4, 8)),
     )
     yield Claim(
         "Fig. 3", "32 workers are about 15 times as fast as one", "parallel", lambda e: speedups(e, (32,), 15 / 32)
@@ -143,7 +152,7 @@ def appendices() -> Iterator[Claim]:
     )  # fmt: skip
     yield Claim(
         "App. B", "A Gaussian process with the budget as one more input does not do better (Bertrand et al.)", "svm",
-        ablation("gp-budget"),
+        ablation("gp-budget"), model_costs,
     )  # fmt: skip
 
 

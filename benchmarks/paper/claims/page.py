@@ -14,6 +14,7 @@ from pathlib import Path
 from benchmarks.paper.claims.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence
 from benchmarks.paper.claims.other_experiments import all_claims
 from benchmarks.paper.claims.surrogate_problems import Claim
+from benchmarks.paper.claims.why import explanation
 from benchmarks.report import RESULTS
 
 VERDICTS = (HOLDS, PARTLY, FAILS, UNDECIDED, NOT_MEASURED)
@@ -28,6 +29,11 @@ RULES = """\
   *where measured*.
 - Numbers are mean regrets ± standard errors, unless stated otherwise.
 """
+REASONS = """\
+## Why claims do not hold or are undecided
+
+Signed numbers are differences in standard errors; positive ones speak for the claim.
+"""
 
 
 def command_of(claim: Claim, evidence: Evidence) -> str:
@@ -40,17 +46,21 @@ def command_of(claim: Claim, evidence: Evidence) -> str:
 
 def page(evidence: Evidence) -> str:
     """Return the whole page."""
-    lines = []
+    lines, reasons = [], []
     verdicts: Counter[str] = Counter()
     for claim in all_claims():
         finding = claim.test(evidence)
         verdicts[finding.verdict] += 1
+        if finding.verdict in (FAILS, UNDECIDED):
+            why = explanation(finding, claim.why, evidence)
+            reasons.append(f"- **{claim.where}: {claim.says}** – {finding.verdict}. {why}".rstrip())
         cells = (claim.where, claim.says, finding.numbers or "–", f"**{finding.verdict}**", command_of(claim, evidence))
         lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     counts = ", ".join(f"{verdict}: {verdicts[verdict]}" for verdict in VERDICTS)
     head = ["# The paper's claims, one by one", "", RULES, f"{len(lines)} claims; {counts}.", ""]
     columns = ["| where | the paper says | we measured | verdict | command |", "|---|---|---|---|---|"]
-    return "\n".join([*head, *columns, *lines]) + "\n"
+    section = ["", REASONS, *reasons] if reasons else []
+    return "\n".join([*head, *columns, *lines, *section]) + "\n"
 
 
 def main() -> None:

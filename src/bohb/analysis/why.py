@@ -367,7 +367,10 @@ def _place(goals: Goals, trial: Trial) -> str:
 
 
 def _cutoff(goals: Goals, rung: RungTable) -> str:
-    return "" if rung.cutoff is None else f" (up to {goals.label} {_loss(goals, rung.cutoff)})"
+    if rung.cutoff is None:
+        return ""
+    towards = "down" if goals.objectives[0].maximised else "up"
+    return f" ({towards} to {goals.label} {_loss(goals, rung.cutoff)})"
 
 
 def _loss(goals: Goals, loss: float | None) -> str:

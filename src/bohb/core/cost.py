@@ -59,10 +59,6 @@ class Duration:
         """The upper end of the interval."""
         return self.median * math.exp(_Z * self.spread)
 
-    def quantile(self, share: float, shift: float = 0.0) -> float:
-        """Return the seconds that a share of such trials take at most, times exp(shift)."""
-        return self.median * math.exp(NormalDist().inv_cdf(share) * self.spread + shift)
-
     def drawn(self, share: float, since: float = 0.0) -> float:
         """Return the seconds that a trial has left after `since`; a share of such trials end earlier.
 

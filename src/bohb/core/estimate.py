@@ -19,7 +19,7 @@ from bohb.core.trial import Origin, Outcome, Status, Trial
 
 SecondsOf = Callable[[Trial], float]
 MOST_TRIALS = 2000  # that a simulation starts; the rest is extrapolated
-_DRAWS = 19  # simulations with random durations, from which an interval is read
+_DRAWS = 19  # simulations with random durations, from which a mean and an interval are read
 _ENDS = 3  # simulations with random durations, of which the mean end is taken
 _OVERDUE = 0.1  # of a trial's duration, that it takes at least from now on
 _GOLDEN = 0.6180339887498949  # its multiples are spread evenly
@@ -180,9 +180,8 @@ def makespan(plan: Sequence[Bracket], workers: int, seconds_of: SecondsOf) -> fl
 
 def planned_time(plan: Sequence[Bracket], workers: int, costs: CostModel) -> tuple[float, float, float]:
     """Return the expected seconds until the last trial of the brackets ends, and the interval around it."""
-    low, high = interval(costs, lambda seconds_of: makespan(plan, workers, seconds_of))
-    expected = makespan(plan, workers, lambda trial: costs.duration(replace(trial, config_id=-1)).mean)
-    return expected, min(low, expected), max(high, expected)
+    ends = drawn_ends(costs, lambda seconds_of: makespan(plan, workers, seconds_of))
+    return fmean(ends), ends[1], ends[-2]
 
 
 def proportional(seconds: float, full: float, continued: bool) -> SecondsOf:
@@ -194,8 +193,8 @@ def proportional(seconds: float, full: float, continued: bool) -> SecondsOf:
     return lambda trial: (trial.budget - (trial.previous_budget or 0.0 if continued else 0.0)) * seconds / full
 
 
-def interval(costs: CostModel, simulate: Callable[[SecondsOf], float]) -> tuple[float, float]:
-    """Return the interval of a simulated time: durations vary by trial, and all of them by the error of the model."""
+def drawn_ends(costs: CostModel, simulate: Callable[[SecondsOf], float]) -> list[float]:
+    """Return simulated times in order: durations vary by trial, and all of them by the error of the model."""
     ends = []
     for draw in range(_DRAWS):
         common = NormalDist().inv_cdf((draw + 0.5) / _DRAWS) * costs.error
@@ -203,11 +202,10 @@ def interval(costs: CostModel, simulate: Callable[[SecondsOf], float]) -> tuple[
         def seconds_of(trial: Trial, draw: int = draw, common: float = common) -> float:
             share = ((trial.number + 1) * _GOLDEN + draw / _DRAWS) % 1.0
             duration = costs.duration(replace(trial, config_id=-1))  # a new study has other configurations
-            return duration.quantile(min(max(share, 0.01), 0.99), common)
+            return duration.drawn(share) * math.exp(common)
 
         ends.append(simulate(seconds_of))
-    ends.sort()
-    return ends[1], ends[-2]
+    return sorted(ends)
 
 
 def remaining(history: History, costs: CostModel | None, time: float) -> dict[int, float]:

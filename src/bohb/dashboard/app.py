@@ -21,7 +21,7 @@ from bohb.core.trial import Trial
 from bohb.dashboard.answers import json_answer, page_answer, problem
 from bohb.dashboard.assets import assets
 from bohb.dashboard.figures import Figures, curve_figure
-from bohb.dashboard.files import checkpoint_files, log_tail
+from bohb.dashboard.files import stored
 from bohb.dashboard.guard import NOTE, Guard, harden
 from bohb.dashboard.layout import Page, link_to, sentence
 from bohb.dashboard.notes import NewNote, sent_note
@@ -151,10 +151,8 @@ class _Site:
     def trial(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        root = self._shelf.files(view.name)
-        log = None if root is None else log_tail(root, trial.number)
-        files, more = ([], False) if root is None else checkpoint_files(root, trial)
-        return _page(trial_page(view, trial, log, files, more, time.time(), self._editable))
+        files = stored(self._shelf.files(view.name), trial)
+        return _page(trial_page(view, trial, files, time.time(), self._editable))
 
     async def note(self, request: Request) -> Response:
         note = await sent_note(request)

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bohb.core.trial import Trial
 
 LOG_BYTES = 64_000  # shown of the end of a log
 MOST_FILES = 200
+
+
+class Stored(NamedTuple):
+    """What is stored of one trial.
+
+    log: the end of its output, and the size of all of it in bytes; None if there is no log.
+    files: names and sizes of the files in its checkpoint.
+    more: whether there are more than `MOST_FILES`.
+    """
+
+    log: tuple[str, int] | None = None
+    files: Sequence[tuple[str, int]] = ()
+    more: bool = False
+
+
+def stored(root: Path | None, trial: Trial) -> Stored:
+    """Return what a study's directory holds of a trial; nothing without a directory."""
+    return Stored() if root is None else Stored(log_tail(root, trial.number), *checkpoint_files(root, trial))
 
 
 def log_tail(root: Path, number: int) -> tuple[str, int] | None:

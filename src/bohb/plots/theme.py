@@ -125,8 +125,6 @@ def figure(
             layout["meta"] = {**layout.get("meta", {}), "no_log": losses.no_log}  # for the menu of a page
     lines = [line for line in notes if line]
     room = titles + 17 * len(lines)
-    side = ("left", "right")[notes_from]
-    above = text_at(notes_from, 1, "<br>".join(lines), 12, xanchor=side, yshift=titles, align=side)
     if buttons:
         buttons[0]["pad"]["b"] = room
     return go.Figure(
@@ -136,10 +134,18 @@ def figure(
             "height": height,
             **layout,
             "margin": {"t": max(40, room + (34 if buttons else 0)), **layout.get("margin", {})},
-            "annotations": [*layout.get("annotations", ()), *([above] if lines else [])],
+            "annotations": [*layout.get("annotations", ()), *_above(lines, titles, notes_from)],
             "updatemenus": buttons,
         },
     )
+
+
+def _above(lines: Sequence[str], height: int, side: int) -> list[dict[str, Any]]:
+    """Return lines in small print above the plot, from its left edge (0) or up to its right edge (1)."""
+    if not lines:
+        return []
+    anchor = ("left", "right")[side]
+    return [text_at(side, 1, "<br>".join(lines), 12, xanchor=anchor, yshift=height, align=anchor)]
 
 
 def loss_axis(goals: Goals, losses: Sequence[float] | Array, title: str = "{}", **options: Any) -> LossAxis:

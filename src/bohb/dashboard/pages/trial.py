@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from bohb.analysis.why import why
 from bohb.core.columns import finished, seconds, started, state
 from bohb.core.history import History
 from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
-from bohb.dashboard.files import LOG_BYTES
+from bohb.dashboard.files import LOG_BYTES, Stored
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
 from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
@@ -23,19 +24,9 @@ _CHARACTERS = 100_000  # shown of a traceback or of `info`
 _POINTS = 50  # rows of a learning curve
 
 
-def trial_page(
-    view: View,
-    trial: Trial,
-    log: tuple[str, int] | None,
-    files: list[tuple[str, int]],
-    more: bool,
-    now: float,
-    editable: bool = False,
-) -> Page:
+def trial_page(view: View, trial: Trial, files: Stored, now: float, editable: bool = False) -> Page:
     """Return everything about one trial.
 
-    log: the end of its output, and the size of all of it in bytes.
-    files, more: names and sizes of the files in its checkpoint, and whether there are more.
     editable: whether notes can be added.
     """
     outcome = view.history.outcomes.get(trial.number)
@@ -54,8 +45,8 @@ def trial_page(
         _curve(view, trial, outcome),
         _lineage(view, trial),
         _info(outcome),
-        _output(outcome, log),
-        _checkpoint(trial, files, more),
+        _output(outcome, files.log),
+        _checkpoint(trial, files.files, files.more),
     )
     return Page(
         f"Trial {trial.number} of {short(view.name, 100)}",
@@ -226,7 +217,7 @@ def _output(outcome: Outcome | None, log: tuple[str, int] | None) -> Markup:
     return section("Output", element("p", note, class_="note"), element("pre", text, class_="log", tabindex="0"))
 
 
-def _checkpoint(trial: Trial, files: list[tuple[str, int]], more: bool) -> Markup:
+def _checkpoint(trial: Trial, files: Sequence[tuple[str, int]], more: bool) -> Markup:
     if not files:
         return section("Checkpoint", element("p", "No checkpoint of this configuration is stored.", class_="quiet"))
     rows = [[element("th", short(name, 200), scope="row", class_="user"), size(n_bytes)] for name, n_bytes in files]
