@@ -1,9 +1,9 @@
 """Proposals with several objectives or constraints: one Gaussian process for each of them.
 
-The candidate with the highest expected improvement of the dominated hypervolume is proposed, times the squared
-probability that it keeps the constraints. With one objective this is nearly constrained expected improvement; with more
-than three, the hypervolume is replaced by a random augmented Chebyshev scalarisation per proposal. While nothing is
-likely to be feasible, the probability counts alone. The processes are independent given the configuration.
+The candidate with the highest expected improvement of the dominated hypervolume is proposed, times the probability that
+it keeps the constraints. With one objective this is constrained expected improvement; with more than three, the
+hypervolume is replaced by a random augmented Chebyshev scalarisation per proposal. While nothing is likely to be
+feasible, the probability counts alone. The processes are independent given the configuration.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from bohb.core.trial import Origin, Outcome
 from bohb.errors import ForbiddenConfiguration
 
 LIKELY = 0.5  # the probability from which an observed configuration counts as feasible
-CAUTION = 2  # the exponent of the probability of feasibility; with 1, two of five proposals break tight bounds
 FEWEST = 8  # results that determine the units of objectives
 LIKELY_DRAWS = 200  # random configurations among which one that is likely to be feasible is looked for
 UNFILTERED = 1 / 3  # of the random configurations are drawn without looking for a feasible one
@@ -104,8 +103,8 @@ class Surrogates:
     earlier: Array
 
     def log_improvement(self, X: Array) -> Array:
-        """Return log (expected improvement · P(feasible)²) of every row of X on the largest budget."""
-        score = CAUTION * self.log_chance(X)
+        """Return log (expected improvement · P(feasible)) of every row of X on the largest budget."""
+        score = self.log_chance(X)
         if not len(self.front):
             return score
         predicted = [process.predict(X) for process in self.objectives]
