@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,20 @@ def told(study: Path, *results: Any, code: int = 0) -> str:
     result = CliRunner().invoke(app, ["tell", str(study)], input=lines, prog_name="bohb")
     assert result.exit_code == code, result.output
     return result.stdout if code == 0 else result.stderr
+
+
+@pytest.mark.parametrize("command", ["tell", "report"])
+def test_an_unknown_option_is_no_negative_loss(command: str, tmp_path: Path) -> None:
+    study = written(tmp_path, WITHOUT_COMMAND)
+    assert re.search("No such option:? '?--otu", complaint(command, study, "--otu", "x.html", code=2))
+    assert re.search("No such option:? '?-x", complaint(command, study, "-x=1", code=2))
+
+
+def test_a_negative_loss_and_a_reason_that_begins_with_a_minus_are_stored(tmp_path: Path) -> None:
+    study = written(tmp_path, WITHOUT_COMMAND)
+    for arguments in (["-1.5e-3"], ["--failed", "-x"]):
+        number = asked(study)["number"]
+        call("tell", study, str(number), *arguments)
 
 
 def test_a_study_is_created_asked_and_told_without_any_objective(tmp_path: Path) -> None:
@@ -90,7 +105,7 @@ def test_wrong_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     assert "has no journal yet" in complaint("tell", file, "0", "1")
     asked(file)
     assert "'much' is not a valid float" in complaint("tell", file, "0", "much", code=2)
-    assert "'--faild' is not a valid float" in complaint("tell", file, "0", "--faild", "x", code=2)
+    assert "'--failed'" in complaint("tell", file, "0", "--faild", "x", code=2)
     assert "exactly one of loss, losses, failed, lost" in complaint("tell", file, "0")
     assert "needs NUMBER, LOSS and --step" in complaint("report", file, "0", "1", code=2)
     assert "belong to a study file" in complaint("ask", tmp_path / "study.db", "--seed", "1", code=2)

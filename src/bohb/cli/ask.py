@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.options import SECONDS, limit_options
+from bohb.cli.options import SECONDS, WithNegativeNumbers, limit_options
 from bohb.cli.target import DEFAULT, find, history
 from bohb.cli.text import emit, json_option, note
 from bohb.core.trial import Outcome, Status, Trial, jsonable
@@ -159,7 +159,7 @@ def asked(trial: Trial) -> dict[str, Any]:
     return plain
 
 
-@click.command(context_settings={"ignore_unknown_options": True})  # a loss may begin with a minus
+@click.command(cls=WithNegativeNumbers)  # a loss may begin with a minus
 @click.argument("target", metavar="STUDYFILE|JOURNAL")
 @click.argument("number", required=False, type=click.IntRange(0), metavar="[NUMBER]")
 @click.argument("loss", required=False, type=float, metavar="[LOSS]")

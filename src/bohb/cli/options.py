@@ -20,6 +20,31 @@ else:
     _Type = _PairType = _TextsType = click.ParamType  # older versions of click cannot be subscripted
 
 
+class WithNegativeNumbers(click.Command):
+    """A command whose arguments may be negative numbers. Unknown options are still named as such."""
+
+    ignore_unknown_options = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = {name: option for option in self.get_params(ctx) for name in option.opts if name.startswith("-")}
+        value = False  # whether the argument belongs to the option before it
+        for argument in args:
+            name, equals, _ = argument.partition("=")
+            if not value and argument.startswith("-") and name not in options and not _is_number(argument):
+                raise click.NoSuchOption(name, possibilities=sorted(options), ctx=ctx)
+            taking = options.get(name)
+            value = not value and not equals and isinstance(taking, click.Option) and not taking.is_flag
+        return super().parse_args(ctx, args)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text in ("-", "--")
+    return True
+
+
 class Quantity(_Type):
     """A number with an optional unit, as in study files."""
 

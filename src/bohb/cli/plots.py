@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from bohb.cli.ask import store_point
+from bohb.cli.options import WithNegativeNumbers
 from bohb.cli.target import DEFAULT, find, history, target_options
 from bohb.cli.text import emit, json_option, pairs
 from bohb.errors import InvalidArgument
@@ -19,7 +20,9 @@ from bohb.journal.stored import shown_journal
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]... [JOURNAL|STUDYFILE]")
 @click.option("--study", help="Name of the study, if the journal holds several.")
-@click.option("--out", type=click.Path(path_type=Path), help="A .html or .json file, or a directory for several plots.")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="A .html or .json file, or a directory for several plots."
+)
 @json_option
 def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: bool) -> None:
     """Draw plots as HTML files. Without a name, list all plots.
@@ -67,11 +70,12 @@ def _path(name: str, out: Path | None) -> Path:
     return out / f"{name}.html"
 
 
-@click.command(context_settings={"ignore_unknown_options": True})  # a loss may begin with a minus
+@click.command(cls=WithNegativeNumbers)  # a loss may begin with a minus
 @target_options
 @click.argument("number", required=False, type=click.IntRange(0), metavar="[NUMBER]")
 @click.argument("loss", required=False, type=float, metavar="[LOSS]")
 @click.option(
+    "-o",
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     default="report.html",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @target_options
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="A .jsonl file or a directory.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="A .jsonl file or a directory.")
 @click.option(
     "--format",
     "form",

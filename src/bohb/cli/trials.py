@@ -40,7 +40,9 @@ _ALIASES = {"trial": "number", "time": "seconds"}  # what the table calls these 
     default="table",
     help="csv and parquet have one column per hyperparameter and per entry of info.",
 )
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead of stdout.")
+@click.option(
+    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead of stdout."
+)
 @json_option
 def trials(
     target: str | None,
