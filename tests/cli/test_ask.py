@@ -47,6 +47,9 @@ def test_a_negative_loss_and_a_reason_that_begins_with_a_minus_are_stored(tmp_pa
     for arguments in (["-1.5e-3"], ["--failed", "-x"]):
         number = asked(study)["number"]
         call("tell", study, str(number), *arguments)
+    first, second = answer("trials", study)
+    assert first["loss"] == -1.5e-3
+    assert "-x" in second["error"]
 
 
 def test_a_study_is_created_asked_and_told_without_any_objective(tmp_path: Path) -> None:
