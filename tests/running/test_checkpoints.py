@@ -14,7 +14,7 @@ import pytest
 
 import bohb
 from bohb import BOHB, Trial, minimize
-from bohb.core.growth import kept_for_growth
+from bohb.core.growth import MOST_PROMOTED, best_on_largest, kept_for_growth
 from bohb.core.schedule.plan import plan
 from bohb.running.checkpoints import Checkpoints, cheapest_to_lose
 from tests import objectives
@@ -63,6 +63,20 @@ def test_directories_belong_to_configurations_and_go_when_they_cannot_be_promote
     home = tmp_path / "study" / "checkpoints" / best
     assert json.loads(next(home.glob("trial-*/budgets.json")).read_text())[-1] == 9
     assert {o.error for _, o in study.failures} == {"RuntimeError: after writing"}
+
+
+def test_what_is_promoted_if_the_largest_budget_grows_was_kept_all_the_time() -> None:
+    optimizer = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=0)
+    kept: list[tuple[int, set[int]]] = []  # the configuration that had just finished, and those that were kept then
+    for _ in range(30):
+        trial = optimizer.ask()
+        optimizer.tell(trial, float(trial.number))
+        kept.append((trial.config_id, kept_for_growth(optimizer.history)))
+    promoted = {optimizer.history.trials[number].config_id for number in best_on_largest(optimizer.history)}
+    assert len(promoted) == MOST_PROMOTED
+    for config_id in promoted:
+        since = next(i for i, (finished, _) in enumerate(kept) if finished == config_id)
+        assert all(config_id in then for _, then in kept[since:])
 
 
 def trial_of(number: int, budget: float, config_id: int = 0, **keywords: Any) -> Trial:

@@ -30,19 +30,28 @@ def best_on_largest(history: History) -> list[int]:
     Empty while there is no result on that budget.
     """
     assert history.created is not None
-    top = history.budgets[-1]
-    there = [n for n, outcome in history.outcomes.items() if outcome.ok and history.trials[n].budget == top]
-    seen: dict[int, int] = {}  # one trial of each configuration
-    for number in best_first(history.goals, history.outcomes, there):
-        seen.setdefault(history.trials[number].config_id, number)
-    n = math.floor(len(seen) / Fraction(str(history.created.eta)))
-    return list(seen.values())[: max(1, min(n, MOST_PROMOTED))]
+    ranked = _ranked_on_largest(history)
+    n = math.floor(len(ranked) / Fraction(str(history.created.eta)))
+    return ranked[: max(1, min(n, MOST_PROMOTED))]
 
 
 def kept_for_growth(history: History) -> set[int]:
-    """Return the config_ids that are continued if the largest budget grows, or because it has grown."""
+    """Return the config_ids that may be continued if the largest budget grows, or that wait because it has grown.
+
+    With more results more are promoted, so all that may then be among them are kept, not only those of now.
+    """
     waiting = history.schedule.promotes(len(history.brackets))  # of a bracket that is not open yet
-    return {history.trials[number].config_id for number in (*best_on_largest(history), *waiting)}
+    return {history.trials[number].config_id for number in (*_ranked_on_largest(history)[:MOST_PROMOTED], *waiting)}
+
+
+def _ranked_on_largest(history: History) -> list[int]:
+    """Return one trial on the largest budget for each configuration that has a result there, best first."""
+    top = history.budgets[-1]
+    there = [n for n, outcome in history.outcomes.items() if outcome.ok and history.trials[n].budget == top]
+    seen: dict[int, int] = {}
+    for number in best_first(history.goals, history.outcomes, there):
+        seen.setdefault(history.trials[number].config_id, number)
+    return list(seen.values())
 
 
 def promoting_bracket(history: History, larger: Sequence[float]) -> BracketPlanned | None:
