@@ -248,6 +248,26 @@ def better_parallel() -> str:
     return f"{pivot(body['versus'], 'method', 'point', ratio)}\n{facts(body, 'results/better_parallel.md')}"
 
 
+def better_workers() -> str:
+    """Compare numbers of workers at equal cost, and the two orders in which waiting runs may start."""
+    body = result("better_workers")
+
+    def table(name: str) -> str:
+        return pivot([{**row, "variant": variant(row)} for row in body[name]], "variant", "point", ratio)
+
+    def variant(row: Row) -> str:
+        method, _, settings = row["method"].partition(":")
+        order = ", oldest bracket first" if settings else ""
+        return f"{METHODS[method]}{order}, {row['workers']} worker{'s' if row['workers'] > 1 else ''}"
+
+    return (
+        f"Regret as a ratio to the same method with one worker, with 95 % interval:\n\n{table('one worker')}\n"
+        f"Regret as a ratio to BEST with as many workers:\n\n{table('lead')}\n"
+        f"Regret with the oldest bracket first as a ratio to the smallest budget first:\n\n{table('order')}\n"
+        f"{facts(body, 'results/better_workers.md')}"
+    )
+
+
 def better_misspecified() -> str:
     """Compare wrong budgets with right ones."""
     body = result("better_misspecified")
@@ -298,6 +318,7 @@ def gp_speed() -> str:
 TABLES: dict[str, tuple[Callable[[], str], str]] = {
     "better": (better, "python -m benchmarks.better.study"),
     "better_parallel": (better_parallel, "python -m benchmarks.better.study --part parallel"),
+    "better_workers": (better_workers, "python -m benchmarks.better.study --part workers"),
     "better_misspecified": (better_misspecified, "python -m benchmarks.better.study --part misspecified"),
     "better_rivals": (better_rivals, "python -m benchmarks.better.study --part rivals"),
     "better_ablation": (better_ablation, "python -m benchmarks.better.study --part ablation"),

@@ -37,6 +37,7 @@ TITLES = {
     "misspecified": "Wrong budgets",
     "rivals": "The preset BEST compared with more packages, on 12 problems",
     "ablation": "The preset BEST without one of its parts",
+    "workers": "BOHB as published and the preset BEST with several workers",
 }
 PROTOCOL = f"""\
 - Problems are split before any run. Sorted by name within each family, every third problem, starting with the first, is
@@ -66,11 +67,12 @@ def source_of(results: Results, plan: Plan, wanted: Sequence[Run]) -> dict[str, 
 
 def _seeds(results: Results, method: str) -> str:
     """Return the smallest and largest number of seeds on a problem."""
-    counts: dict[str, int] = {}
+    seeds: dict[str, set[int]] = {}
     for run in results:
         if run.method == method:
-            counts[run.problem] = counts.get(run.problem, 0) + 1
-    low, high = min(counts.values()), max(counts.values())
+            seeds.setdefault(run.problem, set()).add(run.seed)
+    counts = [len(known) for known in seeds.values()]
+    low, high = min(counts), max(counts)
     return f"{low}" if low == high else f"{low} to {high}"
 
 

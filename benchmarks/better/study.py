@@ -1,10 +1,11 @@
-"""Compare the preset `BEST` with the published BOHB and with other packages, in five parts.
+"""Compare the preset `BEST` with the published BOHB and with other packages, in six parts.
 
     python -m benchmarks.better.study --part main --jobs 2           # against all others, one worker
     python -m benchmarks.better.study --part parallel --jobs 2       # with 16 workers on the simulated clock
     python -m benchmarks.better.study --part misspecified --jobs 2   # with wrong budgets
     python -m benchmarks.better.study --part ablation --jobs 2       # without one of its parts
     python -m benchmarks.better.study --part rivals --jobs 2         # against more packages, on 12 problems
+    python -m benchmarks.better.study --part workers --jobs 2        # with 1 to 64 workers, on 12 problems
 
 The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are stored, so every part can
 be interrupted and resumed; `--kept` makes the tables from stored runs and runs nothing.
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.better import analysis, report, standings, variants
+from benchmarks.better import analysis, report, standings, variants, workers
 from benchmarks.better.analysis import Results, View
 from benchmarks.better.protocol import (
     ALL_RIVALS,
@@ -38,14 +39,16 @@ from benchmarks.data import VARIABLE, Missing
 from benchmarks.report import RESULTS
 from benchmarks.runs import CACHE, Run, kept, run_all
 
-PARTS = ("main", "parallel", "misspecified", "ablation", "rivals")
-SMOKE_PROBLEMS, SMOKE_LENGTH = ("hartmann-3", "hartmann-6"), 2.0
+PARTS = ("main", "parallel", "misspecified", "ablation", "rivals", "workers")
+SMOKE_PROBLEMS, SMOKE_LENGTH, SMOKE_WORKERS = ("hartmann-3", "hartmann-6"), 2.0, (1, 2)
 
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--part", choices=PARTS, default="main")
-    found.add_argument("--runs", type=int, help="number of seeds (default: 20; ablation 5, parallel and rivals 10)")
+    found.add_argument(
+        "--runs", type=int, help="number of seeds (default: 20; ablation 5, parallel, rivals and workers 10)"
+    )
     found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that run to 200 (default: 10)")
     found.add_argument("--dehb-runs", type=int, default=10, help="largest number of seeds of DEHB (default: 10)")
     found.add_argument("--slow-runs", type=int, default=3, help="the same for HpBandSter and SMAC (default: 3)")
@@ -66,7 +69,7 @@ class Study:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.part: str = args.part
-        usual = {"ablation": 5, "parallel": 10, "rivals": 10}.get(self.part, 20)
+        usual = {"ablation": 5, "parallel": 10, "rivals": 10, "workers": 10}.get(self.part, 20)
         runs = 2 if args.smoke else args.runs or usual
         long = 0 if args.smoke or self.part == "rivals" else args.long_runs
         end = SMOKE_LENGTH if args.smoke else LENGTH
@@ -267,12 +270,26 @@ def rivals_part(study: Study) -> list[str]:
     return lines
 
 
+def workers_part(study: Study) -> list[str]:
+    """Compare numbers of workers at equal cost, and the two orders in which waiting runs may start."""
+    methods, points = study.methods(workers.METHODS), study.plan.points
+    counts = SMOKE_WORKERS if study.args.smoke else workers.WORKERS
+    runs = workers.worker_runs(methods, study.problems, study.plan, counts)
+    results = study.results(runs)
+    tables = workers.tables(results, points)
+    lines = workers.findings(tables, points[-1])
+    body = study.body(results, runs) | {"criteria": lines, **tables}
+    report.write_page(study.args.out, study.name, "workers", body, workers.sections(tables, points))
+    return lines
+
+
 PART: dict[str, Callable[[Study], list[str]]] = {
     "main": main_part,
     "parallel": parallel_part,
     "misspecified": misspecified_part,
     "ablation": ablation_part,
     "rivals": rivals_part,
+    "workers": workers_part,
 }
 
 

@@ -173,5 +173,5 @@ def ablation_rows(variants: Sequence[Variant], results: Results, points: Sequenc
 
 
 def default_problems(part: str) -> tuple[str, ...]:
-    """Choosing ones for the ablation, a few confirming ones for all rivals, all confirming ones for the other parts."""
-    return {"ablation": CHOOSING, "rivals": RIVAL_PROBLEMS}.get(part, CONFIRMING)
+    """Choosing ones for the ablation, a few confirming ones for all rivals and numbers of workers, all for the rest."""
+    return {"ablation": CHOOSING, "rivals": RIVAL_PROBLEMS, "workers": RIVAL_PROBLEMS}.get(part, CONFIRMING)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from benchmarks.better import workers
 from benchmarks.better.analysis import View, against, by_family, criteria, ranks
-from benchmarks.better.protocol import FLOOR, scale
+from benchmarks.better.protocol import FLOOR, Plan, scale
 from benchmarks.better.standings import at_equal_time, by_method_and_family, gaps, leaders, tables
 from benchmarks.better.statistics import (
     Estimate,
@@ -195,3 +198,26 @@ def test_a_method_without_runs_on_some_problems_is_not_ranked() -> None:
         "no runs yet: absent",
         "not ranked: slow has runs on 1 of 2 problems, and its ratios are for these",
     ]
+
+
+def test_workers_are_compared_with_one_worker_with_the_preset_and_with_the_usual_order() -> None:
+    oldest = f"bohb:{workers.OLDEST}"
+    known = {("bohb", 1): 0.2, ("bohb", 4): 0.3, (oldest, 4): 0.24, ("best", 1): 0.1, ("best", 4): 0.1}
+    results: dict[Run, Result] = {}
+    for (method, count), regret in known.items():
+        for seed in range(2):
+            run, made = result("hartmann-3", method, seed, regret)
+            results[replace(run, workers=count)] = made
+    found = workers.tables(results, (60.0,))
+    ratios = {name: {(row["method"], row["workers"]): row["ratio"] for row in rows} for name, rows in found.items()}
+    assert ratios["one worker"] == pytest.approx({("bohb", 4): 1.5, (oldest, 4): 1.2, ("best", 4): 1.0})
+    assert ratios["lead"] == pytest.approx({("bohb", 1): 2.0, ("bohb", 4): 3.0})
+    assert ratios["order"] == pytest.approx({(oldest, 4): 0.8})
+    assert workers.findings(found, 60.0)[-1] == (
+        "BOHB, oldest bracket first, 4 workers: 0.80 [0.80, 0.80] times the regret of the smallest budget first at 60"
+    )
+
+
+def test_only_runs_with_several_workers_have_two_orders() -> None:
+    runs = workers.worker_runs(("bohb",), ("hartmann-3",), Plan(1), (1, 2))
+    assert [(run.method, run.workers) for run in runs] == [("bohb", 1), ("bohb", 2), (f"bohb:{workers.OLDEST}", 2)]

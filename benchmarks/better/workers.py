@@ -1,0 +1,118 @@
+"""The part "workers": what several workers cost, and whether the order in which waiting runs start is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.better import report
+from benchmarks.better.analysis import Results, Rows, View, compare
+from benchmarks.better.protocol import Plan
+from benchmarks.runs import Run
+
+METHODS = ("bohb", "best")
+WORKERS = (1, 2, 4, 16, 64)
+OLDEST = "start_order='oldest_bracket'"
+OLDEST_WORKERS = (2, 4, 16)  # one worker runs one bracket after the other in any case
+COST = """\
+Points are sums of the budgets charged for all evaluations that have ended, in full evaluations, whatever the number of
+workers: equal cost, not equal time. Evaluations that are still running do not count; at the end of a run there are
+none. With 64 workers, a run has less than one full evaluation per worker."""
+Variant = tuple[str, int]  # a method and its number of workers
+
+
+def worker_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan, workers: Sequence[int]) -> list[Run]:
+    """Return the runs with each number of workers, and those that start the oldest bracket first, ordered by seed."""
+    variants = [(method, w) for method in methods for w in workers]
+    variants += [(f"{method}:{OLDEST}", w) for method in methods for w in workers if w in OLDEST_WORKERS]
+    return [
+        Run(problem, method, seed, plan.end, w, "continue")
+        for seed in range(plan.runs)
+        for problem in problems
+        for method, w in variants
+    ]
+
+
+def tables(results: Results, points: Sequence[float]) -> dict[str, Rows]:
+    """Return the tables of the page, by name.
+
+    Regrets are relative to one worker, BOHB's to the preset's with as many workers, and those of the oldest bracket
+    first to those of the smallest budget first.
+    """
+    there = sorted({(run.method, run.workers) for run in results}, key=_place)
+    pairs: dict[str, list[tuple[Variant, Variant]]] = {
+        "one worker": [((m, w), (_base(m), 1)) for m, w in there if w > 1],
+        "lead": [((m, w), ("best", w)) for m, w in there if m == "bohb"],
+        "order": [((m, w), (_base(m), w)) for m, w in there if m != _base(m)],
+    }
+    return {name: _rows(results, points, chosen) for name, chosen in pairs.items()}
+
+
+def _base(method: str) -> str:
+    """Return the method without changed settings."""
+    return method.partition(":")[0]
+
+
+def _place(variant: Variant) -> tuple[int, bool, int]:
+    """Sort key: BOHB first, then the preset, each with the usual order first, by number of workers."""
+    method, workers = variant
+    return METHODS.index(_base(method)), method != _base(method), workers
+
+
+def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Variant, Variant]]) -> Rows:
+    """Return the regret of the first of each pair relative to the second, at every point."""
+    named = {replace(run, method=_name((run.method, run.workers))): result for run, result in results.items()}
+    regrets = {point: View().regrets(named, point) for point in points}
+    rows: Rows = []
+    for of, to in pairs:
+        for point in points:
+            found = compare(regrets[point], _name(to), _name(of))
+            if found is not None:
+                rows.append({"method": of[0], "workers": of[1], "point": point, **found})
+    return rows
+
+
+def _name(variant: Variant) -> str:
+    return f"{variant[0]}, {variant[1]} workers"
+
+
+def findings(found: Mapping[str, Rows], end: float) -> list[str]:
+    """Return a line for each comparison at the end of the runs."""
+    words = {
+        "one worker": "times the regret with one worker",
+        "lead": "times the regret of BEST",
+        "order": "times the regret of the smallest budget first",
+    }
+    return [
+        f"{_label(row)}: {report.with_interval(row)} {text} at {end:g}"
+        for name, text in words.items()
+        for row in found[name]
+        if row["point"] == end
+    ]
+
+
+def sections(found: Mapping[str, Rows], points: Sequence[float]) -> list[list[str]]:
+    """Return the sections of the page."""
+    titles = {
+        "one worker": "Regret divided by that with one worker, and share of problems that one worker wins",
+        "lead": "Regret of BOHB divided by that of BEST, and share of problems that BEST wins",
+        "order": "Regret with the oldest bracket first divided by that with the smallest budget first, and share of "
+        "problems that the latter wins",
+    }
+    return [
+        ["## Equal cost", "", *COST.splitlines()],
+        *(["## " + title, "", *_table(found[name], points)] for name, title in titles.items()),
+    ]
+
+
+def _table(rows: Rows, points: Sequence[float]) -> list[str]:
+    named = [{**row, "variant": _label(row)} for row in rows]
+    return report.pivot(named, "variant", points, report.with_wins, "point")
+
+
+def _label(row: Mapping[str, Any]) -> str:
+    base, colon, _ = row["method"].partition(":")
+    order = ", oldest bracket first" if colon else ""
+    workers = "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+    return f"{report.label(base)}{order}, {workers}"
