@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.paper import cifar10, cifar10_report  # noqa: E402
+from benchmarks.report import RESULTS  # noqa: E402
 
 from bohb import History, Trial  # noqa: E402
 from bohb.journal import SqlJournal  # noqa: E402
@@ -106,13 +107,13 @@ def test_turns_end_when_every_study_has_spent_its_gpu_seconds(module: ModuleType
 
 def test_the_page_and_its_numbers_are_those_of_the_stored_journals(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    cifar10.report(cifar10.JOURNALS, tmp_path)
+    cifar10_report.report(cifar10_report.JOURNALS, tmp_path)
     for name in ("cifar10.md", "cifar10.json"):
-        assert (tmp_path / name).read_text() == (cifar10.RESULTS / name).read_text()
+        assert (tmp_path / name).read_text() == (RESULTS / name).read_text()
 
 
 def test_methods_are_compared_by_results_that_were_known_after_equal_gpu_time() -> None:
-    history = History().extend(import_jsonl(cifar10.JOURNALS / "random-2.jsonl").events)
+    history = History().extend(import_jsonl(cifar10_report.JOURNALS / "random-2.jsonl").events)
     results = cifar10_report._results(history)
     assert len(results) == 10
     (spent, error), (end, _) = results[2], results[-1]
