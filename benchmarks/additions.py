@@ -10,7 +10,8 @@ from benchmarks.data import Missing
 from benchmarks.experiment import Experiment
 
 CONDITIONS = ("incumbent", "accounting", "full_evaluations")  # equal for all runs of a file
-CONTENTS = {"source", "experiment", "axis", *CONDITIONS, "problems"}
+SPEEDUPS = "speed-ups of BOHB"  # a row for each `problem` and each method `than`
+CONTENTS = {"source", "experiment", "axis", *CONDITIONS, "problems", SPEEDUPS}
 Body = dict[str, Any]
 
 
@@ -35,7 +36,8 @@ def added(old: Body, new: Body) -> Body:
     """Return the old results with the new ones in place of those on the same problems with the same methods.
 
     `added` in the source has an entry for every addition, which says what it replaced. `bohb_reaches` is read from
-    BOHB's mean curve, because its runs are not in the file.
+    BOHB's mean curve, because its runs are not in the file. Speed-ups need them: those that the new runs have, because
+    BOHB was run too, replace the old ones.
 
     new: the results of new runs; on a problem of the old results they have its points of the axis.
     """
@@ -46,7 +48,11 @@ def added(old: Body, new: Body) -> Body:
         _reach_again(problems[problem], set(entry["methods"]))
     what = {problem: list(entry["methods"]) for problem, entry in new["problems"].items()}
     additions = [*old["source"].get("added", ()), {**new["source"], "results": what}]
-    return {**old, "source": {**old["source"], "added": additions}, "problems": problems}
+    both = {**old, "source": {**old["source"], "added": additions}, "problems": problems}
+    if SPEEDUPS in old:
+        rows = {(row["problem"], row["than"]): row for row in (*old[SPEEDUPS], *new[SPEEDUPS])}
+        both[SPEEDUPS] = list(rows.values())
+    return both
 
 
 def _reach_again(entry: Body, new: set[str]) -> None:

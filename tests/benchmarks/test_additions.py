@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.additions import added
+from benchmarks.additions import SPEEDUPS, added
 from benchmarks.paper import counting_ones
 
 
@@ -35,6 +35,16 @@ def test_an_addition_replaces_what_was_run_and_keeps_everything_else() -> None:
         ("second", {"p": ["smac"]}),
         ("third", {"p": ["bohb"], "r": ["bohb"]}),
     ]
+
+
+def test_an_addition_replaces_the_speed_ups_that_were_computed_again() -> None:
+    old = body("first", p={"bohb": curve(9, 5, 2)}) | {SPEEDUPS: [speedup("p", "smac", 1), speedup("q", "smac", 2)]}
+    new = body("second", p={"bohb": curve(9, 5, 2)}) | {SPEEDUPS: [speedup("p", "smac", 3), speedup("p", "tpe", 4)]}
+    assert added(old, new)[SPEEDUPS] == [speedup("p", "smac", 3), speedup("q", "smac", 2), speedup("p", "tpe", 4)]
+
+
+def speedup(problem: str, than: str, value: float) -> dict[str, Any]:
+    return {"problem": problem, "than": than, "at 8": value}
 
 
 def run(out: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> dict[str, Any]:
