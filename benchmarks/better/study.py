@@ -209,7 +209,7 @@ def misspecified_part(study: Study) -> list[str]:
     lines = variants.misspecified_criteria(rows)
     cases = [{**row, "case": variants.WORDS[row["case"]]} for row in rows]
     titles = list(variants.WORDS.values())
-    against_bohb = [row for row in cases if row["bohb"] is not None]
+    against_bohb = [{**row, **row["bohb"]} for row in cases if row["bohb"] is not None and row["method"] != "bohb"]
     sections = [
         [
             f"## Regret at {study.plan.end:g} divided by that of the same method with right budgets",
@@ -219,7 +219,7 @@ def misspecified_part(study: Study) -> list[str]:
         [
             "## Regret of BOHB divided by that of the method, both with the same wrong budgets",
             "",
-            *report.pivot(against_bohb, "method", titles, lambda row: f"{row['bohb']:.2f}", "case"),
+            *report.pivot(against_bohb, "method", titles, report.with_interval, "case"),
         ],
         ["## By family", "", *_case_families(cases)],
     ]

@@ -70,14 +70,14 @@ def misspecified_rows(pairs: Sequence[Wrong], results: Results, point: float) ->
             found = compare(regrets, f"{method} right", f"{method} wrong")
             if found is None:
                 continue
-            against_bohb = compare(regrets, f"{method} wrong", "bohb wrong")
+            bohb = compare(regrets, f"{method} wrong", "bohb wrong")
             rows.append(
                 {
                     "method": method,
                     "case": case,
                     **{key: found[key] for key in ("ratio", "low", "high", "problems")},
                     "seeds": min(found["seeds"]),
-                    "bohb": None if against_bohb is None else against_bohb["ratio"],
+                    "bohb": None if bohb is None else {key: bohb[key] for key in ("ratio", "low", "high")},
                     "families": _families(regrets, method),
                 }
             )
@@ -143,6 +143,7 @@ ABLATION = (
     Variant("one third random everywhere, as published", f"random_fraction={1 / 3!r}:random_fraction_at_top=None"),
     Variant("the process asked as often before the larger budgets were seen", "without='reach'"),
     Variant("copies of known configurations not held back", "without='novelty'"),
+    Variant("brackets in Hyperband's order", "schedule='hyperband'"),
     Variant("the adaptive schedule", "schedule='adaptive'"),
 )
 
