@@ -24,8 +24,10 @@ Variant = tuple[str, int]  # a method and its number of workers
 
 def worker_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan, workers: Sequence[int]) -> list[Run]:
     """Return the runs with each number of workers, and those that start the oldest bracket first, ordered by seed."""
-    variants = [(method, w) for method in methods for w in workers]
-    variants += [(f"{method}:{OLDEST}", w) for method in methods for w in workers if w in OLDEST_WORKERS]
+    variants: list[Variant] = []
+    for method in methods:
+        variants += [(method, w) for w in workers]
+        variants += [(f"{method}:{OLDEST}", w) for w in workers if w in OLDEST_WORKERS]
     return [
         Run(problem, method, seed, plan.end, w, "continue")
         for seed in range(plan.runs)
@@ -40,7 +42,7 @@ def tables(results: Results, points: Sequence[float]) -> dict[str, Rows]:
     Regrets are relative to one worker, BOHB's to the preset's with as many workers, and those of the oldest bracket
     first to those of the smallest budget first.
     """
-    there = sorted({(run.method, run.workers) for run in results}, key=_place)
+    there = list(dict.fromkeys((run.method, run.workers) for run in results))
     pairs: dict[str, list[tuple[Variant, Variant]]] = {
         "one worker": [((m, w), (_base(m), 1)) for m, w in there if w > 1],
         "lead": [((m, w), ("best", w)) for m, w in there if m == "bohb"],
@@ -54,15 +56,9 @@ def _base(method: str) -> str:
     return method.partition(":")[0]
 
 
-def _place(variant: Variant) -> tuple[int, bool, int]:
-    """Sort key: BOHB first, then the preset, each with the usual order first, by number of workers."""
-    method, workers = variant
-    return METHODS.index(_base(method)), method != _base(method), workers
-
-
 def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Variant, Variant]]) -> Rows:
     """Return the regret of the first of each pair relative to the second, at every point."""
-    named = {replace(run, method=_name((run.method, run.workers))): result for run, result in results.items()}
+    named = by_name(results)
     regrets = {point: View().regrets(named, point) for point in points}
     rows: Rows = []
     for of, to in pairs:
@@ -73,8 +69,13 @@ def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Varia
     return rows
 
 
+def by_name(results: Results) -> Results:
+    """Return the results with the number of workers as a part of the method's name, as in "bohb × 4"."""
+    return {replace(run, method=_name((run.method, run.workers))): result for run, result in results.items()}
+
+
 def _name(variant: Variant) -> str:
-    return f"{variant[0]}, {variant[1]} workers"
+    return f"{variant[0]} × {variant[1]}"
 
 
 def findings(found: Mapping[str, Rows], end: float) -> list[str]:
