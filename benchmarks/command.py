@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.additions import existing
 from benchmarks.data import VARIABLE, Missing
 from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.problems import problem_of
@@ -46,6 +47,7 @@ def parser_of(experiment: Experiment, description: str | None) -> argparse.Argum
     parser.add_argument("--data", type=Path, help=f"data directory (default: {VARIABLE} or ../shared/data)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are stored")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--add", action="store_true", help="keep results on other problems or with other methods")
     return parser
 
 
@@ -63,7 +65,9 @@ def chosen(experiment: Experiment, args: argparse.Namespace) -> Experiment:
         "full_evaluations": args.evaluations,
         "protocol": args.incumbent,
     }
-    experiment = replace(experiment, **{key: value for key, value in changes.items() if value is not None})
+    experiment = replace(experiment, add=args.add, **{k: value for k, value in changes.items() if value is not None})
+    if args.add:
+        existing(experiment, args.out)  # refuses before anything runs
     for problem in experiment.problems:
         problem_of(problem)
     if args.methods is not None:

@@ -26,6 +26,7 @@ class Experiment:
     lengths: full evaluations of methods with shorter runs, whose decisions take longer and longer.
     quantity: the quantity that is shown.
     smoke: problems and methods of the version that takes seconds.
+    add: whether results are put into the existing files, which keep those on other problems or with other methods.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Experiment:
     quantity: str = "regret"
     smoke: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     smoke_evaluations: float = 8
+    add: bool = False
 
     def shrunk(self) -> Experiment:
         """Return the version for continuous integration: two runs of a few evaluations."""

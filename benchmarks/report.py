@@ -26,7 +26,7 @@ def provenance(seeds: Sequence[int], packages: Sequence[str]) -> dict[str, Any]:
     packages: the distributions whose versions matter.
     """
     return {
-        "command": shlex.join(sys.orig_argv),
+        "command": shlex.join(["python", *sys.orig_argv[1:]]),  # without the path of the interpreter on this machine
         "seeds": list(seeds),
         "versions": versions(packages),
         "cpu": cpu_model(),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import drawing
+from benchmarks.additions import added, existing
 from benchmarks.curves import Axis, first_at_most, grid, mean_and_error
 from benchmarks.experiment import Experiment, Measured
 from benchmarks.methods import ABLATIONS, OURS
@@ -22,10 +23,12 @@ Extra = Callable[[dict[str, dict[str, Any]]], dict[str, Any]]
 AXES: dict[Axis, str] = {"spent": "full evaluations (cumulative budget / b_max)", "time": "seconds"}
 
 
-def summary(measured: Measured) -> dict[str, dict[str, Any]]:
+def summary(measured: Measured, points: Mapping[str, Sequence[float]] = {}) -> dict[str, dict[str, Any]]:
     """Return for each problem the points of the axis, and for each method its curve, final regrets and CPU time.
 
     `bohb_reaches` is where BOHB's mean regret first reaches the method's final one; `at` is where the method ends.
+
+    points: the points of the axis by problem; by default from the first incumbent to the end of the longest run.
     """
     axis = measured.experiment.axis
     problems: dict[str, dict[str, Any]] = {}
@@ -34,7 +37,7 @@ def summary(measured: Measured) -> dict[str, dict[str, Any]]:
         starts = [getattr(p[0], axis) for m in methods for p in measured.trajectories(problem, m) if p]
         if not starts:
             continue
-        x = grid(min(starts), max(ends))
+        x = np.array(points[problem]) if problem in points else grid(min(starts), max(ends))
         entries = {method: _entry(measured, problem, method, x) for method in methods}
         if "bohb" in methods:
             ours = measured.trajectories(problem, "bohb")
@@ -88,7 +91,8 @@ def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[
     extra: further contents, computed from the summary by problem; `notes` are sentences for the page.
     """
     experiment = measured.experiment
-    problems = summary(measured)
+    old = existing(experiment, out) if experiment.add else None
+    problems = summary(measured, {name: entry["x"] for name, entry in old["problems"].items()} if old else {})
     seeds = sorted({seed for methods in measured.results.values() for runs in methods.values() for seed in runs})
     body = {
         "source": provenance(seeds, PACKAGES) | {"rivals": rival_versions(experiment.methods)},
@@ -100,11 +104,12 @@ def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[
         "problems": problems,
         **extra(problems),
     }
+    body = body if old is None else added(old, body)
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / f"{experiment.name}.json", body)
     write_csv(out / f"{experiment.name}.csv", body)
     write_markdown(out / f"{experiment.name}.md", experiment, body)
-    panels = [panel(problem, entry) for problem, entry in problems.items()]
+    panels = [panel(problem, entry) for problem, entry in body["problems"].items()]
     if panels:
         drawing.draw(
             panels,
@@ -167,16 +172,21 @@ def write_markdown(path: Path, experiment: Experiment, body: Mapping[str, Any]) 
         cells = [shown(entry["methods"][m]["final"].values()) if m in entry["methods"] else "–" for m in methods]
         lines.append("| " + " | ".join([problem, *cells]) + " |")
     lines += ["", *(f"- {note}" for note in body["notes"])] if body.get("notes") else []
+    lines += ["", f"![{experiment.title}]({experiment.name}.png)", "", *source_lines(source)]
+    lines.insert(-1, f"- incumbent: {body['incumbent']}; accounting: {body['accounting']}")
+    for addition in source.get("added", ()):
+        replaced = [f"{problem}: {', '.join(methods)}" for problem, methods in addition["results"].items()]
+        lines += ["", f"Added later, in place of earlier results ({'; '.join(replaced)}):", "", *source_lines(addition)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def source_lines(source: Mapping[str, Any]) -> list[str]:
+    """Return the provenance as a list in Markdown; the last line has the processor and the date."""
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     rivals = ", ".join(f"{name}: {text}" for name, text in source["rivals"].items())
-    lines += ["", f"![{experiment.title}]({experiment.name}.png)", ""]
-    lines += [f"- command: `{source['command']}`", f"- versions: {versions}"]
+    lines = [f"- command: `{source['command']}`", f"- versions: {versions}"]
     lines += [f"- rivals: {rivals}"] if rivals else []
-    lines += [
-        f"- incumbent: {body['incumbent']}; accounting: {body['accounting']}",
-        f"- {source['cpu']}, {source['date']}",
-    ]
-    path.write_text("\n".join(lines) + "\n")
+    return [*lines, f"- {source['cpu']}, {source['date']}"]
 
 
 def runs_text(body: Mapping[str, Any]) -> str:

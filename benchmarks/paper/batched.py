@@ -1,12 +1,15 @@
 """§5.3 and §5.4 with many seeds: all studies at once, with their chains or agents batched on a GPU.
 
-    python -m benchmarks.paper.batched run bnn --runs 50 --evaluations 40 --seconds 500 --out DIR
-    python -m benchmarks.paper.batched run cartpole --runs 50 --evaluations 46 --seconds 500 --out DIR
-    python -m benchmarks.paper.batched report bnn --out DIR
+    python -m benchmarks.paper.batched report bnn
+    python -m benchmarks.paper.batched run cartpole --runs 150 --evaluations 32 --seconds 500
+    python -m benchmarks.paper.batched report cartpole --out .cache/benchmarks/batched
+    python -m benchmarks.paper.batched keep cartpole
 
-`run` appends finished evaluations to DIR/bnn.jsonl or DIR/cartpole.jsonl, and ends in time; the next call goes on where
-this one ended. `report` writes the same pages as `benchmarks.paper.bnn` and `benchmarks.paper.cartpole` from them. The
-algorithms are those of these experiments; random numbers differ, because batches share a generator.
+`report` writes the same pages as `benchmarks.paper.bnn` and `benchmarks.paper.cartpole`, from the evaluations in
+batched_evaluations, or from those in a folder that is given with `--out`. `run` appends finished evaluations to
+bnn.jsonl or cartpole.jsonl in its folder, and ends in time; the next call goes on where this one ended. A new file
+begins with the evaluations in batched_evaluations; with `--fresh` it is empty. `keep` replaces these by those in the
+folder. The algorithms are those of the two experiments; random numbers differ, because batches share a generator.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from benchmarks.command import words
 from benchmarks.experiment import Experiment, Measured
 from benchmarks.harness import Record, incumbents, trajectory
 from benchmarks.paper import bnn, cartpole
-from benchmarks.paper.lockstep import Evaluator, Row, Study, read, run
+from benchmarks.paper.lockstep import Evaluator, Row, Study, compress, read, run, text_of
 from benchmarks.problem import Config, Problem
 from benchmarks.problems import problem_of
 from benchmarks.problems.bnn import DATASETS, WORST, chain_of, split
@@ -66,7 +69,8 @@ WORST_LOSSES = (
     "housing 7 ± 0.8 for Hyperband and 440 ± 80 for TPE), and the verdicts on all claims of §5.3 are the same."
 )
 FIRST_SEEDS = 30  # of `cartpole`; the others were run after the results of these had been seen
-STORED = Path(__file__).parents[2] / ".cache" / "benchmarks" / "batched"
+RUNNING = Path(__file__).parents[2] / ".cache" / "benchmarks" / "batched"
+KEPT = Path(__file__).parent / "batched_evaluations"
 
 
 class BatchedChains:
@@ -200,8 +204,9 @@ def notes_of(name: str, path: Path, measured: Measured) -> list[str]:
         f"{GPU_SECONDS[name] / 60:.0f} GPU minutes. A batch shares one generator of random numbers, so a repetition "
         "gives other numbers.",
         f"The same evaluations on the GPU and with numpy on a CPU have these mean {what}: {compared}.",
-        f"To repeat it: `python -m benchmarks.paper.batched run {name} {OPTIONS[name]} --methods bohb,hyperband,tpe`, "
-        "then the command below.",
+        "The command below reads the evaluations from benchmarks/paper/batched_evaluations. To run them again: `python "
+        f"-m benchmarks.paper.batched run {name} --fresh {OPTIONS[name]} --methods bohb,hyperband,tpe --out DIR`, then "
+        "the command below with `--out DIR`.",
     ]
     if name == "bnn":
         failed = sum(row["loss"] is None for row in rows)
@@ -210,14 +215,23 @@ def notes_of(name: str, path: Path, measured: Measured) -> list[str]:
     return [*notes, added_seeds(measured)] if measured.experiment.runs > FIRST_SEEDS else notes
 
 
-def perform(name: str, args: argparse.Namespace) -> None:
-    """Run the studies of an experiment, and say how far they came."""
+def kept(name: str) -> Path:
+    """Return the file with the evaluations of an experiment that belong to the repository."""
+    return KEPT / f"{name}.jsonl.xz"
+
+
+def perform(name: str, args: argparse.Namespace, path: Path) -> None:
+    """Run the studies of an experiment, and say how far they came.
+
+    path: the file of finished evaluations.
+    """
     experiment = EXPERIMENTS[name].shrunk() if args.smoke else EXPERIMENTS[name]
     runs, evaluations = args.runs or experiment.runs, args.evaluations or experiment.full_evaluations
     methods, problems = args.methods or experiment.methods, experiment.problems
     studies = [Study(p, m, seed) for seed in range(runs) for p in problems for m in methods]
-    args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / f"{name}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not (path.exists() or args.fresh or args.smoke):
+        path.write_text(text_of(kept(name)))
     began = time.monotonic()
     for problem in problems:
         problem_of(problem)  # loads the data once, before there are processes
@@ -233,29 +247,41 @@ def perform(name: str, args: argparse.Namespace) -> None:
         print(f"{method}: {min(mine):.1f} to {max(mine):.1f} full evaluations, mean {statistics.fmean(mine):.1f}")
 
 
+def write_page(name: str, path: Path, full_evaluations: float | None, pages: Path) -> None:
+    """Write the page of an experiment from stored evaluations; cut runs after `full_evaluations`."""
+    measured = measured_from(path, EXPERIMENTS[name], full_evaluations)
+    notes = notes_of(name, path, measured)
+    if name == "bnn":
+        bnn.report(measured, pages, test_losses(path), notes)
+    else:
+        print(final_table(publish(measured, pages, lambda _: {"notes": notes})))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("act", choices=("run", "report"))
+    parser.add_argument("act", choices=("run", "report", "keep"))
     parser.add_argument("experiment", choices=EXPERIMENTS)
     parser.add_argument("--runs", type=int, help="number of seeds, from 0")
     parser.add_argument("--evaluations", type=float, help="full evaluations per run; when reporting, cut runs there")
     parser.add_argument("--methods", type=words, help="default: all of the experiment")
     parser.add_argument("--seconds", type=float, default=3600.0, help="end after this time, and keep what is finished")
     parser.add_argument("--smoke", action="store_true", help="a version that takes seconds on a CPU")
+    parser.add_argument("--fresh", action="store_true", help="begin a new file without evaluations")
     parser.add_argument("--eager", action="store_true", help="compile nothing")
-    parser.add_argument("--out", type=Path, default=STORED, help="the folder of stored evaluations")
+    parser.add_argument("--out", type=Path, help="the folder of evaluations")
     parser.add_argument("--pages", type=Path, default=RESULTS, help="the folder of result pages")
     args = parser.parse_args()
+    path = (args.out or RUNNING) / f"{args.experiment}.jsonl"
+    if args.act == "report" and args.out is None:
+        path = kept(args.experiment)
     if args.act == "run":
-        perform(args.experiment, args)
-        return
-    path = args.out / f"{args.experiment}.jsonl"
-    measured = measured_from(path, EXPERIMENTS[args.experiment], args.evaluations)
-    notes = notes_of(args.experiment, path, measured)
-    if args.experiment == "bnn":
-        bnn.report(measured, args.pages, test_losses(path), notes)
+        perform(args.experiment, args, path)
+    elif not path.exists():
+        parser.error(f"{path} does not exist: name the folder of a run with --out")
+    elif args.act == "keep":
+        compress(path, kept(args.experiment), without="episodes")
     else:
-        print(final_table(publish(measured, args.pages, lambda _: {"notes": notes})))
+        write_page(args.experiment, path, args.evaluations, args.pages)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,9 @@ import argparse
 import importlib.util
 import json
 import math
-import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,11 +26,10 @@ from typing import Any
 import torch
 
 import bohb
+from benchmarks.paper.cifar10_report import JOURNALS, report
+from benchmarks.report import RESULTS
 from bohb.journal import SqlJournal
-from bohb.journal.jsonl import import_jsonl
 
-JOURNALS = Path(__file__).with_name("cifar10_journals")
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cifar10.py"
 RANDOM = bohb.Settings(random_fraction=1.0)
 METHODS: dict[str, tuple[bohb.Settings, bool]] = {  # settings, and whether low budgets are used
@@ -40,57 +38,6 @@ METHODS: dict[str, tuple[bohb.Settings, bool]] = {  # settings, and whether low 
     "bohb": (bohb.PAPER, True),
     "best": (bohb.BEST, True),
 }
-
-NAMES = {"random": "random search", "hyperband": "Hyperband", "bohb": "BOHB", "best": "BEST"}
-COMMAND = "python -m benchmarks.paper.cifar10 tune --compiled --seeds 0 1 --until 230"
-PAGE = """# CIFAR-10 on one GPU (§5.5)
-
-The paper tunes learning rate, momentum, weight decay and batch size of a residual network of depth 20 and width 64 with
-Shake-Shake and Cutout: budgets of 22, 66, 200 and 600 epochs, 19 workers with two GPUs each, 33 GPU days. Here the same
-network (8.55 million parameters, 5 000 training images held back) is tuned on one NVIDIA H200 with budgets of 1, 3 and
-9 epochs. All methods take turns on the GPU and get the same GPU time. Errors are those of the best configuration on 9
-epochs, on the 5 000 validation images and on the 10 000 test images. The test images play no part in any choice.
-
-| method | seed | trials | epochs | GPU seconds | validation error | test error |
-|---|---|---|---|---|---|---|
-{table}
-
-![Validation error of the best configuration over GPU seconds](cifar10.png)
-
-All studies together took {epochs:g} epochs in {minutes:.1f} GPU minutes. `BEST` has the lowest errors with both seeds,
-followed by Hyperband; BOHB and random search differ by less than 0.5 points. Two seeds do not rank the methods: an
-error of 19 % on 5 000 images has a standard error of 0.55 points, and a study has only 5 to 13 results on 9 epochs.
-
-The two rows of `BEST` come from different versions of the preset. Seed 0 ran before its Gaussian process became a joint
-one over the results of all rungs and before its schedule became `"compare"`; seed 1 ran with both. The settings of the
-other methods are the same for both seeds.
-
-The configuration with the lowest validation error of all studies (`BEST`, seed 0), trained on all 50 000 training
-images with a cosine schedule, one run each:
-
-| epochs | GPU minutes | test error | configuration |
-|---|---|---|---|
-{winners}
-| 600 (the paper) | about 840 on GTX 1080 Ti | 2.78 % ± 0.09 % | |
-
-Training runs in bf16, channels last, with `torch.compile` and one CUDA graph per training step. In the trials, an epoch
-with its share of evaluation and checkpoint took a median of
-{pace}.
-
-These figures were read once from the runs:
-
-- Training alone takes 2.9 to 3.3 s an epoch at batch size 64, 2.3 s at 128, 1.4 to 1.5 s at 256 and 1.2 to 1.7 s at 512
-  (two machines). Without compilation: 3.7 s at 64 and 2.0 s at 512. On a fresh machine, compiling and capturing took 51
-  to 68 s for each of the four batch sizes. The winner's 129 epochs took 3.6 s each, its 70 epochs 3.3 s; the cause of
-  the difference was not examined.
-- Seed 1: 952.8 of 966.9 s were spent in the objective. The optimiser, its journal and opening each study again for
-  every turn took 1.5 %: 1.4 % for `BEST`, as for random search. Seed 0, second run: 495.4 of 500.0 s, or 0.9 %.
-- `nvidia-smi` showed a mean GPU utilisation of 96 % while seed 1 was tuned and of 100 % while the winner was trained.
-- Seed 0 took two runs: the first was killed by its time limit in the middle of a trial; the second resumed from the
-  journals. Seed 1, in turns of 23 GPU seconds, and the 129 epochs ran in one process that called the same functions.
-- command: `python -m benchmarks.paper.cifar10 tune`, `train` and `report`; the journals are in
-  `benchmarks/paper/cifar10_journals`
-"""
 
 
 def example() -> ModuleType:
@@ -173,89 +120,6 @@ def best_config(out: Path) -> dict[str, Any]:
     budget, loss, name, config = min(found)
     print(f"winner: {name}, validation error {loss:.4f} on {-budget:g} epochs: {config}")
     return config
-
-
-def report(journals: Path, out: Path) -> None:
-    """Write the table, its numbers and the picture from the stored journals."""
-    found = {
-        (method, int(path.stem.rpartition("-")[2])): bohb.History().extend(import_jsonl(path).events)
-        for method in METHODS
-        for path in sorted(journals.glob(f"{method}-*.jsonl"))
-    }
-    studies = [_summary(method, seed, history) for (method, seed), history in found.items()]
-    winners = [json.loads(path.read_text()) for path in journals.glob("winner-*.json")]
-    winners.sort(key=lambda winner: winner["epochs"])
-    body = {"source": {"command": COMMAND}, "studies": studies, "winners": winners}
-    (out / "cifar10.json").write_text(json.dumps(body, indent=1) + "\n")
-    rows = [
-        f"| {NAMES[s['method']]} | {s['seed']} | {s['trials']} | {s['epochs']:g} | {s['seconds']:.0f} | "
-        f"{100 * s['validation_error']:.2f} % | {100 * s['test_error']:.2f} % |"
-        for s in studies
-    ]
-    trained = [
-        f"| {w['epochs']} | {w['seconds'] / 60:.1f} | {100 * w['test_error']:.2f} % | "
-        + ", ".join(f"{name} {value:.3g}" for name, value in sorted(w["config"].items()))
-        + " |"
-        for w in winners
-    ]
-    page = PAGE.format(
-        table="\n".join(rows), winners="\n".join(trained), pace=_pace(found.values()),
-        epochs=sum(s["epochs"] for s in studies), minutes=sum(s["seconds"] for s in studies) / 60,
-    )  # fmt: skip
-    (out / "cifar10.md").write_text(page)
-    _draw(found, out / "cifar10.png")
-
-
-def _summary(method: str, seed: int, history: bohb.History) -> dict[str, Any]:
-    best = history.incumbent
-    assert best is not None
-    return {
-        "method": method,
-        "seed": seed,
-        "trials": len(history.outcomes),
-        "epochs": history.budget_spent,
-        "seconds": round(history.cost_reported, 1),
-        "validation_error": best.loss,
-        "test_error": best.outcome.info["test_error"],
-    }
-
-
-def _pace(histories: Iterable[bohb.History]) -> str:
-    """Return the median GPU seconds of an epoch for each batch size as text."""
-    seconds: dict[int, list[float]] = {}
-    for history in histories:
-        for number, outcome in history.outcomes.items():
-            trial = history.trials[number]
-            epochs = trial.budget - (trial.previous_budget or 0)
-            seconds.setdefault(2 ** trial.config["log2_batch_size"], []).append((outcome.cost or 0.0) / epochs)
-    return ", ".join(f"{statistics.median(values):.1f} s (batch size {n})" for n, values in sorted(seconds.items()))
-
-
-def _draw(found: Mapping[tuple[str, int], bohb.History], path: Path) -> None:
-    """Draw one step curve per study: a colour per method, a dash pattern per seed."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
-    colours = {method: f"C{number}" for number, method in enumerate(METHODS)}
-    for (method, seed), history in found.items():
-        spent, error = _steps(history)
-        style, label = ["-", "--", ":"][seed % 3], f"{NAMES[method]}, seed {seed}"
-        axes.step(spent, error, style, where="post", color=colours[method], label=label)
-    axes.set(xlabel="GPU seconds", ylabel="validation error of the best (%)")
-    axes.legend()
-    figure.savefig(path, dpi=110)
-
-
-def _steps(history: bohb.History) -> tuple[list[float], list[float]]:
-    """Return the best validation error on the largest budget over the GPU seconds spent."""
-    spent, best, points = 0.0, float("inf"), []
-    for number, outcome in history.outcomes.items():
-        spent += outcome.cost or 0.0
-        if history.trials[number].budget == history.budgets[-1] and outcome.ranking_loss < best:
-            best = outcome.ranking_loss
-            points.append((spent, 100 * best))
-    points.append((spent, 100 * best))
-    return [x for x, _ in points], [y for _, y in points]
 
 
 def main() -> None:

@@ -4,18 +4,22 @@
     python -m benchmarks.paper.figures --edition hour --jobs 2       # an hour of CPU time: fewer runs, shorter ones
     python -m benchmarks.paper.figures --edition smoke --out /tmp/figures
 
-An experiment without its data or environment is left out with a message; the index lists it as missing.
+An experiment without its data or environment is left out with a message; the index lists it as missing. The pages of
+the Bayesian neural network and of reinforcement learning, whose many seeds need a GPU, are written from the evaluations
+in batched_evaluations; nothing is run for them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.data import VARIABLE
 from benchmarks.report import RESULTS
 
 ROOT = Path(__file__).parents[2]
@@ -23,12 +27,16 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One experiment: its module, what it is about, and its options in each edition."""
+    """One experiment: its module, what it is about, and its options in each edition.
+
+    stored: whether its page is written from the evaluations in batched_evaluations.
+    """
 
     module: str
     about: str
     evening: str = ""
     hour: str = ""
+    stored: bool = False
 
     @property
     def name(self) -> str:
@@ -56,18 +64,8 @@ STEPS = (
         evening="--runs 20",
         hour="--runs 10",
     ),
-    Step(
-        "benchmarks.paper.bnn",
-        "a Bayesian neural network (§5.3, App. J)",
-        evening="--runs 5",
-        hour="--runs 2 --evaluations 10",
-    ),
-    Step(
-        "benchmarks.paper.cartpole",
-        "reinforcement learning (§5.4, App. K)",
-        evening="--runs 5",
-        hour="--runs 2 --evaluations 10",
-    ),
+    Step("benchmarks.paper.bnn", "a Bayesian neural network (§5.3, App. J)", stored=True),
+    Step("benchmarks.paper.cartpole", "reinforcement learning (§5.4, App. K)", stored=True),
     Step(
         "benchmarks.paper.parallel",
         "1 to 256 parallel workers (Fig. 3, App. F)",
@@ -101,16 +99,22 @@ STEPS = (
 )
 
 
+def command_of(step: Step, args: argparse.Namespace) -> list[str]:
+    """Return the options of Python that run one experiment."""
+    # The default folder is not named, so the stored command has no path of this machine in it.
+    out = [] if args.out == RESULTS else ["--pages" if step.stored else "--out", str(args.out)]
+    if step.stored:
+        return ["-m", "benchmarks.paper.batched", "report", step.name, *out]
+    options = {"evening": step.evening, "hour": step.hour, "smoke": "--smoke"}[args.edition].split()
+    return ["-m", step.module, "--jobs", str(args.jobs), *out, *options]
+
+
 def perform(step: Step, args: argparse.Namespace) -> int:
     """Run one experiment and return its exit status."""
-    options = {"evening": step.evening, "hour": step.hour, "smoke": "--smoke"}[args.edition].split()
-    if args.data is not None:
-        options += ["--data", str(args.data)]
-    print(f"## {step.module} {' '.join(options)}", flush=True)
-    command = [sys.executable, "-m", step.module, "--jobs", str(args.jobs), "--out", str(args.out), *options]
-    if args.out == RESULTS:  # the default; so the stored command has no path of this machine in it
-        command = [word for word in command if word not in ("--out", str(args.out))]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    command = command_of(step, args)
+    print(f"## {' '.join(command[1:])}", flush=True)
+    environment = None if args.data is None else os.environ | {VARIABLE: str(args.data)}
+    return subprocess.run([sys.executable, *command], cwd=ROOT, env=environment, check=False).returncode
 
 
 def index(out: Path) -> str:
@@ -118,7 +122,8 @@ def index(out: Path) -> str:
     lines = [
         "# Results",
         "",
-        "`make figures` runs all experiments and writes this page.",
+        "`make figures` runs all experiments and writes this page. It writes the pages of the Bayesian neural network",
+        "and of reinforcement learning from stored evaluations, which were computed on a GPU.",
         "",
     ]
     lines += [

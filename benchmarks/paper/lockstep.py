@@ -8,11 +8,12 @@ appended to a file; a later call replays them and goes on.
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -112,15 +113,38 @@ def run(
 
 
 def read(path: Path) -> dict[Study, list[Row]]:
-    """Return the rows of every study in a file, in their order; a truncated line is ignored."""
+    """Return the rows of every study in a file, in their order; a truncated line is ignored.
+
+    path: lines of JSON, compressed if its name ends with .xz; an absent file has no rows.
+    """
     rows: dict[Study, list[Row]] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in text_of(path).splitlines() if path.exists() else ():
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
             continue
         rows.setdefault(Study(**row.pop("study")), []).append(row)
     return rows
+
+
+def text_of(path: Path) -> str:
+    """Return the contents of a file, which is compressed if its name ends with .xz."""
+    content = path.read_bytes()
+    return (lzma.decompress(content) if path.suffix == ".xz" else content).decode()
+
+
+def compress(path: Path, to: Path, without: str) -> None:
+    """Write a compressed copy of a file of evaluations, sorted by study.
+
+    without: the key of values that neither a report nor a continued run reads.
+    """
+    rows = read(path)
+    lines = [
+        json.dumps({"study": asdict(study), **{key: value for key, value in row.items() if key != without}}) + "\n"
+        for study in sorted(rows, key=astuple)
+        for row in rows[study]
+    ]
+    to.write_bytes(lzma.compress("".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def _write(file: Any, study: Study, row: Row) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import os
 from collections.abc import Mapping
@@ -11,16 +13,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.data import directory
 from benchmarks.paper import batched
-from benchmarks.paper.lockstep import Row, Study, _write, read, run
+from benchmarks.paper.bnn import held_out_losses
+from benchmarks.paper.figures import STEPS, command_of
+from benchmarks.paper.lockstep import Row, Study, _write, compress, read, run
 from benchmarks.problem import Config
 from benchmarks.problems import ppo, problem_of
 from benchmarks.problems.perceptron import Perceptron
 from benchmarks.problems.sghmc import Network
+from benchmarks.report import RESULTS
 
 torch = pytest.importorskip("torch")
 
 PROBLEM = "counting_ones-2-2"
+needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
 
 
 def test_the_gradient_of_a_padded_chain_is_that_of_numpy() -> None:
@@ -144,3 +151,40 @@ def test_stored_studies_are_cut_to_the_shortest_of_them(tmp_path: Path) -> None:
         batched.EXPERIMENTS["cartpole"], methods=("bohb",), runs=2, full_evaluations=2.0
     )
     assert measured.finals("cartpole", "bohb") == {0: 20.0, 1: 40.0}
+
+
+def test_a_compressed_file_is_read_as_the_plain_one_without_what_nobody_reads(tmp_path: Path) -> None:
+    plain, small = tmp_path / "cartpole.jsonl", tmp_path / "cartpole.jsonl.xz"
+    with plain.open("w") as file:
+        for loss in (30.0, 0.1 + 0.2):
+            for seed in (1, 0):
+                _write(file, Study("cartpole", "bohb", seed), {**row(loss / 3, 9.0, loss), "episodes": [loss]})
+    compress(plain, small, without="episodes")
+    found = read(small)
+    assert found == {
+        study: [{key: value for key, value in row.items() if key != "episodes"} for row in rows]
+        for study, rows in read(plain).items()
+    }
+    assert [study.seed for study in found] == [0, 1]
+
+
+@pytest.mark.parametrize("name", [pytest.param("bnn", marks=needs_data), "cartpole"])
+def test_the_kept_evaluations_give_the_numbers_of_the_page(name: str) -> None:
+    path = batched.kept(name)
+    measured = batched.measured_from(path, batched.EXPERIMENTS[name], None)
+    page = json.loads((RESULTS / f"{name}.json").read_text())
+    assert page["full_evaluations"] == measured.experiment.full_evaluations
+    for problem, methods in measured.results.items():
+        for method in methods:
+            found = {str(seed): loss for seed, loss in measured.finals(problem, method).items()}
+            assert page["problems"][problem]["methods"][method]["final"] == found
+    if name == "bnn":
+        assert page["test"] == held_out_losses(measured, batched.test_losses(path))
+
+
+def test_make_figures_writes_the_pages_of_batched_runs_from_their_evaluations(tmp_path: Path) -> None:
+    for edition in ("evening", "hour", "smoke"):
+        args = argparse.Namespace(edition=edition, jobs=2, out=tmp_path)
+        commands = [command_of(step, args) for step in STEPS if step.name in batched.EXPERIMENTS]
+        start = ["-m", "benchmarks.paper.batched", "report"]
+        assert commands == [[*start, name, "--pages", str(tmp_path)] for name in batched.EXPERIMENTS]

@@ -14,10 +14,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.paper import cifar10  # noqa: E402
+from benchmarks.paper import cifar10, cifar10_report  # noqa: E402
+from benchmarks.report import RESULTS  # noqa: E402
 
 from bohb import History, Trial  # noqa: E402
 from bohb.journal import SqlJournal  # noqa: E402
+from bohb.journal.jsonl import import_jsonl  # noqa: E402
 
 
 def test_the_example_tunes_made_up_images_on_a_cpu(tmp_path: Path) -> None:
@@ -105,6 +107,18 @@ def test_turns_end_when_every_study_has_spent_its_gpu_seconds(module: ModuleType
 
 def test_the_page_and_its_numbers_are_those_of_the_stored_journals(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    cifar10.report(cifar10.JOURNALS, tmp_path)
+    cifar10_report.report(cifar10_report.JOURNALS, tmp_path)
     for name in ("cifar10.md", "cifar10.json"):
-        assert (tmp_path / name).read_text() == (cifar10.RESULTS / name).read_text()
+        assert (tmp_path / name).read_text() == (RESULTS / name).read_text()
+
+
+def test_methods_are_compared_by_results_that_were_known_after_equal_gpu_time() -> None:
+    history = History().extend(import_jsonl(cifar10_report.JOURNALS / "random-2.jsonl").events)
+    results = cifar10_report._results(history)
+    assert len(results) == 10
+    (spent, error), (end, _) = results[2], results[-1]
+    assert cifar10_report._best_at(history, end) == history.require_incumbent().loss == error
+    assert cifar10_report._best_at(history, spent) == error
+    assert cifar10_report._best_at(history, spent - 1) == min(error for _, error in results[:2]) > error
+    with pytest.raises(ValueError, match="the study has only 196 of 200 GPU seconds"):
+        cifar10_report._best_at(history, 200)

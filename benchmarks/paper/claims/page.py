@@ -37,11 +37,13 @@ Signed numbers are differences in standard errors; positive ones speak for the c
 
 
 def command_of(claim: Claim, evidence: Evidence) -> str:
-    """Return the command stored in the results, or else the one that would make them."""
+    """Return the commands stored in the results, or else the one that would make them."""
     if claim.experiment is None:
         return "–"
-    stored = evidence.bodies.get(claim.experiment, {}).get("source", {}).get("command")
-    return f"`{stored or 'python -m ' + MODULES.get(claim.experiment, 'benchmarks.paper.' + claim.experiment)}`"
+    source = evidence.bodies.get(claim.experiment, {}).get("source", {})
+    stored = [part["command"] for part in (source, *source.get("added", ())) if "command" in part]
+    commands = stored or [f"python -m {MODULES.get(claim.experiment, 'benchmarks.paper.' + claim.experiment)}"]
+    return ", then ".join(f"`{command}`" for command in commands)
 
 
 def page(evidence: Evidence) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.additions import SPEEDUPS
 from benchmarks.command import run_experiment
 from benchmarks.curves import first_at_most, regret_at
 from benchmarks.experiment import Experiment, Measured
@@ -60,11 +61,11 @@ def speedups(measured: Measured) -> list[dict[str, Any]]:
 
 
 def report(measured: Measured, out: Path) -> None:
-    body = publish(measured, out, lambda _: {"speed-ups of BOHB": speedups(measured)})
+    body = publish(measured, out, lambda _: {SPEEDUPS: speedups(measured)})
     print(final_table(body))
     print("\nSpeed-up of BOHB: how much earlier it reaches another method's mean regret\n")
-    for method in dict.fromkeys(row["than"] for row in body["speed-ups of BOHB"]):
-        print(table([row for row in body["speed-ups of BOHB"] if row["than"] == method]), end="\n\n")
+    for method in dict.fromkeys(row["than"] for row in body[SPEEDUPS]):
+        print(table([row for row in body[SPEEDUPS] if row["than"] == method]), end="\n\n")
 
 
 def main() -> None:
