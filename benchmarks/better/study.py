@@ -276,7 +276,7 @@ def workers_part(study: Study) -> list[str]:
     counts = SMOKE_WORKERS if study.args.smoke else workers.WORKERS
     runs = workers.worker_runs(methods, study.problems, study.plan, counts)
     results = study.results(runs)
-    tables = workers.tables(results, points)
+    tables = workers.tables(results, points) | workers.with_higher_floors(results, points[-1])
     lines = workers.findings(tables, points[-1])
     names = [f"{method} × {count}" for method in methods for count in counts]
     problems = analysis.problem_rows(workers.by_name(results), points[-1], names)

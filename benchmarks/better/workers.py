@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.better import report
 from benchmarks.better.analysis import Results, Rows, View, compare
-from benchmarks.better.protocol import Plan
+from benchmarks.better.protocol import FLOOR, OTHER_FLOORS, Plan
 from benchmarks.runs import Run
 
 METHODS = ("bohb", "best")
@@ -36,7 +36,7 @@ def worker_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan, wor
     ]
 
 
-def tables(results: Results, points: Sequence[float]) -> dict[str, Rows]:
+def tables(results: Results, points: Sequence[float], floor: float = FLOOR) -> dict[str, Rows]:
     """Return the tables of the page, by name.
 
     Regrets are relative to one worker, BOHB's to the preset's with as many workers, and those of the oldest bracket
@@ -48,7 +48,16 @@ def tables(results: Results, points: Sequence[float]) -> dict[str, Rows]:
         "lead": [((m, w), ("best", w)) for m, w in there if m == "bohb"],
         "order": [((m, w), (_base(m), w)) for m, w in there if m != _base(m)],
     }
-    return {name: _rows(results, points, chosen) for name, chosen in pairs.items()}
+    return {name: _rows(results, points, chosen, floor) for name, chosen in pairs.items()}
+
+
+def with_higher_floors(results: Results, end: float) -> dict[str, Rows]:
+    """Return the first two tables at the end of the runs, with higher floors of the regret."""
+    found = {floor: tables(results, (end,), floor) for floor in OTHER_FLOORS}
+    return {
+        f"{name}, floors": [{**row, "floor": floor} for floor in OTHER_FLOORS for row in found[floor][name]]
+        for name in ("one worker", "lead")
+    }
 
 
 def _base(method: str) -> str:
@@ -56,10 +65,10 @@ def _base(method: str) -> str:
     return method.partition(":")[0]
 
 
-def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Variant, Variant]]) -> Rows:
+def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Variant, Variant]], floor: float) -> Rows:
     """Return the regret of the first of each pair relative to the second, at every point."""
     named = by_name(results)
-    regrets = {point: View().regrets(named, point) for point in points}
+    regrets = {point: View(floor=floor).regrets(named, point) for point in points}
     rows: Rows = []
     for of, to in pairs:
         for point in points:
@@ -101,15 +110,20 @@ def sections(found: Mapping[str, Rows], points: Sequence[float]) -> list[list[st
         "order": "Regret with the oldest bracket first divided by that with the smallest budget first, and share of "
         "problems that the latter wins",
     }
+    floors = {
+        "one worker, floors": "Regret at the end divided by that with one worker, with higher floors of the regret",
+        "lead, floors": "Regret of BOHB at the end divided by that of BEST, with higher floors of the regret",
+    }
     return [
         ["## Equal cost", "", *COST.splitlines()],
-        *(["## " + title, "", *_table(found[name], points)] for name, title in titles.items()),
+        *(["## " + title, "", *_table(found[name], points, "point")] for name, title in titles.items()),
+        *(["## " + title, "", *_table(found[name], OTHER_FLOORS, "floor")] for name, title in floors.items()),
     ]
 
 
-def _table(rows: Rows, points: Sequence[float]) -> list[str]:
+def _table(rows: Rows, columns: Sequence[float], by: str) -> list[str]:
     named = [{**row, "variant": _label(row)} for row in rows]
-    return report.pivot(named, "variant", points, report.with_wins, "point")
+    return report.pivot(named, "variant", columns, report.with_wins, by)
 
 
 def _label(row: Mapping[str, Any]) -> str:
