@@ -276,10 +276,13 @@ def workers_part(study: Study) -> list[str]:
     counts = SMOKE_WORKERS if study.args.smoke else workers.WORKERS
     runs = workers.worker_runs(methods, study.problems, study.plan, counts)
     results = study.results(runs)
-    tables = workers.tables(results, points)
+    tables = workers.tables(results, points) | workers.with_higher_floors(results, points[-1])
     lines = workers.findings(tables, points[-1])
-    body = study.body(results, runs) | {"criteria": lines, **tables}
-    report.write_page(study.args.out, study.name, "workers", body, workers.sections(tables, points))
+    names = [f"{method} × {count}" for method in methods for count in counts]
+    problems = analysis.problem_rows(workers.by_name(results), points[-1], names)
+    body = study.body(results, runs) | {"criteria": lines, **tables, "problems": problems}
+    sections = [*workers.sections(tables, points), _problems(problems, names, points[-1])]
+    report.write_page(study.args.out, study.name, "workers", body, sections)
     return lines
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.better import report
 from benchmarks.better.analysis import Results, Rows, View, compare
-from benchmarks.better.protocol import Plan
+from benchmarks.better.protocol import FLOOR, OTHER_FLOORS, Plan
 from benchmarks.runs import Run
 
 METHODS = ("bohb", "best")
@@ -24,8 +24,10 @@ Variant = tuple[str, int]  # a method and its number of workers
 
 def worker_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan, workers: Sequence[int]) -> list[Run]:
     """Return the runs with each number of workers, and those that start the oldest bracket first, ordered by seed."""
-    variants = [(method, w) for method in methods for w in workers]
-    variants += [(f"{method}:{OLDEST}", w) for method in methods for w in workers if w in OLDEST_WORKERS]
+    variants: list[Variant] = []
+    for method in methods:
+        variants += [(method, w) for w in workers]
+        variants += [(f"{method}:{OLDEST}", w) for w in workers if w in OLDEST_WORKERS]
     return [
         Run(problem, method, seed, plan.end, w, "continue")
         for seed in range(plan.runs)
@@ -34,19 +36,28 @@ def worker_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan, wor
     ]
 
 
-def tables(results: Results, points: Sequence[float]) -> dict[str, Rows]:
+def tables(results: Results, points: Sequence[float], floor: float = FLOOR) -> dict[str, Rows]:
     """Return the tables of the page, by name.
 
     Regrets are relative to one worker, BOHB's to the preset's with as many workers, and those of the oldest bracket
     first to those of the smallest budget first.
     """
-    there = sorted({(run.method, run.workers) for run in results}, key=_place)
+    there = list(dict.fromkeys((run.method, run.workers) for run in results))
     pairs: dict[str, list[tuple[Variant, Variant]]] = {
         "one worker": [((m, w), (_base(m), 1)) for m, w in there if w > 1],
         "lead": [((m, w), ("best", w)) for m, w in there if m == "bohb"],
         "order": [((m, w), (_base(m), w)) for m, w in there if m != _base(m)],
     }
-    return {name: _rows(results, points, chosen) for name, chosen in pairs.items()}
+    return {name: _rows(results, points, chosen, floor) for name, chosen in pairs.items()}
+
+
+def with_higher_floors(results: Results, end: float) -> dict[str, Rows]:
+    """Return the first two tables at the end of the runs, with higher floors of the regret."""
+    found = {floor: tables(results, (end,), floor) for floor in OTHER_FLOORS}
+    return {
+        f"{name}, floors": [{**row, "floor": floor} for floor in OTHER_FLOORS for row in found[floor][name]]
+        for name in ("one worker", "lead")
+    }
 
 
 def _base(method: str) -> str:
@@ -54,16 +65,10 @@ def _base(method: str) -> str:
     return method.partition(":")[0]
 
 
-def _place(variant: Variant) -> tuple[int, bool, int]:
-    """Sort key: BOHB first, then the preset, each with the usual order first, by number of workers."""
-    method, workers = variant
-    return METHODS.index(_base(method)), method != _base(method), workers
-
-
-def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Variant, Variant]]) -> Rows:
+def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Variant, Variant]], floor: float) -> Rows:
     """Return the regret of the first of each pair relative to the second, at every point."""
-    named = {replace(run, method=_name((run.method, run.workers))): result for run, result in results.items()}
-    regrets = {point: View().regrets(named, point) for point in points}
+    named = by_name(results)
+    regrets = {point: View(floor=floor).regrets(named, point) for point in points}
     rows: Rows = []
     for of, to in pairs:
         for point in points:
@@ -73,8 +78,13 @@ def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Varia
     return rows
 
 
+def by_name(results: Results) -> Results:
+    """Return the results with the number of workers as a part of the method's name, as in "bohb × 4"."""
+    return {replace(run, method=_name((run.method, run.workers))): result for run, result in results.items()}
+
+
 def _name(variant: Variant) -> str:
-    return f"{variant[0]}, {variant[1]} workers"
+    return f"{variant[0]} × {variant[1]}"
 
 
 def findings(found: Mapping[str, Rows], end: float) -> list[str]:
@@ -100,15 +110,20 @@ def sections(found: Mapping[str, Rows], points: Sequence[float]) -> list[list[st
         "order": "Regret with the oldest bracket first divided by that with the smallest budget first, and share of "
         "problems that the latter wins",
     }
+    floors = {
+        "one worker, floors": "Regret at the end divided by that with one worker, with higher floors of the regret",
+        "lead, floors": "Regret of BOHB at the end divided by that of BEST, with higher floors of the regret",
+    }
     return [
         ["## Equal cost", "", *COST.splitlines()],
-        *(["## " + title, "", *_table(found[name], points)] for name, title in titles.items()),
+        *(["## " + title, "", *_table(found[name], points, "point")] for name, title in titles.items()),
+        *(["## " + title, "", *_table(found[name], OTHER_FLOORS, "floor")] for name, title in floors.items()),
     ]
 
 
-def _table(rows: Rows, points: Sequence[float]) -> list[str]:
+def _table(rows: Rows, columns: Sequence[float], by: str) -> list[str]:
     named = [{**row, "variant": _label(row)} for row in rows]
-    return report.pivot(named, "variant", points, report.with_wins, "point")
+    return report.pivot(named, "variant", columns, report.with_wins, by)
 
 
 def _label(row: Mapping[str, Any]) -> str:

@@ -218,6 +218,13 @@ def test_workers_are_compared_with_one_worker_with_the_preset_and_with_the_usual
     )
 
 
+def test_a_higher_floor_of_the_regret_brings_workers_closer_to_one_worker() -> None:
+    run, one = result("hartmann-3", "bohb", 0, 1e-4)
+    _, two = result("hartmann-3", "bohb", 0, 5e-3)
+    found = workers.with_higher_floors({run: one, replace(run, workers=2): two}, 60.0)["one worker, floors"]
+    assert {row["floor"]: row["ratio"] for row in found} == pytest.approx({1e-3: 5.0, 1e-2: 1.0})
+
+
 def test_only_runs_with_several_workers_have_two_orders() -> None:
     runs = workers.worker_runs(("bohb",), ("hartmann-3",), Plan(1), (1, 2))
     assert [(run.method, run.workers) for run in runs] == [("bohb", 1), ("bohb", 2), (f"bohb:{workers.OLDEST}", 2)]
