@@ -38,6 +38,7 @@ TITLES = {
     "rivals": "The preset BEST compared with more packages, on 12 problems",
     "ablation": "The preset BEST without one of its parts",
     "workers": "BOHB as published and the preset BEST with several workers",
+    "earlier": "The preset BEST compared with earlier versions of it",
 }
 PROTOCOL = f"""\
 - Problems are split before any run. Sorted by name within each family, every third problem, starting with the first, is

@@ -1,4 +1,4 @@
-"""Compare the preset `BEST` with the published BOHB and with other packages, in six parts.
+"""Compare the preset `BEST` with the published BOHB and with other packages, in seven parts.
 
     python -m benchmarks.better.study --part main --jobs 2           # against all others, one worker
     python -m benchmarks.better.study --part parallel --jobs 2       # with 16 workers on the simulated clock
@@ -6,6 +6,7 @@
     python -m benchmarks.better.study --part ablation --jobs 2       # without one of its parts
     python -m benchmarks.better.study --part rivals --jobs 2         # against more packages, on 12 problems
     python -m benchmarks.better.study --part workers --jobs 2        # with 1 to 64 workers, on 12 problems
+    python -m benchmarks.better.study --part earlier --jobs 2        # against earlier versions of the preset
 
 The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are stored, so every part can
 be interrupted and resumed; `--kept` makes the tables from stored runs and runs nothing.
@@ -21,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.better import analysis, report, standings, variants, workers
+from benchmarks.better import analysis, earlier, report, standings, variants, workers
 from benchmarks.better.analysis import Results, View
 from benchmarks.better.protocol import (
     ALL_RIVALS,
@@ -39,7 +40,7 @@ from benchmarks.data import VARIABLE, Missing
 from benchmarks.report import RESULTS
 from benchmarks.runs import CACHE, Run, kept, run_all
 
-PARTS = ("main", "parallel", "misspecified", "ablation", "rivals", "workers")
+PARTS = ("main", "parallel", "misspecified", "ablation", "rivals", "workers", "earlier")
 SMOKE_PROBLEMS, SMOKE_LENGTH, SMOKE_WORKERS = ("hartmann-3", "hartmann-6"), 2.0, (1, 2)
 
 
@@ -286,6 +287,19 @@ def workers_part(study: Study) -> list[str]:
     return lines
 
 
+def earlier_part(study: Study) -> list[str]:
+    """Compare the preset with earlier versions of it, on all problems."""
+    sources, then = earlier.read()
+    versions, points = list(sources), study.plan.points
+    runs = earlier.wanted(study.problems, study.plan)
+    results = {**study.results(runs), **{run: result for run, result in then.items() if run.problem in study.problems}}
+    tables = earlier.tables(results, versions, points)
+    lines = earlier.criteria(tables, versions, points)
+    body = study.body(results, runs) | {"criteria": lines, "versions": sources, **tables}
+    report.write_page(study.args.out, study.name, "earlier", body, earlier.sections(tables, sources, points))
+    return lines
+
+
 PART: dict[str, Callable[[Study], list[str]]] = {
     "main": main_part,
     "parallel": parallel_part,
@@ -293,6 +307,7 @@ PART: dict[str, Callable[[Study], list[str]]] = {
     "ablation": ablation_part,
     "rivals": rivals_part,
     "workers": workers_part,
+    "earlier": earlier_part,
 }
 
 

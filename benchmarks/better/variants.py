@@ -139,11 +139,9 @@ class Variant:
 
 ABLATION = (
     Variant("no Gaussian process: the density alone", "model='density'"),
-    Variant("no density: the Gaussian process alone", "model='gp'"),
     Variant("one third random everywhere, as published", f"random_fraction={1 / 3!r}:random_fraction_at_top=None"),
-    Variant("the process asked as often before the larger budgets were seen", "without='reach'"),
     Variant("copies of known configurations not held back", "without='novelty'"),
-    Variant("brackets in Hyperband's order", "schedule='hyperband'"),
+    Variant("plateaus searched again", "without='plateaus'"),
     Variant("the adaptive schedule", "schedule='adaptive'"),
 )
 
@@ -174,5 +172,11 @@ def ablation_rows(variants: Sequence[Variant], results: Results, points: Sequenc
 
 
 def default_problems(part: str) -> tuple[str, ...]:
-    """Choosing ones for the ablation, a few confirming ones for all rivals and numbers of workers, all for the rest."""
-    return {"ablation": CHOOSING, "rivals": RIVAL_PROBLEMS, "workers": RIVAL_PROBLEMS}.get(part, CONFIRMING)
+    """Return the problems of a part: choosing ones for the ablation, a few confirming ones where there are many runs."""
+    own = {
+        "ablation": CHOOSING,
+        "rivals": RIVAL_PROBLEMS,
+        "workers": RIVAL_PROBLEMS,
+        "earlier": (*CHOOSING, *CONFIRMING),
+    }
+    return own.get(part, CONFIRMING)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bohb.core.gp import mixture
 from bohb.core.gp.sampler import Surrogate
 
 
@@ -22,7 +21,7 @@ class Part(NamedTuple):
 
 PARTS = {
     "novelty": Part(Surrogate, "_deviation_given_neighbour", lambda _, similarity: np.full(len(similarity), np.inf)),
-    "reach": Part(mixture, "reach", lambda _: 1.0),
+    "plateaus": Part(Surrogate, "_on_plateau", lambda _, similarity: np.zeros(len(similarity), dtype=np.bool_)),
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bohb import Outcome, Status
-from bohb.core.settings import HPBANDSTER, PAPER, Settings
+from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
 from bohb.core.trial import jsonable, outcome_of
 from bohb.errors import BohbError, InvalidArgument, InvalidResult
 
@@ -161,6 +161,14 @@ def test_removed_settings_of_stored_studies_are_read_if_they_had_the_value_that_
             Settings.from_json(stored | {name: value})
 
 
+def test_a_stored_study_goes_on_without_the_parts_that_the_preset_has_lost() -> None:
+    stored = BEST.to_json() | {"model": "mixture", "schedule": "compare", "gp_share": 0.5}
+    assert Settings.from_json(stored) == BEST
+    with pytest.raises(InvalidArgument, match="schedule='compare' must be one of"):
+        BEST.changed({"schedule": "compare"})
+
+
 def test_unknown_settings_are_refused_by_name() -> None:
-    with pytest.raises(InvalidArgument, match="unknown settings \\['rho'\\]"):
-        Settings.from_json({"rho": 0.5})
+    for change in (Settings.from_json, PAPER.changed):
+        with pytest.raises(InvalidArgument, match="unknown settings \\['rho'\\]"):
+            change({"rho": 0.5})

@@ -296,12 +296,12 @@ def test_budgets_that_adapt_by_an_option(tmp_path: Path) -> None:
     assert re.search(r"schedule +'adaptive' +'hyperband'", refusal)
 
 
-@pytest.mark.parametrize("line", ['settings = {preset = "best", gp_share = 0.5}', 'settings = "best"'])
+@pytest.mark.parametrize("line", ['settings = {preset = "best", num_samples = 32}', 'settings = "best"'])
 def test_a_file_may_name_the_preset(tmp_path: Path, line: str) -> None:
     file = written(tmp_path, STUDY.replace("seed = 1", line))
     found = load(file).arguments
     assert found["settings"] == "best"
-    assert found.get("gp_share") == (0.5 if "gp_share" in line else None)
+    assert found.get("num_samples") == (32 if "num_samples" in line else None)
     call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
 
 

@@ -31,8 +31,6 @@ class BracketChoice:
         configuration was expected to be on the largest budget, in standard deviations.
     agreement: for each pair of neighbouring rungs low, high, shared, rho with its 90 % interval, to_top, and the ρ that
         was drawn to compute the gains.
-    chance_of_top: with schedule="compare", the chance that evaluations on the largest budget beat promoted
-        configurations at equal cost, for which the bracket was chosen.
     """
 
     index: int
@@ -44,7 +42,6 @@ class BracketChoice:
     starts: tuple[float, ...] = ()
     gains: tuple[float, ...] = ()
     agreement: tuple[Mapping[str, Any], ...] = ()
-    chance_of_top: float | None = None
 
 
 def rung_agreement(history: History) -> list[Agreement]:
@@ -71,8 +68,8 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
         return BracketChoice(index, bracket, True, start, "given")
     if PROMOTES in reason or "seconds_left" in reason:
         return BracketChoice(index, bracket, True, start, "grown" if PROMOTES in reason else "deadline")
-    if "chance_of_top" in reason:
-        return BracketChoice(index, bracket, False, start, "raised", chance_of_top=reason["chance_of_top"])
+    if "lowest" not in reason:  # an earlier version's `BEST` sometimes chose to start on the largest budget
+        return BracketChoice(index, bracket, False, start, "raised")
     lowest = reason["lowest"]
     return BracketChoice(
         index,

@@ -306,11 +306,6 @@ def _went_on(goals: Goals, rung: RungTable, rank: int | None, fate: str, promote
 def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
     """Why its bracket has its rungs, if that was a choice."""
     name = f"Bracket {choice.index}"
-    if choice.chance_of_top is not None:
-        yield (
-            f"{name} starts on the largest budget: by the results of the last rounds, evaluations there are better "
-            f"than promoted configurations of the same cost with a chance of {choice.chance_of_top:.2f}."
-        )
     if choice.verdict == "given":
         yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
         return

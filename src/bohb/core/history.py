@@ -40,7 +40,7 @@ from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Schedule
 from bohb.core.settings import Settings
-from bohb.core.standings import best_first, levels
+from bohb.core.standings import best_first
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
@@ -58,9 +58,6 @@ class _Order:
 
     def best_first(self, numbers: Iterable[int]) -> list[int]:
         return best_first(self.goals, self.outcomes, numbers)
-
-    def levels(self, numbers: Iterable[int]) -> Mapping[int, float]:
-        return levels(self.goals, self.outcomes, numbers)
 
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"

@@ -38,7 +38,7 @@ from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from bohb.core.gp.mixture import MixtureSampler
+    from bohb.core.gp.several import SeveralSampler
 
 LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again …
 LOOK_CLOSELY = 0.995  # … and while some of them will have to become smaller
@@ -62,8 +62,8 @@ class Starter:
         self._history = history
         self._function = sampler
         self._density = DensitySampler()
-        self._proposer: Proposer | None = None
-        self._mixture: MixtureSampler | None = None
+        self._proposers: Sequence[Proposer] = ()
+        self._several: SeveralSampler | None = None
         self._failures: Failures | None = None
         self._n_forgotten = len(history.forgotten)
         self._looked: tuple[list[tuple[int, int]], float] = ([], math.inf)  # rungs and seconds at the last look
@@ -81,7 +81,7 @@ class Starter:
         """
         if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
             self._n_forgotten = len(self._history.forgotten)
-            self._density, self._proposer, self._mixture, self._failures = DensitySampler(), None, None, None
+            self._density, self._proposers, self._several, self._failures = DensitySampler(), (), None, None
         if left is None:
             return self._carry_out(decide(self._history, max_brackets), now)
         return list(self._changes(left)) or self._in_time(left, now, max_brackets)
@@ -165,14 +165,9 @@ class Starter:
         return self._failures
 
     def _plan(self, index: int) -> BracketPlanned:
-        """Choose the rungs of a bracket that Hyperband's order does not decide."""
+        """Choose the rungs of a bracket by how well the budgets agree."""
         history = self._history
         assert history.created is not None
-        if not history.adaptive:
-            chance = history.schedule.chance_of_top(index)
-            assert chance is not None
-            rungs = tuple((rung.budget, rung.size) for rung in history.round[-1].rungs)
-            return BracketPlanned(index, rungs, {"chance_of_top": round(chance, 4)})
         rng = streams.bracket_stream(history.created.seed, index)
         sizes = history.settings.bracket_sizes
         choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
@@ -218,7 +213,7 @@ class Starter:
         share: ρ, the share of random configurations.
         """
         history = self._history
-        proposer = self._proposer or self._make_proposer()
+        proposers = self._proposers or self._make_proposers()
         may_repeat = not history.space.finite or history.settings.duplicates
 
         def is_new(config: Mapping[str, Any]) -> bool:
@@ -226,28 +221,33 @@ class Starter:
 
         situation = Situation(history, budget, is_new, self.failures())
         if rng.random() < share:
-            likely = None if self._mixture is None else self._mixture.propose_likely(rng, situation)
+            likely = None if self._several is None else self._several.propose_likely(rng, situation)
             return likely if isinstance(likely, Proposal) else propose_random(rng, situation, "random fraction")
-        proposal = proposer.propose(rng, situation)
-        return propose_random(rng, situation, proposal.why) if isinstance(proposal, Declined) else proposal
+        proposal: Proposal | Declined = Declined("no sampler")
+        for proposer in proposers:
+            proposal = proposer.propose(rng, situation)
+            if isinstance(proposal, Proposal):
+                return proposal
+        return propose_random(rng, situation, proposal.why)
 
-    def _make_proposer(self) -> Proposer:
-        """Return the sampler that the settings name."""
-        settings = self._history.settings
+    def _make_proposers(self) -> Sequence[Proposer]:
+        """Return the samplers that the settings name; each is asked if those before it decline."""
+        space, settings, goals = self._history.space, self._history.settings, self._history.goals
         if settings.sampler == TPE and settings.model == "density":
-            self._proposer = self._density
+            self._proposers = (self._density,)
         elif settings.sampler == TPE:
-            from bohb.core.gp.mixture import MixtureSampler  # slow to import, and most studies do without
+            from bohb.core.gp.sampler import GaussianSampler  # slow to import, and most studies do without
+            from bohb.core.gp.several import SeveralSampler
 
-            self._mixture = MixtureSampler(self._history.space, settings, self._density, self._history.goals)
-            self._proposer = self._mixture
+            self._several = None if goals.single else SeveralSampler(space, goals)
+            self._proposers = (self._several or GaussianSampler(space), self._density)
         elif self._function is not None:
-            self._proposer = CustomSampler(self._function)
+            self._proposers = (CustomSampler(self._function),)
         else:
             raise InvalidArgument(
                 f"the sampler of this study is {settings.sampler!r}; to go on, open it with that function, sampler=…"
             )
-        return self._proposer
+        return self._proposers
 
     def _cut(self, start: StartSample) -> list[Event]:
         """End the rung, as nothing new is left on this budget, unless a whole round of brackets stayed empty."""

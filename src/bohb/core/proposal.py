@@ -108,7 +108,7 @@ class Situation:
 
 
 class Proposer(Protocol):
-    """A sampler: the density, the Gaussian process, their mixture, or a user's function."""
+    """A sampler: the density, a Gaussian process, or a user's function."""
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
         """Propose a configuration."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from bohb.errors import InvalidArgument
@@ -14,6 +14,10 @@ TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
 
 # Settings that earlier versions stored, and the only value that is left of each.
 _REMOVED = {"pending": "fantasy", "inactive": "arc", "promote": "bracket"}
+# Parts of earlier versions of `BEST` that no measurement supported: studies with them go on without. The share of the
+# proposals that came from the Gaussian process, and values of settings with what takes their place.
+_DROPPED = frozenset({"gp_share"})
+_REPLACED = {("model", "mixture"): "gp", ("schedule", "compare"): "hyperband"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,11 @@ class Settings:
 
     Beyond the paper (see `BEST`); the defaults are the published BOHB:
 
-    model: the model of the built-in sampler: "density" (Algorithm 2), "gp", a Gaussian process over configurations and
-        rungs, or "mixture" of both.
-    gp_share: how often the mixture asks the Gaussian process; less often until the larger budgets were seen.
+    model: the model of the built-in sampler: "density" (Algorithm 2), or "gp", a Gaussian process over configurations
+        and rungs; the density is used where the process makes no proposal.
     random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in
         the bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
-    schedule: "hyperband" (Algorithm 1); "compare": up to two of three brackets start on the largest budget once such
-        brackets have done better at equal cost; "adaptive": two of three are chosen by how well rungs agree.
+    schedule: "hyperband" (Algorithm 1), or "adaptive": two of three brackets are chosen by how well rungs agree.
     """
 
     random_fraction: float = 1 / 3
@@ -74,10 +76,9 @@ class Settings:
     duplicates: bool = False
     avoid_failures: bool = True
     sampler: str = TPE
-    model: Literal["density", "gp", "mixture"] = "density"
-    gp_share: float = 0.8
+    model: Literal["density", "gp"] = "density"
     random_fraction_at_top: float | None = None
-    schedule: Literal["hyperband", "compare", "adaptive"] = "hyperband"
+    schedule: Literal["hyperband", "adaptive"] = "hyperband"
 
     def __post_init__(self) -> None:
         """Check every value; raise InvalidArgument with the rule it breaks."""
@@ -90,9 +91,8 @@ class Settings:
             _whole("min_points", self.min_points, 1)
         _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
-        _one_of("model", self.model, "density", "gp", "mixture")
-        _one_of("schedule", self.schedule, "hyperband", "compare", "adaptive")
-        _in_range("gp_share", self.gp_share, 0, 1)
+        _one_of("model", self.model, "density", "gp")
+        _one_of("schedule", self.schedule, "hyperband", "adaptive")
         if self.random_fraction_at_top is not None:
             _in_range("random_fraction_at_top", self.random_fraction_at_top, 0, 1)
         for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
@@ -108,18 +108,23 @@ class Settings:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Settings:
         """Return the settings that `to_json` wrote; settings added since then get their defaults."""
-        known = {f.name for f in fields(cls)}
         for name, left in _REMOVED.items():
             if stored.get(name, left) != left:
                 raise InvalidArgument(
                     f"the study was stored with {name}={stored[name]!r}, which bohb 0.1.0 removed; {left!r} is left. "
                     "Continue it with the version that stored it, or start a new study with warm_start=…"
                 )
-        stored = {name: value for name, value in stored.items() if name not in _REMOVED}
-        unknown = sorted(set(stored) - known)
+        left_out = _DROPPED | set(_REMOVED)
+        kept = {name: value for name, value in stored.items() if name not in left_out}
+        return cls().changed({n: _REPLACED.get((n, value), value) for n, value in kept.items()})
+
+    def changed(self, changes: Mapping[str, Any]) -> Settings:
+        """Return the settings with other values by name."""
+        known = {f.name for f in fields(self)}
+        unknown = sorted(set(changes) - known)
         if unknown:
             raise InvalidArgument(f"unknown settings {unknown}; this version knows {sorted(known)}")
-        return cls(**stored)
+        return replace(self, **changes)
 
 
 def _in_range(name: str, value: object, low: float, high: float, open_ends: bool = False) -> None:
@@ -153,7 +158,7 @@ HPBANDSTER = Settings(
     avoid_failures=False,
 )
 # Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(model="mixture", random_fraction=0.3, random_fraction_at_top=0.1, schedule="compare")
+BEST = Settings(model="gp", random_fraction=0.3, random_fraction_at_top=0.1)
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}

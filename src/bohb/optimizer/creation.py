@@ -73,7 +73,7 @@ def study_settings(
         if changes.get("schedule", "adaptive") != "adaptive":
             raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
         changes = {**changes, "schedule": "adaptive"}
-    changed = Settings.from_json({**as_settings(settings).to_json(), **changes})
+    changed = as_settings(settings).changed(changes)
     if sampler is None:
         if changed.sampler != TPE:
             raise InvalidArgument(f"the settings name the sampler {changed.sampler!r}; give the function, sampler=…")

@@ -114,7 +114,7 @@ def test_the_weight_of_a_prior_halves_after_some_results_and_stays_without_a_pro
 
 
 def test_a_good_prior_leads_the_first_proposals_to_it_and_the_reason_says_so() -> None:
-    with_prior, without = study(believed(0.3, 0.8), 25), study(PLANE, 25)
+    with_prior, without = study(believed(0.3, 0.8), 15), study(PLANE, 15)
     near, usual = (
         np.median([distance(t.config) for t in made.history.trials.values()]) for made in (with_prior, without)
     )

@@ -1,4 +1,4 @@
-"""Proposals by the Gaussian process and by the mixture: valid, different, reproducible and always available."""
+"""Proposals by the Gaussian process: valid, different, reproducible and always available."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bohb.core.space import Space
 from bohb.core.trial import Origin
 from bohb.journal import MemoryJournal
 
-GP: dict[str, Any] = {"settings": bohb.BEST, "model": "gp"}
+GP: dict[str, Any] = {"settings": bohb.BEST}
 Loss = Callable[[dict[str, Any], float], float]
 PLANE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 
@@ -107,7 +107,7 @@ def test_the_same_seed_decides_the_same_and_another_one_otherwise() -> None:
 
 @pytest.mark.parametrize("after", [9, 20, 37])
 def test_a_study_that_was_interrupted_goes_on_as_if_it_had_not_been(after: int) -> None:
-    whole = study(bowl, 60, settings=bohb.BEST, model="mixture")
+    whole = study(bowl, 60)
     events = list(whole.events)
     started = [i for i, event in enumerate(events) if event.kind == "started"]
     resumed = bohb.BOHB.from_events(events[: started[after]])
@@ -179,13 +179,6 @@ def test_proposals_avoid_where_evaluations_fail() -> None:
     made = study(lambda c, b: float("nan") if c["x"] > 0.6 else bowl(c, b), 80)
     late = proposed(made.history)[-15:]
     assert sum(c["x"] > 0.6 for c in late) <= 3
-
-
-def test_the_mixture_asks_the_process_four_times_of_five_once_it_has_seen_the_largest_budget() -> None:
-    made = study(bowl, 150, settings=bohb.BEST, model="mixture")
-    reasons = [t.reason for t in made.history.trials.values() if t.origin == Origin.MODEL][30:]
-    share = sum("model" in reason for reason in reasons) / len(reasons)
-    assert share == pytest.approx(0.8, abs=4 * math.sqrt(0.8 * 0.2 / len(reasons)))
 
 
 def test_brackets_that_start_higher_draw_less_at_random() -> None:

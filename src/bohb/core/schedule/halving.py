@@ -82,16 +82,6 @@ class Halving:
         return self.rung == len(self.bracket.rungs)
 
     @property
-    def reached_top(self) -> bool:
-        """Whether its last rung is complete; a bracket whose configurations all fail ends before."""
-        return self.done and len(self.survivors) == len(self.bracket.rungs) - 1 and bool(self._losses)
-
-    @property
-    def last_losses(self) -> list[Loss]:
-        """The losses on the last rung that it reached, +inf where a trial failed, with the numbers of the trials."""
-        return self._losses
-
-    @property
     def finished(self) -> int:
         """How many trials of the current rung have ended."""
         return len(self._losses)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
 
 from bohb.core.events import BracketPlanned
 from bohb.core.schedule.brackets import Bracket, Rung, check_budgets, hyperband, is_published, published_before
-from bohb.core.schedule.comparison import PREFERRED_FROM, ROUNDS, chance_of_top
 from bohb.core.schedule.halving import Choose, Halving, Loss, top_k
 from bohb.core.schedule.promotion import one_at_random
 from bohb.core.settings import Settings
@@ -21,10 +20,6 @@ class Order(Protocol):
 
     def best_first(self, numbers: Iterable[int]) -> list[int]:
         """Return the trials of one rung from best to worst, without failed ones."""
-        ...
-
-    def levels(self, numbers: Iterable[int]) -> Mapping[int, float]:
-        """Return a number for each trial of one budget, lower is better; +inf if it failed."""
         ...
 
 
@@ -91,18 +86,7 @@ class Schedule:
 
     def is_to_be_planned(self, index: int) -> bool:
         """Whether the rungs of bracket `index` still have to be chosen."""
-        if is_published(index) or index in self.planned:
-            return False
-        if self._settings.schedule == "compare":
-            chance = self.chance_of_top(index)
-            return chance is not None and chance > PREFERRED_FROM
-        return self.adaptive
-
-    def chance_of_top(self, index: int) -> float | None:
-        """Return the chance that bracket `index` does better if it starts on the largest budget; None if unknown."""
-        last = range(max(0, index - ROUNDS * len(self.round)), index)
-        recent = [self.brackets[n] for n in last if not self.is_given(n)]
-        return chance_of_top(recent, self.round, None if self._order is None else self._order.levels)
+        return self.adaptive and not is_published(index) and index not in self.planned
 
     def plan(self, index: int) -> Bracket:
         """Return the rungs of bracket `index`."""
