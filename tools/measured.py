@@ -311,6 +311,18 @@ def better_ablation() -> str:
     return f"{pivot(body['variants'], 'variant', 'point', ratio)}\n{facts(body, 'results/better_ablation.md')}"
 
 
+def better_earlier() -> str:
+    """Compare BEST with earlier versions of it."""
+    body = result("better_earlier")
+    rows = [
+        {**row, "variant": f"{row['version']}, {row['half']} problems"}
+        for row in body["halves"]
+        if row["floor"] == body["protocol"]["floor"]
+    ]
+    criteria = "".join(f"- {' '.join(line.split())}\n" for line in body["criteria"])
+    return f"{pivot(rows, 'variant', 'point', ratio)}\n{criteria}\n{facts(body, 'results/better_earlier.md')}"
+
+
 def gp_speed() -> str:
     """Return the CPU time of the Gaussian process."""
     body = result("gp_speed")
@@ -329,6 +341,7 @@ TABLES: dict[str, tuple[Callable[[], str], str]] = {
     "better_misspecified": (better_misspecified, "python -m benchmarks.better.study --part misspecified"),
     "better_rivals": (better_rivals, "python -m benchmarks.better.study --part rivals"),
     "better_ablation": (better_ablation, "python -m benchmarks.better.study --part ablation"),
+    "better_earlier": (better_earlier, "python -m benchmarks.better.study --part earlier"),
     "gp_speed": (gp_speed, "python -m benchmarks.speed.gp_speed"),
     "demo": (demo_caption, "python -m benchmarks.demo"),
 }

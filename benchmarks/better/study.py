@@ -292,10 +292,12 @@ def earlier_part(study: Study) -> list[str]:
     sources, then = earlier.read()
     versions, points = list(sources), study.plan.points
     runs = earlier.wanted(study.problems, study.plan)
-    results = {**study.results(runs), **{run: result for run, result in then.items() if run.problem in study.problems}}
-    tables = earlier.tables(results, versions, points)
+    now = study.results(runs)
+    tables = earlier.tables(
+        {**now, **{run: then[run] for run in then if run.problem in study.problems}}, versions, points
+    )
     lines = earlier.criteria(tables, versions, points)
-    body = study.body(results, runs) | {"criteria": lines, "versions": sources, **tables}
+    body = study.body(now, runs) | {"criteria": lines, "versions": sources, **tables}
     report.write_page(study.args.out, study.name, "earlier", body, earlier.sections(tables, sources, points))
     return lines
 

@@ -172,11 +172,6 @@ def ablation_rows(variants: Sequence[Variant], results: Results, points: Sequenc
 
 
 def default_problems(part: str) -> tuple[str, ...]:
-    """Return the problems of a part: choosing ones for the ablation, a few confirming ones where there are many runs."""
-    own = {
-        "ablation": CHOOSING,
-        "rivals": RIVAL_PROBLEMS,
-        "workers": RIVAL_PROBLEMS,
-        "earlier": (*CHOOSING, *CONFIRMING),
-    }
-    return own.get(part, CONFIRMING)
+    """Return the problems of a part."""
+    few = {"rivals": RIVAL_PROBLEMS, "workers": RIVAL_PROBLEMS}  # these parts have many runs per problem
+    return {"ablation": CHOOSING, "earlier": (*CHOOSING, *CONFIRMING), **few}.get(part, CONFIRMING)

@@ -6,8 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from benchmarks.better import earlier
 from benchmarks.better import study as better
+from benchmarks.better.analysis import View
 from benchmarks.better.protocol import (
     ALL_RIVALS,
     CHOOSING,
@@ -180,6 +183,31 @@ def test_the_part_about_workers_compares_their_numbers_and_both_orders(
         assert isinstance(rows, list)
         assert [(row["method"], row["workers"]) for row in rows if row["point"] == 2.0] == variants
     assert "seeds per problem: BEST preset 2, " in (tmp_path / "better_workers.md").read_text()
+
+
+def test_regrets_of_an_earlier_preset_are_kept_and_read_again(tmp_path: Path) -> None:
+    runs = earlier.wanted(["hartmann-3", "hartmann-6"], Plan(2, end=2.0))
+    made = {run: execute(run) for run in runs}
+    points = (0.5, 1.0, 2.0)
+    earlier.keep(tmp_path / "kept" / "old.json", made, points, {"what": "A test.", "settings": {"model": "gp"}})
+    sources, read = earlier.read(tmp_path / "kept")
+    assert sources == {"old": {"what": "A test.", "settings": {"model": "gp"}, "points": list(points)}}
+    for point in points:
+        then, now = (View().regrets(results, point) for results in (read, made))
+        for problem in ("hartmann-3", "hartmann-6"):
+            np.testing.assert_allclose(then[problem]["old"], now[problem]["best"], rtol=1e-5)
+    found = earlier.tables({**made, **read}, ["old"], points)
+    assert [row["ratio"] for row in found["halves"]] == pytest.approx([1] * len(found["halves"]), rel=1e-5)
+    assert [line.split()[0] for line in earlier.criteria(found, ["old"], points)] == ["not", "met"]
+
+
+def test_the_part_about_earlier_versions_names_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = run("earlier", tmp_path, monkeypatch, "--jobs", "1", "--problems", "hartmann-3")
+    sources, _ = earlier.read()
+    assert body["versions"] == sources
+    assert sources
+    for name in sources:
+        assert f"the version {name!r}" in (tmp_path / "better_earlier.md").read_text()
 
 
 def test_nothing_kept_is_told_in_one_line(
