@@ -28,7 +28,7 @@ from bohb.core.density.sampler import DensitySampler, Model, min_points
 from bohb.core.events import BracketPlanned, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Proposer, Situation, propose_random, significant
+from bohb.core.proposal import Proposal, Proposer, Situation, propose_random, significant
 from bohb.core.schedule.brackets import Bracket, Rung
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.schedule import GIVEN
@@ -223,12 +223,13 @@ class Starter:
         if rng.random() < share:
             likely = None if self._several is None else self._several.propose_likely(rng, situation)
             return likely if isinstance(likely, Proposal) else propose_random(rng, situation, "random fraction")
-        proposal: Proposal | Declined = Declined("no sampler")
+        why = ""
         for proposer in proposers:
-            proposal = proposer.propose(rng, situation)
-            if isinstance(proposal, Proposal):
-                return proposal
-        return propose_random(rng, situation, proposal.why)
+            answer = proposer.propose(rng, situation)
+            if isinstance(answer, Proposal):
+                return answer
+            why = answer.why
+        return propose_random(rng, situation, why)
 
     def _make_proposers(self) -> Sequence[Proposer]:
         """Return the samplers that the settings name; each is asked if those before it decline."""

@@ -146,6 +146,5 @@ def _hover(row: BracketChoice) -> str:
     return (
         sizes
         + (f"<br>expected gain{gains}" if gains else "")
-        + (f"<br>chance to do better: {row.chance_of_top:.2f}" if row.chance_of_top is not None else "")
         + ("<br>one configuration reaches the largest budget" if row.settled else "")
     )
