@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bohb import BOHB, Origin, Trial, replay, studies
+from bohb import BEST, BOHB, Origin, Trial, replay, studies
+from bohb.analysis import bracket_choices, why
 from bohb.core.events import (
     FORMAT,
     BracketPlanned,
@@ -189,3 +190,15 @@ def test_a_reader_of_an_empty_file_is_told_so_and_a_writer_begins_a_journal(tmp_
         SqlJournal(tmp_path / "s.db", read_only=True)
     SqlJournal(tmp_path / "s.db").close()
     assert list(SqlJournal(tmp_path / "s.db", read_only=True).read()) == []
+
+
+def test_a_study_of_an_earlier_preset_is_read_explained_and_continued() -> None:
+    """It was made with `model="mixture"` and `schedule="compare"`, and chose a bracket by a rule that is gone."""
+    events = import_jsonl(Path("benchmarks/paper/cifar10_journals/earlier-1.jsonl")).events
+    study = BOHB.from_events(events)
+    assert study.settings == BEST
+    assert [(c.index, c.verdict) for c in bracket_choices(study.history) if not c.published] == [(4, "raised")]
+    for number in study.history.trials:
+        assert why(study.history, number).sentences
+    number = len(study.history.trials)
+    assert study.ask().number == number
