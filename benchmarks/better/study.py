@@ -241,10 +241,10 @@ def _case_families(cases: analysis.Rows) -> list[str]:
 
 def ablation_part(study: Study) -> list[str]:
     """Remove one part of the preset at a time, on the problems for choosing."""
-    chosen = variants.ABLATION[1:2] if study.args.smoke else variants.ABLATION
+    chosen = variants.ABLATION[:1] if study.args.smoke else variants.ABLATION
     runs = variants.ablation_runs(chosen, study.problems, study.plan)
     results = study.results(runs)
-    rows = variants.ablation_rows(chosen, results, study.plan.points)
+    rows = variants.ablation_rows(chosen, study.problems, results, study.plan.points)
     lines = [
         f"{row['variant']}: {report.with_interval(row)} times the regret of BEST at {study.plan.end:g}"
         for row in rows

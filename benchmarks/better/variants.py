@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.better.analysis import ENOUGH, SEED, WORST, Results, Rows, View, compare
-from benchmarks.better.protocol import CHOOSING, CONFIRMING, RIVAL_PROBLEMS, Plan, family
+from benchmarks.better.protocol import CHOOSING, CONFIRMING, FAMILIES, RIVAL_PROBLEMS, Plan, family
 from benchmarks.better.statistics import Regrets, means, ratio
 from benchmarks.report import verdict
 from benchmarks.runs import Run
@@ -126,15 +126,15 @@ class Variant:
     name: str
     settings: str
     workers: int = 1
-    families: tuple[str, ...] = ()  # all, if none are named
+    families: tuple[str, ...] = ()  # if some are named, all problems of these alone, confirming ones too
 
     @property
     def method(self) -> str:
         return f"best:{self.settings}"
 
     def problems(self, among: Sequence[str]) -> list[str]:
-        """Those of its families."""
-        return [problem for problem in among if not self.families or family(problem) in self.families]
+        """Return the problems it is tried on: the given ones, or all of its families."""
+        return [p for name in self.families for p in FAMILIES[name]] if self.families else list(among)
 
 
 ABLATION = (
@@ -142,6 +142,7 @@ ABLATION = (
     Variant("one third random everywhere, as published", f"random_fraction={1 / 3!r}:random_fraction_at_top=None"),
     Variant("copies of known configurations not held back", "without='novelty'"),
     Variant("plateaus searched again", "without='plateaus'"),
+    Variant("plateaus searched again, on the six tasks of TaskSet", "without='plateaus'", families=("taskset",)),
     Variant("the adaptive schedule", "schedule='adaptive'"),
 )
 
@@ -159,13 +160,17 @@ def ablation_runs(variants: Sequence[Variant], problems: Sequence[str], plan: Pl
     )
 
 
-def ablation_rows(variants: Sequence[Variant], results: Results, points: Sequence[float]) -> Rows:
+def ablation_rows(
+    variants: Sequence[Variant], problems: Sequence[str], results: Results, points: Sequence[float]
+) -> Rows:
     """By variant how many times higher its regret is than the preset's."""
     rows: Rows = []
     for variant in variants:
         matching = {run: result for run, result in results.items() if run.workers == variant.workers}
         for point in points:
-            found = compare(View().regrets(matching, point), "best", variant.method)
+            regrets = View().regrets(matching, point)
+            among = variant.problems(problems)
+            found = compare({p: known for p, known in regrets.items() if p in among}, "best", variant.method)
             if found is not None:
                 rows.append({"variant": variant.name, "settings": variant.settings, "point": point, **found})
     return rows
