@@ -294,7 +294,7 @@ def test_failures_are_evidence_and_a_trial_that_fails_early_is_skipped() -> None
         trial.suggest_float("y", 0, 1)
         if x > 0.5:
             raise ArithmeticError
-        return 1 - x
+        return abs(x - 0.2)
 
     study = optuna.create_study(sampler=BOHBSampler(1, 9, seed=0))
     study.optimize(objective, n_trials=40, catch=ArithmeticError)
