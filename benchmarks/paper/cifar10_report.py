@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import bohb
 from bohb.journal.jsonl import import_jsonl
@@ -186,7 +186,7 @@ def _draw(found: Mapping[tuple[str, int], bohb.History], path: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(8, 4.2), layout="constrained")
     colours = {method: f"C{number}" for number, method in enumerate(NAMES)}
-    styles = dict(enumerate(("-", "--", ":", "-.")))
+    styles: dict[int, Literal["-", "--", ":", "-."]] = {0: "-", 1: "--", 2: ":", 3: "-."}
     for (method, seed), history in found.items():
         spent, error = _steps(history)
         axes.step(spent, error, styles[seed], where="post", color=colours[method])
