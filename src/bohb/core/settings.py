@@ -14,8 +14,8 @@ TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
 
 # Settings that earlier versions stored, and the only value that is left of each.
 _REMOVED = {"pending": "fantasy", "inactive": "arc", "promote": "bracket"}
-# Parts of earlier versions of `BEST` that no measurement supported: studies with them go on without. The share of the
-# proposals that came from the Gaussian process, and values of settings with what takes their place.
+# Parts of earlier versions of `BEST` that no measurement supported. A study that was stored with them goes on without:
+# these settings are ignored, and these values are replaced.
 _DROPPED = frozenset({"gp_share"})
 _REPLACED = {("model", "mixture"): "gp", ("schedule", "compare"): "hyperband"}
 
@@ -116,7 +116,7 @@ class Settings:
                 )
         left_out = _DROPPED | set(_REMOVED)
         kept = {name: value for name, value in stored.items() if name not in left_out}
-        return cls().changed({n: _REPLACED.get((n, value), value) for n, value in kept.items()})
+        return cls().changed(kept | {n: new for (n, old), new in _REPLACED.items() if kept.get(n) == old})
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:
         """Return the settings with other values by name."""
