@@ -23,6 +23,7 @@ from benchmarks.paper.claims.why import (
     few_slow_runs,
     hundredfold,
     later,
+    runs_by_problem,
     runs_of,
     short_runs,
 )
@@ -188,7 +189,7 @@ def networks() -> Iterator[Claim]:
         each(lambda c: all_of([*(c.times_faster(m, "random", 5) for m in bo), c.times_faster("bohb", "hyperband", 5)])),
         short_runs,
     )
-    lcnet = runs_of("networks", "networks-adult", "hb-lcnet")
+    lcnet = runs_by_problem("networks", [f"networks-{name}" for name in NETWORKS], "hb-lcnet")
     yield claim("HB-LCNet is somewhat better than Hyperband", each(lambda c: c.lower("hb-lcnet", "hyperband")), lcnet)
     yield claim("HB-LCNet is consistently worse than BOHB", each(lambda c: c.lower("bohb", "hb-lcnet")), lcnet)
     yield claim(

@@ -68,6 +68,21 @@ def runs_of(experiment: str, problem: str, *methods: str) -> Why:
     return why
 
 
+def runs_by_problem(experiment: str, problems: Sequence[str], method: str) -> Why:
+    """Return on which problems the method has how many runs."""
+
+    def why(e: Evidence) -> str:
+        where: dict[int, list[str]] = {}
+        for problem in problems:
+            known = e.on(experiment, problem).methods.get(method)
+            if known is not None:
+                where.setdefault(known["runs"], []).append(problem)
+        counts = [f"{runs} runs on {', '.join(where[runs])}" for runs in sorted(where, reverse=True)]
+        return f"{name(method)} has {' and '.join(counts)}." if counts else ""
+
+    return why
+
+
 def crossing(experiment: str, problems: Sequence[str], rival: str) -> Why:
     """Return where the rival's mean goes below BOHB's, and how much both still fall from there to the end."""
 
