@@ -117,7 +117,9 @@ def test_pages_follow_a_study_that_runs(tab: Opener, tmp_path: Path) -> None:
             page.locator("tbody th a", has_text="live").click(timeout=120_000)  # the page has noticed by itself
             _follow_overview(page)
             _follow_table(page)
-            page.locator("tbody th a").last.click()
+            page.locator("th[aria-sort=descending] a", has_text="Trial").click()
+            page.locator("th[aria-sort=ascending]", has_text="Trial").wait_for()  # the first stays the first
+            page.locator("tbody th a").first.click()
             page.locator("pre.log", has_text="output of trial 0").wait_for()
         finally:
             running.terminate()
