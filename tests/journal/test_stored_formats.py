@@ -28,6 +28,7 @@ from bohb.journal import SqlJournal, import_jsonl, study_names
 from bohb.testing import example_events, numbered_events
 
 ASSETS = Path(__file__).parent / "assets"
+ROOT = Path(__file__).parents[2]
 PROMOTED = Trial(9, {"x": 0.5}, 3.0, 3, 0, 1, 1, Origin.PROMOTED, 1.0)
 
 
@@ -194,7 +195,7 @@ def test_a_reader_of_an_empty_file_is_told_so_and_a_writer_begins_a_journal(tmp_
 
 def test_a_study_of_an_earlier_preset_is_read_explained_and_continued() -> None:
     """It was made with `model="mixture"` and `schedule="compare"`, and chose a bracket by a rule that is gone."""
-    events = import_jsonl(Path("benchmarks/paper/cifar10_journals/earlier-1.jsonl")).events
+    events = import_jsonl(ROOT / "benchmarks/paper/cifar10_journals/earlier-1.jsonl").events
     study = BOHB.from_events(events)
     assert study.settings == BEST
     assert [(c.index, c.verdict) for c in bracket_choices(study.history) if not c.published] == [(4, "raised")]

@@ -227,9 +227,10 @@ def _random_why(history: History, trial: Trial) -> str:
         case "random fraction":
             return f", like a share of {settings.random_fraction:.3g} of all new configurations"
         case "no model yet":
-            needed = points_needed(history.space, settings)
-            missing = "there was no model" if settings.model == "density" else "the density had no model"
-            return f", because {missing} yet: it needs {needed} results on one budget"
+            needed = f"{points_needed(history.space, settings)} results on one budget"
+            if settings.model == "density":
+                return f", because there was no model yet: it needs {needed}"
+            return f", because neither the process nor the density had a model yet: the density needs {needed}"
         case "no candidate allowed":
             return ", because every candidate of the model was forbidden or had been evaluated before"
         case "sampler declined":
