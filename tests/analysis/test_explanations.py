@@ -128,19 +128,6 @@ def test_a_trial_of_the_density_that_stands_in_for_the_process_says_so() -> None
     assert "was proposed by the density, as the best of 64 candidates" in why(history, by_density).sentences[0]
 
 
-def test_a_random_trial_of_the_preset_shows_the_share_of_its_bracket() -> None:
-    optimizer = BOHB(XY, budgets=[1, 3, 9], seed=0, settings=BEST, random_fraction=0.9, random_fraction_at_top=0.7)
-    history = play(optimizer, 30, smooth).history
-    shares = {1: "0.9", 3: "0.8", 9: "0.7"}
-    told = set()
-    for number, trial in history.trials.items():
-        if trial.reason.get("why") == "random fraction":
-            expected = f"like a share of {shares[int(trial.budget)]} of all new configurations in brackets"
-            assert f"{expected} that start on budget {trial.budget:g}." in why(history, number).sentences[0]
-            told.add(trial.budget)
-    assert told == {1, 3, 9}
-
-
 def test_given_running_lost_and_restarted_trials() -> None:
     optimizer = BOHB(XY, budgets=[1, 3], seed=0, initial_configs=[{"x": 0.5, "y": 0.5}])
     first = optimizer.ask()

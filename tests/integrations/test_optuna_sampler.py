@@ -218,7 +218,7 @@ def test_conditions_are_inferred_from_the_trials() -> None:
             loss = 0.5 + trial.suggest_float("rate", 0.0, 1.0, step=0.25)
         return loss
 
-    sampler = BOHBSampler(1, 9, seed=0)
+    sampler = BOHBSampler(1, 9, seed=1)
     study = optuna.create_study(sampler=sampler)
     study.optimize(conditional, n_trials=60)
     space = sampler._follower.inferred.space

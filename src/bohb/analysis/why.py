@@ -14,7 +14,6 @@ from bohb.analysis.standing import standing
 from bohb.core.density.sampler import points_needed
 from bohb.core.goals import Goals
 from bohb.core.history import History
-from bohb.core.policy import random_share
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
 from bohb.core.trial import Origin, Status, Trial
 from bohb.errors import UnknownTrial
@@ -221,9 +220,6 @@ def _times(log_ratio: float) -> str:
 def _random_why(history: History, trial: Trial) -> str:
     settings = history.settings
     match trial.reason.get("why", ""):
-        case "random fraction" if settings.model != "density" and settings.random_fraction_at_top is not None:
-            share, start = random_share(history, trial.bracket), history.brackets[trial.bracket].bracket.rungs[0].budget
-            return f", like a share of {share:.3g} of all new configurations in brackets that start on budget {start:g}"
         case "random fraction":
             return f", like a share of {settings.random_fraction:.3g} of all new configurations"
         case "no model yet":

@@ -32,7 +32,7 @@ from bohb.core.proposal import Proposal, Proposer, Situation, propose_random, si
 from bohb.core.schedule.brackets import Bracket, Rung
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.schedule import GIVEN
-from bohb.core.settings import TPE, Settings
+from bohb.core.settings import TPE
 from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument
@@ -190,7 +190,7 @@ class Starter:
         rng = streams.proposal_stream(seed, number)
         proposal: Proposal | None = self._given(start)
         if proposal is None:
-            proposal = self.propose(rng, start.budget, random_share(self._history, start.bracket))
+            proposal = self.propose(rng, start.budget)
         if proposal is None:
             return self._cut(start)
         trial = Trial(
@@ -206,11 +206,10 @@ class Starter:
         )
         return [TrialStarted(trial, *now)]
 
-    def propose(self, rng: np.random.Generator, budget: float, share: float) -> Proposal | None:
+    def propose(self, rng: np.random.Generator, budget: float) -> Proposal | None:
         """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
 
         budget: the one that the configuration will be evaluated on first.
-        share: ρ, the share of random configurations.
         """
         history = self._history
         proposers = self._proposers or self._make_proposers()
@@ -220,7 +219,7 @@ class Starter:
             return may_repeat or (history.key(config), budget) not in history.evaluated
 
         situation = Situation(history, budget, is_new, self.failures())
-        if rng.random() < share:
+        if rng.random() < history.settings.random_fraction:
             likely = None if self._several is None else self._several.propose_likely(rng, situation)
             return likely if isinstance(likely, Proposal) else propose_random(rng, situation, "random fraction")
         why = ""
@@ -295,26 +294,6 @@ class Starter:
         if violation:
             return {**found, "violation": significant(violation)}
         return {**found, "front": 1 + int(levels(history.goals, history.outcomes, rung)[start.number])}
-
-
-def random_share(history: History, bracket: int) -> float:
-    """Return ρ in a bracket (Alg. 2, line 1).
-
-    With the Gaussian process it grows from `random_fraction_at_top`, in brackets that start on the largest budget, to
-    `random_fraction`, in those that start on the smallest.
-    """
-    opened = bracket < len(history.brackets)  # perhaps before the budgets were raised
-    plan = history.brackets[bracket].bracket if opened else history.bracket_plan(bracket)
-    return random_share_of(history.settings, len(plan.rungs), len(history.budgets))
-
-
-def random_share_of(settings: Settings, rungs: int, budgets: int) -> float:
-    """Return ρ in a bracket of so many rungs, in a study of so many budgets."""
-    at_top = settings.random_fraction_at_top
-    if at_top is None or settings.model == "density" or settings.sampler != TPE:
-        return settings.random_fraction
-    steps = budgets - 1
-    return at_top + (settings.random_fraction - at_top) * min(rungs - 1, steps) / max(1, steps)
 
 
 def restart_lost(history: History, now: Now, left: TimeLeft | None = None) -> list[Event]:

@@ -16,7 +16,7 @@ TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
 _REMOVED = {"pending": "fantasy", "inactive": "arc", "promote": "bracket"}
 # Parts of earlier versions of `BEST` that no measurement supported. A study that was stored with them goes on without:
 # these settings are ignored, and these values are replaced.
-_DROPPED = frozenset({"gp_share"})
+_DROPPED = frozenset({"gp_share", "random_fraction_at_top"})
 _REPLACED = {("model", "mixture"): "gp", ("schedule", "compare"): "hyperband"}
 
 
@@ -56,8 +56,6 @@ class Settings:
 
     model: the model of the built-in sampler: "density" (Algorithm 2), or "gp", a Gaussian process over configurations
         and rungs; the density is used where the process makes no proposal.
-    random_fraction_at_top: ρ in a bracket that starts on the largest budget; it grows evenly to `random_fraction` in
-        the bracket that starts on the smallest. None means `random_fraction` everywhere. Not used by model="density".
     schedule: "hyperband" (Algorithm 1), or "adaptive": two of three brackets are chosen by how well rungs agree.
     """
 
@@ -77,7 +75,6 @@ class Settings:
     avoid_failures: bool = True
     sampler: str = TPE
     model: Literal["density", "gp"] = "density"
-    random_fraction_at_top: float | None = None
     schedule: Literal["hyperband", "adaptive"] = "hyperband"
 
     def __post_init__(self) -> None:
@@ -93,8 +90,6 @@ class Settings:
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
         _one_of("model", self.model, "density", "gp")
         _one_of("schedule", self.schedule, "hyperband", "adaptive")
-        if self.random_fraction_at_top is not None:
-            _in_range("random_fraction_at_top", self.random_fraction_at_top, 0, 1)
         for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
@@ -158,7 +153,7 @@ HPBANDSTER = Settings(
     avoid_failures=False,
 )
 # Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(model="gp", random_fraction=0.3, random_fraction_at_top=0.1)
+BEST = Settings(model="gp")
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}

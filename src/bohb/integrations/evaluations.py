@@ -9,7 +9,7 @@ from typing import Any
 from bohb.core import streams
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.history import History
-from bohb.core.policy import Starter, random_share_of
+from bohb.core.policy import Starter
 from bohb.core.settings import Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, Outcome, Status, Trial
@@ -55,10 +55,9 @@ class Evaluations:
         # Set for this proposal only: elsewhere, trials may end without a result, which no event describes.
         self.history.pending = {trial.number: trial for trial in pending}
         try:
-            share = random_share_of(self._settings, len(ladder.budgets) - first, len(ladder.budgets))
             with one_thread(self._settings):
                 rng = streams.proposal_stream(self._seed, number)
-                proposal = self._starter.propose(rng, ladder.budgets[first], share)
+                proposal = self._starter.propose(rng, ladder.budgets[first])
         finally:
             self.history.pending = {}
         return None if proposal is None else proposal.config

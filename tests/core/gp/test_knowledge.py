@@ -140,7 +140,7 @@ def test_decisions_with_a_prior_and_an_earlier_study_are_made_again() -> None:
 
 
 def earlier_and_later(earlier_loss: Loss) -> bohb.BOHB:
-    return study(PLANE, 30, seed=1, warm_start=study(PLANE, 50, earlier_loss))
+    return study(PLANE, 45, seed=1, warm_start=study(PLANE, 50, earlier_loss))
 
 
 def test_an_earlier_study_that_agrees_is_believed() -> None:

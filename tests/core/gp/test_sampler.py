@@ -14,7 +14,6 @@ import bohb
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.gp.search import mutations
 from bohb.core.history import History
-from bohb.core.policy import random_share
 from bohb.core.space import Space
 from bohb.core.trial import Origin
 from bohb.journal import MemoryJournal
@@ -94,7 +93,7 @@ def test_the_density_answers_while_the_process_cannot_and_the_prior_while_neithe
     assert (first.origin, first.reason["why"]) in {
         (Origin.RANDOM, "no model yet"), (Origin.RANDOM, "random fraction"),
     }  # fmt: skip
-    flat = study(lambda _c, _b: 1.0, 60, random_fraction=0.0, random_fraction_at_top=0.0)
+    flat = study(lambda _c, _b: 1.0, 60, random_fraction=0.0)
     assert not proposed(flat.history)  # all configurations are equal
     assert any("log_ratio" in t.reason for t in flat.history.trials.values())
 
@@ -118,7 +117,7 @@ def test_a_study_that_was_interrupted_goes_on_as_if_it_had_not_been(after: int) 
 
 
 def test_sixteen_workers_get_sixteen_different_points() -> None:
-    made = study(bowl, 14, random_fraction=0.0, random_fraction_at_top=0.0)
+    made = study(bowl, 14, random_fraction=0.0)
     batch = made.ask_many(16)
     fresh = [t for t in batch if t.reason.get("model") == "gp"]
     assert len(fresh) >= 5
@@ -181,14 +180,6 @@ def test_proposals_avoid_where_evaluations_fail() -> None:
     assert sum(c["x"] > 0.6 for c in late) <= 3
 
 
-def test_brackets_that_start_higher_draw_less_at_random() -> None:
-    made = bohb.BOHB(PLANE, min_budget=1, max_budget=27, seed=0, settings=bohb.BEST)
-    shares = [random_share(made.history, index) for index in range(4)]
-    assert shares == pytest.approx([0.3, 0.1 + 0.2 * 2 / 3, 0.1 + 0.2 / 3, 0.1])
-    published = bohb.BOHB(PLANE, min_budget=1, max_budget=27, seed=0)
-    assert {random_share(published.history, index) for index in range(4)} == {1 / 3}
-
-
 def test_a_raised_maximum_is_modelled_with_what_was_learnt_below() -> None:
     journal = MemoryJournal()
     first = bohb.BOHB(PLANE, min_budget=1, max_budget=9, seed=0, journal=journal, **GP)
@@ -210,7 +201,7 @@ def test_a_plateau_is_not_searched_again() -> None:
     def steps(config: dict[str, Any], budget: float) -> float:
         return bowl({name: math.floor(8 * value) / 8 for name, value in config.items()}, budget)
 
-    made = study(steps, 150, random_fraction=0.0, random_fraction_at_top=0.0)
+    made = study(steps, 150, random_fraction=0.0)
     seen: set[tuple[int, ...]] = set()
     repeated = []
     for config in proposed(made.history):

@@ -104,7 +104,7 @@ def test_values_count_by_their_ratios_so_that_budgets_with_twice_the_values_diff
 
 
 def test_most_random_draws_are_likely_to_keep_the_constraints_and_the_others_are_not_filtered() -> None:
-    settings = BEST | {"random_fraction": 0.8, "random_fraction_at_top": 0.8}
+    settings = BEST | {"random_fraction": 0.8}
     made = played(bohb.BOHB(SPACE, **settings, seed=0, objectives=["error"], constraints={"memory": "<= 1.3"}), 70)
     drawn = [t for t in list(made.history.trials.values())[30:] if t.reason.get("why") == "random fraction"]
     kept = [(("chance" in t.reason), values(t.config, t.budget)["memory"] <= 1.3) for t in drawn]
