@@ -308,7 +308,12 @@ def better_rivals() -> str:
 def better_ablation() -> str:
     """Compare BEST with itself without one of its ingredients."""
     body = result("better_ablation")
-    return f"{pivot(body['variants'], 'variant', 'point', ratio)}\n{facts(body, 'results/better_ablation.md')}"
+    means = pivot(body["variants"], "variant", "point", ratio)
+    runs = pivot(body["variants"], "variant", "point", lambda row: ratio(row["of runs"]))
+    return (
+        f"Of mean regrets over seeds:\n\n{means}\n"
+        f"Of single runs with the same seed, geometric mean:\n\n{runs}\n{facts(body, 'results/better_ablation.md')}"
+    )
 
 
 def better_earlier() -> str:

@@ -103,6 +103,7 @@ class Plan:
     """Numbers of seeds, and lengths of runs.
 
     runs: seeds of our methods and the fast rivals.
+    own: seeds of our methods beside rivals, if more.
     long: seeds of our methods that run to LONG; they do not depend on the length, so each run serves all points.
     dehb, slow: seeds of DEHB, and of the rivals that take half a minute per run.
     end: the usual length in full evaluations.
@@ -113,6 +114,12 @@ class Plan:
     dehb: int = 10
     slow: int = 3
     end: float = LENGTH
+    own: int = 0
+
+    @property
+    def most(self) -> int:
+        """The largest number of seeds of any method."""
+        return max(self.runs, self.own)
 
     @property
     def points(self) -> tuple[float, ...]:
@@ -126,6 +133,8 @@ class Plan:
 
     def of(self, method: str) -> int:
         """Return the number of seeds of a method."""
+        if method in OURS:
+            return self.most
         at_most = self.slow if method in SLOW else self.dehb if method == "dehb" else self.runs
         return min(self.runs, at_most)
 
@@ -138,7 +147,7 @@ def main_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan) -> li
     """Return the runs with one worker, ordered by seed. Each run has both accountings."""
     return [
         Run(problem, method, seed, plan.length(method, seed), 1, "continue")
-        for seed in range(plan.runs)
+        for seed in range(plan.most)
         for problem in problems
         for method in methods
         if seed < plan.of(method)

@@ -50,6 +50,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--runs", type=int, help="number of seeds (default: 20; ablation 5, parallel, rivals and workers 10)"
     )
+    found.add_argument(
+        "--own-runs", type=int, default=0, help="seeds of our methods in the parts main and rivals, if more"
+    )
     found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that run to 200 (default: 10)")
     found.add_argument("--dehb-runs", type=int, default=10, help="largest number of seeds of DEHB (default: 10)")
     found.add_argument("--slow-runs", type=int, default=3, help="the same for HpBandSter and SMAC (default: 3)")
@@ -74,7 +77,7 @@ class Study:
         runs = 2 if args.smoke else args.runs or usual
         long = 0 if args.smoke or self.part == "rivals" else args.long_runs
         end = SMOKE_LENGTH if args.smoke else LENGTH
-        self.plan = Plan(runs, long, args.dehb_runs, args.slow_runs, end)
+        self.plan = Plan(runs, long, args.dehb_runs, args.slow_runs, end, 0 if args.smoke else args.own_runs)
         own = SMOKE_PROBLEMS if args.smoke else variants.default_problems(self.part)
         self.problems: tuple[str, ...] = args.problems or own
         self.name = "better" if self.part == "main" else f"better_{self.part}"
@@ -253,7 +256,11 @@ def ablation_part(study: Study) -> list[str]:
     body = study.body(results, runs) | {"criteria": lines, "variants": rows}
     title = "## Regret divided by that of BEST, and share of problems that BEST wins"
     section = [title, "", *report.pivot(rows, "variant", study.plan.points, report.with_wins, "point")]
-    report.write_page(study.args.out, study.name, "ablation", body, [section])
+    runs_title = f"## The same ratio for single runs with the same seed, geometric mean (floor {OTHER_FLOORS[0]:g})"
+    of_runs = report.pivot(
+        rows, "variant", study.plan.points, lambda row: report.with_interval(row["of runs"]), "point"
+    )
+    report.write_page(study.args.out, study.name, "ablation", body, [section, [runs_title, "", *of_runs]])
     return lines
 
 

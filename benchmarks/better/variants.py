@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.better.analysis import ENOUGH, SEED, WORST, Results, Rows, View, compare
-from benchmarks.better.protocol import CHOOSING, CONFIRMING, FAMILIES, RIVAL_PROBLEMS, Plan, family
-from benchmarks.better.statistics import Regrets, means, ratio
+from benchmarks.better.protocol import CHOOSING, CONFIRMING, FAMILIES, OTHER_FLOORS, RIVAL_PROBLEMS, Plan, family
+from benchmarks.better.statistics import Regrets, means, ratio, ratio_of_runs
 from benchmarks.report import verdict
 from benchmarks.runs import Run
 
@@ -126,24 +126,26 @@ class Variant:
     name: str
     settings: str
     workers: int = 1
-    families: tuple[str, ...] = ()  # if some are named, all problems of these alone, confirming ones too
+    only: tuple[str, ...] = ()  # problems that it is tried on instead of those of the part
+    seeds: int | None = None  # default: those of the part
 
     @property
     def method(self) -> str:
         return f"best:{self.settings}"
 
-    def problems(self, among: Sequence[str]) -> list[str]:
-        """Return the problems it is tried on: the given ones, or all of its families."""
-        return [p for name in self.families for p in FAMILIES[name]] if self.families else list(among)
+    def problems(self, usual: Sequence[str]) -> Sequence[str]:
+        """Return the problems that it is tried on."""
+        return self.only or usual
 
 
+_TENTH = "random_fraction=0.1"
 ABLATION = (
     Variant("no Gaussian process: the density alone", "model='density'"),
-    Variant("one third random everywhere, as published", f"random_fraction={1 / 3!r}:random_fraction_at_top=None"),
+    Variant("one tenth random configurations instead of a third", _TENTH),
+    Variant("one tenth, on the confirming problems", _TENTH, only=CONFIRMING, seeds=20),
     Variant("copies of known configurations not held back", "without='novelty'"),
     Variant("plateaus searched again", "without='plateaus'"),
-    Variant("plateaus searched again, on the six tasks of TaskSet", "without='plateaus'", families=("taskset",)),
-    Variant("the adaptive schedule", "schedule='adaptive'"),
+    Variant("plateaus searched again, on the six tasks of TaskSet", "without='plateaus'", only=FAMILIES["taskset"]),
 )
 
 
@@ -152,8 +154,9 @@ def ablation_runs(variants: Sequence[Variant], problems: Sequence[str], plan: Pl
     return list(
         dict.fromkeys(
             Run(problem, method, seed, plan.end, variant.workers, "continue")
-            for seed in range(plan.runs)
+            for seed in range(max(variant.seeds or plan.runs for variant in variants))
             for variant in variants
+            if seed < (variant.seeds or plan.runs)
             for problem in variant.problems(problems)
             for method in ("best", variant.method)
         )
@@ -163,16 +166,25 @@ def ablation_runs(variants: Sequence[Variant], problems: Sequence[str], plan: Pl
 def ablation_rows(
     variants: Sequence[Variant], problems: Sequence[str], results: Results, points: Sequence[float]
 ) -> Rows:
-    """By variant how many times higher its regret is than the preset's."""
+    """By variant how many times higher its regret is than the preset's: of the means over seeds, and of single runs."""
     rows: Rows = []
     for variant in variants:
-        matching = {run: result for run, result in results.items() if run.workers == variant.workers}
+        among = variant.problems(problems)
+        both = {(run.problem, run.seed, run.method): result for run, result in results.items()}
+        matching = {
+            run: result
+            for run, result in results.items()
+            if run.workers == variant.workers
+            and run.problem in among
+            and all((run.problem, run.seed, method) in both for method in ("best", variant.method))
+        }
         for point in points:
-            regrets = View().regrets(matching, point)
-            among = variant.problems(problems)
-            found = compare({p: known for p, known in regrets.items() if p in among}, "best", variant.method)
-            if found is not None:
-                rows.append({"variant": variant.name, "settings": variant.settings, "point": point, **found})
+            found = compare(View().regrets(matching, point), "best", variant.method)
+            regrets = View(floor=OTHER_FLOORS[0]).regrets(matching, point)
+            typical = ratio_of_runs(np.random.default_rng(SEED), regrets, variant.method, "best")
+            if found is not None and typical is not None:
+                row = {"variant": variant.name, "settings": variant.settings, "point": point, **found}
+                rows.append({**row, "of runs": {"ratio": typical.value, "low": typical.low, "high": typical.high}})
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +217,8 @@ def test_nothing_kept_is_told_in_one_line(
     with pytest.raises(SystemExit, match="2"):
         run("main", tmp_path, monkeypatch, "--kept")
     assert "none of the runs is stored" in capsys.readouterr().err
+
+
+def test_our_methods_may_have_more_seeds_than_rivals() -> None:
+    runs = main_runs(("best", "optuna-gp"), ["hartmann-3"], Plan(runs=2, long=0, own=5))
+    assert Counter(run.method for run in runs) == {"best": 5, "optuna-gp": 2}

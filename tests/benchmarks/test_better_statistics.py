@@ -18,6 +18,7 @@ from benchmarks.better.statistics import (
     geometric_mean,
     means,
     ratio,
+    ratio_of_runs,
     wins,
 )
 from benchmarks.harness import Point
@@ -43,6 +44,18 @@ def test_a_ratio_is_the_geometric_mean_over_problems() -> None:
     assert known is not None
     assert ratio(known, "other", "ours").value == pytest.approx(4.0)
     assert ratio(known, "ours", "other").value == pytest.approx(0.25)
+
+
+def test_one_bad_run_decides_a_ratio_of_means_but_not_one_of_runs() -> None:
+    regrets = {f"p{i}": {"ours": np.ones(10), "other": np.array([91.0] + [1.0] * 9)} for i in range(3)}
+    known = means(RNG(0), regrets, ("ours", "other"))
+    assert known is not None
+    assert ratio(known, "other", "ours").value == pytest.approx(10.0)
+    found = ratio_of_runs(RNG(0), regrets, "other", "ours")
+    assert found is not None
+    assert found.value == pytest.approx(91 ** (1 / 10))
+    assert 1.0 <= found.low < found.value < found.high
+    assert ratio_of_runs(RNG(0), {"p0": {"ours": np.ones(4)}}, "other", "ours") is None
 
 
 def test_the_interval_covers_the_problems_that_might_have_been() -> None:
