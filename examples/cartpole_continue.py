@@ -117,7 +117,7 @@ def main(seed: int = 0) -> None:
         direction="maximize",
     )
     print(study)
-    continued = [(trial, outcome) for trial, outcome in study.trials if outcome and outcome.info["continued_from"]]
+    continued = [(trial, outcome) for trial, outcome in study.trials if outcome and outcome.info.get("continued_from")]
     again = [train(replace(trial, previous_budget=None))["score"] for trial, _ in continued]
     same = sum(score == outcome.values["score"] for score, (_, outcome) in zip(again, continued, strict=True))
     print(f"{same} of {len(continued)} continued trainings equal those trained through")

@@ -57,7 +57,7 @@ def train(trial: bohb.Trial) -> dict[str, Any]:
 def main(seed: int = 0) -> dict[str, Any]:
     study = bohb.minimize(train, SPACE, min_budget=1, max_budget=27, integer_budgets=True, workers=2, seed=seed)
     print(study)
-    continued = [(trial, outcome) for trial, outcome in study.trials if outcome and outcome.info["continued_from"]]
+    continued = [(trial, outcome) for trial, outcome in study.trials if outcome and outcome.info.get("continued_from")]
     again = [train(replace(trial, previous_budget=None))["loss"] for trial, _ in continued]  # without a checkpoint
     same = sum(outcome.loss == loss for (_, outcome), loss in zip(continued, again, strict=True))
     print(f"{same} of {len(continued)} continued trainings equal those trained through")

@@ -78,7 +78,9 @@ def train(trial: bohb.Trial) -> dict[str, Any]:
 def main(seed: int = 0) -> None:
     study = bohb.minimize(train, SPACE, min_budget=1, max_budget=9, max_brackets=1, integer_budgets=True, seed=seed)
     print(study)
-    continued = [(trial, outcome.loss) for trial, outcome in study.trials if outcome and outcome.info["continued_from"]]
+    continued = [
+        (trial, outcome.loss) for trial, outcome in study.trials if outcome and outcome.info.get("continued_from")
+    ]
     same = sum(train(replace(trial, previous_budget=None))["loss"] == loss for trial, loss in continued)
     print(f"{same} of {len(continued)} continued trainings equal those trained through")
 
