@@ -125,7 +125,7 @@ bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 bench-several: .venv/.done optuna-env smac-env synetune-env ## several objectives and constraints beside rivals; can be interrupted
 	$(BIN)/python -m benchmarks.several --jobs 2
 
-bench-better: .venv/.done rivals ## the study of the preset BEST: about six hours on 2 cores, can be interrupted
+bench-better: .venv/.done rivals ## the study of the preset BEST: many hours on 2 cores, can be interrupted
 	for part in main parallel misspecified ablation rivals workers earlier; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done
 
 bench-priors: .venv/.done ## what priors and earlier studies do for BEST: about ten minutes on 2 cores, can be interrupted

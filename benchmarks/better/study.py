@@ -47,11 +47,9 @@ SMOKE_PROBLEMS, SMOKE_LENGTH, SMOKE_WORKERS = ("hartmann-3", "hartmann-6"), 2.0,
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--part", choices=PARTS, default="main")
+    found.add_argument("--runs", type=int, help="number of seeds (default: 10; main and earlier 40, misspecified 20)")
     found.add_argument(
-        "--runs", type=int, help="number of seeds (default: 20; ablation 5, parallel, rivals and workers 10)"
-    )
-    found.add_argument(
-        "--own-runs", type=int, default=0, help="seeds of our methods in the parts main and rivals, if more"
+        "--own-runs", type=int, default=40, help="seeds of our methods in the part rivals, if more (default: 40)"
     )
     found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that run to 200 (default: 10)")
     found.add_argument("--dehb-runs", type=int, default=10, help="largest number of seeds of DEHB (default: 10)")
@@ -73,11 +71,12 @@ class Study:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.part: str = args.part
-        usual = {"ablation": 5, "parallel": 10, "rivals": 10, "workers": 10}.get(self.part, 20)
+        usual = {"main": 40, "earlier": 40, "misspecified": 20}.get(self.part, 10)
         runs = 2 if args.smoke else args.runs or usual
         long = 0 if args.smoke or self.part == "rivals" else args.long_runs
         end = SMOKE_LENGTH if args.smoke else LENGTH
-        self.plan = Plan(runs, long, args.dehb_runs, args.slow_runs, end, 0 if args.smoke else args.own_runs)
+        own_runs = args.own_runs if self.part == "rivals" and not args.smoke else 0
+        self.plan = Plan(runs, long, args.dehb_runs, args.slow_runs, end, own_runs)
         own = SMOKE_PROBLEMS if args.smoke else variants.default_problems(self.part)
         self.problems: tuple[str, ...] = args.problems or own
         self.name = "better" if self.part == "main" else f"better_{self.part}"

@@ -168,15 +168,15 @@ def ablation_rows(
 ) -> Rows:
     """By variant how many times higher its regret is than the preset's: of the means over seeds, and of single runs."""
     rows: Rows = []
+    there = {(run.problem, run.seed, run.method) for run in results}
     for variant in variants:
         among = variant.problems(problems)
-        both = {(run.problem, run.seed, run.method): result for run, result in results.items()}
         matching = {
             run: result
             for run, result in results.items()
             if run.workers == variant.workers
             and run.problem in among
-            and all((run.problem, run.seed, method) in both for method in ("best", variant.method))
+            and all((run.problem, run.seed, method) in there for method in ("best", variant.method))
         }
         for point in points:
             found = compare(View().regrets(matching, point), "best", variant.method)
