@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgError
 from scipy.special import erfcx, ndtr
 
 from bohb.core.gp import targets
+from bohb.core.gp.plateaus import Plateaus, plateau_width
 from bohb.core.gp.process import MOST_BELOW, Embedding, Kernel, Process, fit, prior
 from bohb.core.gp.quantities import LOSS, Quantity
 from bohb.core.gp.search import SCORE_DECIMALS, search
@@ -30,7 +31,6 @@ FIT_POINTS = 150  # … and that its hyperparameters are fitted to
 STEPS = 12  # of L-BFGS per fit
 AFRESH = 8  # every eighth fit starts from the prior instead of the last fit
 PARENTS = 10  # the best configurations, which are mutated
-ON_PLATEAU = -20.0  # added to log EI where a plateau is known, so that only a whole space of plateaus is searched again
 _LOSS_DIGITS = 6  # of the losses in a reason
 
 
@@ -43,6 +43,7 @@ class Surrogate:
     parents: the vectors of the best observed configurations, best first.
     earlier: the best configurations of earlier studies.
     own: which of the process's points are of this study.
+    plateaus: where equal losses are to be expected.
     """
 
     process: Process
@@ -52,6 +53,7 @@ class Surrogate:
     parents: Array
     earlier: Array
     own: NDArray[np.bool_]
+    plateaus: Plateaus
 
     def loss(self, y: float) -> float:
         """Return a standardised loss on the user's scale."""
@@ -67,13 +69,13 @@ class Surrogate:
         return (loss - self.targets.centre) / self.targets.spread
 
     def log_improvement(self, X: Array) -> Array:
-        """Return log EI of every row of X on the largest budget."""
-        mean, deviation, plateau = self.predict(X)
+        """Return log EI of every row of X on the largest budget; on a known plateau, nothing improves."""
+        mean, deviation = self.predict(X)
         score = log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
-        return np.where(plateau, score + ON_PLATEAU, score)
+        return np.asarray(score + self.log_new(X))
 
-    def predict(self, X: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Return mean and deviation of every row of X on the largest budget, and whether it lies on a plateau.
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and deviation of every row of X on the largest budget.
 
         The deviation is what an evaluation can add: near a known configuration, that is little.
         """
@@ -81,7 +83,11 @@ class Surrogate:
         mean, deviation = self.process.predict(similarity)
         own = similarity if self.own.all() else similarity[:, self.own]
         deviation = np.minimum(deviation, self._deviation_given_neighbour(own.max(axis=1, initial=0.0)))
-        return mean, deviation, self._on_plateau(similarity)
+        return mean, deviation
+
+    def log_new(self, X: Array) -> Array:
+        """Return log P(not on the plateau of a known configuration) for every row of X."""
+        return self.plateaus.log_new(self.embedding(X))
 
     def reason(self, x: Array, score: float, more: Mapping[str, object]) -> dict[str, object]:
         """Return what the process expected of x, (1, d)."""
@@ -98,25 +104,6 @@ class Surrogate:
             "model_points": len(self.targets.y),
             **more,
         }
-
-    def _on_plateau(self, similarity: Array) -> NDArray[np.bool_]:
-        """Return where the two nearest results of a rung of this study have exactly equal losses and are not far away.
-
-        There the loss does not depend on the hyperparameters: another value would give the same loss again. Far away
-        is more than twice their distance from each other, where the kernel is about its fourth power.
-        """
-        found = np.zeros(len(similarity), dtype=np.bool_)
-        y, below, own = self.targets.y, self.targets.below, self.targets.study == 0
-        highest = y.max(where=own, initial=-math.inf)
-        for rung in set(below[own].tolist()):
-            here = np.flatnonzero(own & (below == rung) & (y < highest))  # the highest losses may have been cut
-            if len(np.unique(y[here])) == len(here):
-                continue
-            nearest = here[np.argpartition(-similarity[:, here], 1, axis=1)[:, :2]]
-            one, two = nearest.T
-            near = np.take_along_axis(similarity, nearest, axis=1).max(axis=1)
-            found |= (y[one] == y[two]) & (near >= self.process.observed_similarity[one, two] ** 4)
-        return found
 
     def _deviation_given_neighbour(self, similarity: Array) -> Array:
         """Return the deviation that would be left if the loss of the most similar configuration were known.
@@ -189,6 +176,9 @@ class GaussianSampler:
             X[once[descending(-mean[once], SCORE_DECIMALS)[:PARENTS]]]
             for once in (np.flatnonzero(found.highest), np.flatnonzero(found.highest & ~own))
         )
+        uncut = own & (found.y < found.y.max(where=own, initial=-math.inf))  # the highest losses may have been cut
+        width = plateau_width(points[uncut], found.below[uncut], found.y[uncut])
+        known = points[own & found.highest]
         running = list(pending)
         if running:
             added = self._embedding(np.array([self._space.encode(trial.config) for trial in running]))
@@ -198,7 +188,8 @@ class GaussianSampler:
             process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([group, below]), y, counts)
             own = np.concatenate([own, np.full(len(running), True)])
             best = min(best, float(process.mean(added, 0).min()))
-        return Surrogate(process, self._embedding, found, best, parents, earlier, own)
+            known = np.vstack([known, added])
+        return Surrogate(process, self._embedding, found, best, parents, earlier, own, Plateaus(width, known))
 
     def _kernel(self, n: int, rungs: tuple[float, ...]) -> Kernel:
         """Return the hyperparameters after n results.

@@ -22,7 +22,6 @@ from bohb.core.goals import Goals
 from bohb.core.gp import targets
 from bohb.core.gp.quantities import Quantity, quantities
 from bohb.core.gp.sampler import (
-    ON_PLATEAU,
     PARENTS,
     POINTS,
     GaussianSampler,
@@ -108,15 +107,15 @@ class Surrogates:
         if not len(self.front):
             return score
         predicted = [process.predict(X) for process in self.objectives]
-        mean = np.column_stack([of for of, _, _ in predicted])
-        deviation = np.column_stack([of for _, of, _ in predicted])
+        mean = np.column_stack([of for of, _ in predicted])
+        deviation = np.column_stack([of for _, of in predicted])
         if self.weights is not None:
             score = score + self._log_scalarised(self.weights, mean, deviation)
         else:
             lower, upper = fronts.cells(self.front, self.reference)
             score = score + log_hypervolume_improvement(mean, deviation, lower, upper)
-        plateau = np.all([of for _, _, of in predicted], axis=0)
-        return np.where(plateau, score + ON_PLATEAU, score)
+        # A configuration is on a known plateau only if it is so in every objective.
+        return np.asarray(score + np.max([process.log_new(X) for process in self.objectives], axis=0))
 
     def log_chance(self, X: Array) -> Array:
         """Return log P(all constraints are kept) for every row of X."""
@@ -136,7 +135,7 @@ class Surrogates:
         """Return what the processes expected of x, (1, d), in the user's signs."""
         expected, deviations = {}, {}
         for quantity, process in zip(self.quantities, self.objectives, strict=True):
-            mean, deviation, _ = process.predict(x)
+            mean, deviation = process.predict(x)
             losses = [
                 quantity.loss(process.loss(float(y))) for y in (mean[0], mean[0] - deviation[0], mean[0] + deviation[0])
             ]
