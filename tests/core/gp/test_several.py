@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import bohb
 from bohb.analysis.why import why
 from bohb.core.fronts import cells, hypervolume
 from bohb.core.goals import goals_of
+from bohb.core.gp.plateaus import Plateaus
 from bohb.core.gp.quantities import quantities
-from bohb.core.gp.several import log_hypervolume_improvement
+from bohb.core.gp.several import SeveralSampler, log_hypervolume_improvement
 from bohb.core.gp.targets import best_first, targets, winsorised
 from bohb.core.trial import outcome_of
 
@@ -184,3 +186,24 @@ def test_sixteen_workers_get_sixteen_different_points() -> None:
     assert len(set(points)) == 16
     nearest = [min(np.abs(np.subtract(a, b)).max() for b in points if b != a) for a in points]
     assert min(nearest) > 1e-4
+
+
+@pytest.mark.parametrize(("stepped", "lowered"), [(("error", "speed"), True), (("error",), False)])
+def test_only_what_is_a_plateau_of_every_objective_is_held_back(stepped: tuple[str, ...], lowered: bool) -> None:
+    """On 125 cubes, the losses of the stepped objectives are constant."""
+    made = bohb.BOHB(SPACE, **BEST, seed=0, objectives=["error", "-speed"])
+    for _ in range(60):
+        trial = made.ask()
+        corner = {name: np.floor(5 * value) / 5 for name, value in trial.config.items()}
+        found = values(trial.config, trial.budget)
+        made.tell(trial, found | {name: values(corner, trial.budget)[name] for name in stepped})
+    sampler = SeveralSampler(made.space, made.history.goals)
+    surrogates = sampler.surrogates(np.random.default_rng(0), made.history)
+    assert surrogates is not None
+    widths = [process.plateaus.width for process in surrogates.objectives]
+    assert [width > 0 for width in widths] == ["error" in stepped, "speed" in stepped]
+    known = surrogates.parents
+    flat = [replace(process, plateaus=Plateaus(0.0, process.plateaus.points)) for process in surrogates.objectives]
+    without = replace(surrogates, objectives=tuple(flat))
+    fell = without.log_improvement(known) - surrogates.log_improvement(known)
+    assert (fell > 5).all() if lowered else (fell == 0).all()
