@@ -77,3 +77,13 @@ def test_squared_distances_are_never_negative() -> None:
     squares = squared_distances(points, points)
     assert squares.min() >= 0
     np.testing.assert_allclose(squares, ((points[:, None] - points) ** 2).sum(-1), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_last_bits_of_distances_do_not_matter(seed: int) -> None:
+    """Choices are often equally far from each other; which of them is nearest must not depend on the processor."""
+    rng = np.random.default_rng(seed)
+    points = np.sqrt(0.5) * np.eye(4)[rng.integers(4, size=(60, 5))].reshape(60, 20)
+    losses, rung = rng.integers(20, size=60).astype(float), np.zeros(60, dtype=np.intp)
+    turned, _ = np.linalg.qr(rng.standard_normal((20, 20)))  # distances stay but for their last bits
+    assert plateau_width(points @ turned, rung, losses) == plateau_width(points, rung, losses)

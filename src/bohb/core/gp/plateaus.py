@@ -1,12 +1,12 @@
 """Plateaus: regions in which all configurations have exactly the same loss.
 
-Tables and hyperparameters that the objective rounds have plateaus. A second configuration on a plateau brings nothing,
-whatever the process expects of it. How large plateaus are is learnt from the study's results:
+Tables have plateaus, and so have objectives that round their hyperparameters. A second configuration on a plateau
+brings nothing, whatever the process expects of it. The size of plateaus is learnt from the study's results:
 
     P(x and x′ are on one plateau) = exp(−|φ(x) − φ(x′)|² / w²)
 
-w is fitted to whether nearest neighbours on a rung have equal losses. Losses are also equal by chance, for instance
-error rates of few examples; how often, the distant pairs show. Without equal losses w is 0, and nothing changes.
+w is fitted to whether nearest neighbours on a rung have equal losses. Losses can also be equal by chance, for instance
+error rates of few examples; pairs that are far apart show how often. Without equal losses w is 0, and nothing changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from bohb.core.space import Array
 
 _WIDTHS = np.geomspace(1e-3, 3.0, 40)
-_LOG_DECIMALS = 6  # of likelihoods; rounding hides the last bits, in which mathematical libraries differ
+_DECIMALS = 9  # of distances, and …
+_LOG_DECIMALS = 6  # … of likelihoods; rounding hides the last bits, in which mathematical libraries differ
 _NEAREST = 1e-6  # the least squared distance, in units of w²; closer configurations count as this close
 _FARTHEST = 16.0  # the largest one that counts
 _LEAST_CHANCE = 1e-12  # so that no likelihood is 0
@@ -59,10 +60,10 @@ def plateau_width(points: Array, rung: NDArray[np.intp], losses: Array) -> float
         np.fill_diagonal(apart, math.inf)
         distances.append(apart.min(axis=1))
         equal.append(same[np.arange(len(same)), apart.argmin(axis=1)])
-    if not any(of.any() for of in equal):
-        return 0.0
     chance = float(np.concatenate(by_chance).mean())
     nearest, same = np.concatenate(distances)[:, None], np.concatenate(equal)[:, None]
+    if not same.any():
+        return 0.0
     together = np.hstack([np.zeros_like(nearest), np.exp(-nearest / _WIDTHS**2)])  # the first column is for w = 0
     p = np.clip(chance + (1 - chance) * together, _LEAST_CHANCE, 1 - _LEAST_CHANCE)
     likelihood = np.where(same, np.log(p), np.log1p(-p)).sum(axis=0)
@@ -74,7 +75,8 @@ def _by_rung(points: Array, rung: NDArray[np.intp], losses: Array) -> Iterator[t
     for each in np.unique(rung):
         here = np.flatnonzero(rung == each)
         if len(here) > 1:
-            yield squared_distances(points[here], points[here]), losses[here, None] == losses[here]
+            apart = np.round(squared_distances(points[here], points[here]), _DECIMALS)  # choices are often equally far
+            yield apart, losses[here, None] == losses[here]
 
 
 def squared_distances(A: Array, B: Array) -> Array:
