@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bohb.core.gp.process import squared_distances
 from bohb.core.space import Array
 
 _WIDTHS = np.geomspace(1e-3, 3.0, 40)
@@ -77,9 +78,3 @@ def _by_rung(points: Array, rung: NDArray[np.intp], losses: Array) -> Iterator[t
         if len(here) > 1:
             apart = np.round(squared_distances(points[here], points[here]), _DECIMALS)  # choices are often equally far
             yield apart, losses[here, None] == losses[here]
-
-
-def squared_distances(A: Array, B: Array) -> Array:
-    """Return |a − b|² of every pair of rows."""
-    squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2 * (A @ B.T)
-    return np.asarray(np.maximum(squares, 0.0))

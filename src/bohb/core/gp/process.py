@@ -164,9 +164,14 @@ def matern(A: Array, B: Array) -> Array:
 
 def matern_slope(A: Array) -> Array:
     """Return −2 dk/d(r²) of Matérn-5/2 between all rows: 5/3 (1 + √5 r) e^(−√5 r)."""
-    squared = (A**2).sum(1)
-    r = np.sqrt(5 * np.maximum(squared[:, None] + squared - 2 * (A @ A.T), 0))
+    r = np.sqrt(5 * squared_distances(A, A))
     return np.asarray((5 / 3) * (1 + r) * np.exp(-r))
+
+
+def squared_distances(A: Array, B: Array) -> Array:
+    """Return |a − b|² of every pair of rows."""
+    squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2 * (A @ B.T)
+    return np.asarray(np.maximum(squares, 0.0))
 
 
 class Process:
