@@ -1,4 +1,4 @@
-"""Turn off parts of the Gaussian process that have no setting, for the ablation."""
+"""Turn off parts of the preset that have no setting, for the ablation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bohb.core.gp.sampler import Surrogate
+from bohb.core.policy import Starter
 
 
 class Part(NamedTuple):
@@ -22,6 +23,8 @@ class Part(NamedTuple):
 PARTS = {
     "novelty": Part(Surrogate, "_deviation_given_neighbour", lambda _, similarity: np.full(len(similarity), np.inf)),
     "plateaus": Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),
+    "largest_only": Part(Starter, "_make_largest_only", lambda starter: starter._proposers[0]),
+    "no_random": Part(Starter, "_random_share", lambda starter, _: starter.history.settings.random_fraction),
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bohb.core import streams
-from bohb.core.adaptive.adaptation import choose_bracket
+from bohb.core.adaptive.adaptation import Choice, choose_bracket
 from bohb.core.custom_sampler import CustomSampler, Sampler
 from bohb.core.deadline import Course, TimeLeft, course, fitting_bracket, planned_for_deadline
 from bohb.core.decide import (
@@ -63,6 +63,7 @@ class Starter:
         self._function = sampler
         self._density = DensitySampler()
         self._proposers: Sequence[Proposer] = ()
+        self._largest_only: Proposer | None = None
         self._several: SeveralSampler | None = None
         self._failures: Failures | None = None
         self._n_forgotten = len(history.forgotten)
@@ -82,6 +83,7 @@ class Starter:
         if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
             self._n_forgotten = len(self._history.forgotten)
             self._density, self._proposers, self._several, self._failures = DensitySampler(), (), None, None
+            self._largest_only = None
         if left is None:
             return self._carry_out(decide(self._history, max_brackets), now)
         return list(self._changes(left)) or self._in_time(left, now, max_brackets)
@@ -169,9 +171,21 @@ class Starter:
         history = self._history
         assert history.created is not None
         rng = streams.bracket_stream(history.created.seed, index)
-        sizes = history.settings.bracket_sizes
-        choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
+        if history.schedule.informed:
+            choice = self._informed(rng, index)
+        else:
+            sizes = history.settings.bracket_sizes
+            choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
+
+    def _informed(self, rng: np.random.Generator, index: int) -> Choice:
+        """Choose whether a bracket leaves out the lower rungs, by what the process expects of them."""
+        from bohb.core.adaptive.informed import choose_informed  # slow to import, like the process itself
+        from bohb.core.gp.sampler import GaussianSampler
+
+        process = (self._proposers or self._make_proposers())[0]
+        assert isinstance(process, GaussianSampler)
+        return choose_informed(rng, self._history, index, process)
 
     def _given(self, start: StartSample) -> Proposal | None:
         """Return the user's configuration for this place; None if there is none."""
@@ -190,7 +204,7 @@ class Starter:
         rng = streams.proposal_stream(seed, number)
         proposal: Proposal | None = self._given(start)
         if proposal is None:
-            proposal = self.propose(rng, start.budget)
+            proposal = self.propose(rng, start.budget, self._history.schedule.skips(start.bracket))
         if proposal is None:
             return self._cut(start)
         trial = Trial(
@@ -206,20 +220,24 @@ class Starter:
         )
         return [TrialStarted(trial, *now)]
 
-    def propose(self, rng: np.random.Generator, budget: float) -> Proposal | None:
+    def propose(self, rng: np.random.Generator, budget: float, skips: bool = False) -> Proposal | None:
         """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
 
         budget: the one that the configuration will be evaluated on first.
+        skips: whether it is for a bracket that leaves out the lower rungs because they do not pay. Then results on them
+            do not count either, and no configuration is drawn at random.
         """
         history = self._history
         proposers = self._proposers or self._make_proposers()
+        if skips:
+            proposers = (self._largest_only or self._make_largest_only(), *proposers)
         may_repeat = not history.space.finite or history.settings.duplicates
 
         def is_new(config: Mapping[str, Any]) -> bool:
             return may_repeat or (history.key(config), budget) not in history.evaluated
 
         situation = Situation(history, budget, is_new, self.failures())
-        if rng.random() < history.settings.random_fraction:
+        if rng.random() < self._random_share(skips):
             likely = None if self._several is None else self._several.propose_likely(rng, situation)
             return likely if isinstance(likely, Proposal) else propose_random(rng, situation, "random fraction")
         why = ""
@@ -229,6 +247,17 @@ class Starter:
                 return answer
             why = answer.why
         return propose_random(rng, situation, why)
+
+    def _random_share(self, skips: bool) -> float:
+        """Return ρ for a bracket; an evaluation on the largest budget costs too much for a random configuration."""
+        return 0.0 if skips else self._history.settings.random_fraction
+
+    def _make_largest_only(self) -> Proposer:
+        """Return the process that knows the results on the largest budget alone."""
+        from bohb.core.gp.sampler import GaussianSampler  # slow to import, and most studies do without
+
+        self._largest_only = GaussianSampler(self._history.space, largest_only=True)
+        return self._largest_only
 
     def _make_proposers(self) -> Sequence[Proposer]:
         """Return the samplers that the settings name; each is asked if those before it decline."""

@@ -56,7 +56,9 @@ class Settings:
 
     model: the model of the built-in sampler: "density" (Algorithm 2), or "gp", a Gaussian process over configurations
         and rungs; the density is used where the process makes no proposal.
-    schedule: "hyperband" (Algorithm 1), or "adaptive": two of three brackets are chosen by how well rungs agree.
+    schedule: "hyperband" (Algorithm 1); "informed": a bracket leaves out the lower rungs once the Gaussian process
+        expects nothing of them, and without a process or with several objectives it is "hyperband"; or "adaptive": two
+        of three brackets are chosen by how well rungs agree.
     """
 
     random_fraction: float = 1 / 3
@@ -75,7 +77,7 @@ class Settings:
     avoid_failures: bool = True
     sampler: str = TPE
     model: Literal["density", "gp"] = "density"
-    schedule: Literal["hyperband", "adaptive"] = "hyperband"
+    schedule: Literal["hyperband", "informed", "adaptive"] = "hyperband"
 
     def __post_init__(self) -> None:
         """Check every value; raise InvalidArgument with the rule it breaks."""
@@ -89,7 +91,7 @@ class Settings:
         _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
         _one_of("model", self.model, "density", "gp")
-        _one_of("schedule", self.schedule, "hyperband", "adaptive")
+        _one_of("schedule", self.schedule, "hyperband", "informed", "adaptive")
         for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
@@ -153,10 +155,13 @@ HPBANDSTER = Settings(
     avoid_failures=False,
 )
 # Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(model="gp")
+BEST = Settings(model="gp", schedule="informed")
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}
+
+# What a preset was before. A study that was created with it keeps it, also if it is continued with today's preset.
+EARLIER: tuple[tuple[Settings, Settings], ...] = ((Settings(model="gp"), BEST),)
 
 
 def as_settings(settings: Settings | Preset) -> Settings:

@@ -25,6 +25,7 @@ MOST_RUNGS = 6  # with more, the first rung of a bracket would have over 243 con
 FEWEST_RUNGS = 3  # with fewer rungs, lower ones are tried at once
 LOWER_FROM = 0.7  # agreement of the two lowest rungs from which a lower one is tried
 SETTLED_FROM = 0.95  # agreement of the two highest rungs from which only one configuration is promoted to the top
+GAIN_DECIMALS = 4
 _ENOUGH = 8  # configurations evaluated on both rungs before an agreement is trusted
 _CANDIDATES = 30_000  # configurations drawn to estimate the gain of one bracket
 _BEST_OF_TWO = 1 / math.sqrt(math.pi)  # the expectation of the larger of two standard normal numbers
@@ -89,21 +90,36 @@ def choose_bracket(
     drawn = draws[0]
     settled = bool(known) and _surely(known[-1], SETTLED_FROM)
     candidates = [_settled(bracket) if settled else bracket for bracket in hyperband(steps, eta, sizes)]
-    dearest = max(bracket.cost for bracket in candidates)
-    gains = []
-    for start, bracket in enumerate(candidates):
-        mean, deviation = expected_gain(rng, _without_failures(bracket, seen), drawn[start:, start:])
-        # A bracket of half the cost can run twice, which yields the better of two results.
-        gains.append(mean + deviation * _BEST_OF_TWO * math.log2(dearest / bracket.cost))
+    gains = bracket_gains(rng, candidates, drawn, seen)
     start = int(np.argmax(gains))
     reason = {
         "lowest": budgets[0],
         "starts": steps,
-        "gains": [round(gain, 4) for gain in gains],
+        "gains": [round(gain, GAIN_DECIMALS) for gain in gains],
         "agreement": [_numbers(pair, float(drawn[i, i + 1])) for i, pair in enumerate(known)],
         "settled": settled,
     }
     return Choice(candidates[start], reason)
+
+
+def bracket_gains(
+    rng: np.random.Generator,
+    brackets: Sequence[Bracket],
+    correlation: Array,
+    seen: Mapping[float, Losses] | None = None,
+) -> list[float]:
+    """Return the gain of each bracket of a round at equal cost; `expected_gain` says what that is.
+
+    correlation: of the losses on all budgets of the round, ascending.
+    seen: the losses on each budget; a rung on which evaluations fail has fewer configurations to choose from.
+    """
+    dearest = max(bracket.cost for bracket in brackets)
+    gains = []
+    for start, bracket in enumerate(brackets):
+        mean, deviation = expected_gain(rng, _without_failures(bracket, seen or {}), correlation[start:, start:])
+        # A bracket of half the cost can run twice, which yields the better of two results.
+        gains.append(mean + deviation * _BEST_OF_TWO * math.log2(dearest / bracket.cost))
+    return gains
 
 
 def expected_gain(rng: np.random.Generator, sizes: Sequence[int], correlation: Array) -> tuple[float, float]:

@@ -222,6 +222,21 @@ class Process:
         """Return the similarity of points and observed ones, between 0 and 1: the kernel without s² and rungs."""
         return matern(points * self._scale, self._points)
 
+    def rung_covariance(self, points: Array) -> Array:
+        """Return the covariance of one new result on each rung with those on the others, averaged over points.
+
+        It is the posterior covariance of a configuration's losses, with the noise of the results. Rungs are counted
+        down from the largest budget.
+        """
+        n = len(self.kernel.noises)
+        similarity = self.similarity(points)
+        total = len(points) * (self._groups[:n, :n] + LEVEL * np.eye(n) + np.diag(np.exp(self.kernel.noises)))
+        for row in similarity:
+            covariance = self._covariance(np.tile(row, (n, 1)), np.arange(n))
+            explained = solve_triangular(self._factor, covariance.T, lower=True, check_finite=False)
+            total -= explained.T @ explained
+        return np.asarray(total / len(points))
+
     def predict(self, similarity: Array) -> tuple[Array, Array]:
         """Return mean and deviation of the noiseless loss on the largest budget, from the points' similarities."""
         covariance = self._covariance(similarity, 0)

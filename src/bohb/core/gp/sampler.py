@@ -44,6 +44,7 @@ class Surrogate:
     earlier: the best configurations of earlier studies.
     own: which of the process's points are of this study.
     plateaus: where equal losses are to be expected.
+    largest_only: whether it knows this study's results on the largest budget alone.
     """
 
     process: Process
@@ -54,6 +55,7 @@ class Surrogate:
     earlier: Array
     own: NDArray[np.bool_]
     plateaus: Plateaus
+    largest_only: bool = False
 
     def loss(self, y: float) -> float:
         """Return a standardised loss on the user's scale."""
@@ -95,6 +97,8 @@ class Surrogate:
         if len(self.process.kernel.study_decays):
             agreement = np.exp(-np.exp(self.process.kernel.study_decays))
             more = {**more, "earlier_agreement": [significant(c, 3) for c in agreement.tolist()]}
+        if self.largest_only:
+            more = {**more, "largest_only": True}
         return {
             "model": "gp",
             "log_improvement": significant(score),
@@ -118,12 +122,13 @@ class GaussianSampler:
     """The Gaussian process of one study. It caches its fits; decisions depend on history and generator alone.
 
     quantity: what the process models; default: the loss.
+    largest_only: whether it knows this study's results on the largest budget alone.
     """
 
-    def __init__(self, space: Space, quantity: Quantity = LOSS) -> None:
-        self._space = space
+    def __init__(self, space: Space, quantity: Quantity = LOSS, largest_only: bool = False) -> None:
+        self._space, self._largest_only = space, largest_only
         self._embedding = Embedding(space)
-        self._results = Results(space.d, quantity)
+        self._results = Results(space.d, quantity, largest_only)
         self._fits: dict[tuple[int, tuple[float, ...]], Kernel] = {}  # (number of earlier fits, rungs) -> fit
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
@@ -189,7 +194,8 @@ class GaussianSampler:
             own = np.concatenate([own, np.full(len(running), True)])
             best = min(best, float(process.mean(added, 0).min()))
             known = np.vstack([known, added])
-        return Surrogate(process, self._embedding, found, best, parents, earlier, own, Plateaus(width, known))
+        plateaus = Plateaus(width, known)
+        return Surrogate(process, self._embedding, found, best, parents, earlier, own, plateaus, self._largest_only)
 
     def _kernel(self, n: int, rungs: tuple[float, ...]) -> Kernel:
         """Return the hyperparameters after n results.

@@ -28,12 +28,14 @@ class Results:
     confirmations are left out, so that it makes its decisions again.
 
     quantity: which number of each result counts; a result without it is left out.
+    largest_only: whether results on smaller budgets than the largest, and those of earlier studies, are left out.
     n_earlier: the number of results of earlier studies.
     studies: the number of studies, this one included.
     """
 
-    def __init__(self, d: int, quantity: Quantity = LOSS) -> None:
+    def __init__(self, d: int, quantity: Quantity = LOSS, largest_only: bool = False) -> None:
         self.quantity = quantity
+        self._largest_only = largest_only
         self._row_of: dict[bytes, int] = {}
         self._vectors = np.empty((16, d))
         self._entries = np.empty((16, 4))  # row, budget, loss, study; 0 is this one
@@ -63,7 +65,7 @@ class Results:
         encode, restore = history.space.encode, history.space.restore
         assert history.created is not None
         self._averaging = history.created.format >= AVERAGED_FROM
-        for event in history.observed[self._n_observed :]:
+        for event in () if self._largest_only else history.observed[self._n_observed :]:
             self._add(encode(restore(event.config)), event.budget, self.quantity.value(event), 1 + event.study)
             self.n_earlier = self._n
         self._n_observed = len(history.observed)
@@ -115,6 +117,8 @@ class Results:
         entries = entries[(entries[:, 1] <= budgets[-1] * (1 + 1e-9)) & (entries[:, 3] == study)]
         rows = entries[:, 0].astype(np.intp)
         below = rungs_below(entries[:, 1], budgets)
+        if self._largest_only:
+            entries, rows, below = entries[below == 0], rows[below == 0], below[below == 0]
         losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
         losses[rows, below] = entries[:, 2]
         for row, column, values in self._repetitions(n, budgets, study):
@@ -126,8 +130,11 @@ class Results:
         """Yield the row, the rung and the losses of repeated evaluations among the first n results."""
         for (row, budget, of), places in self._repeated.items():
             known = [place for place in places if place < n]
-            if of == study and len(known) > 1 and budget <= budgets[-1] * (1 + 1e-9):
-                yield row, int(rungs_below(np.array([budget]), budgets)[0]), self._entries[known, 2]
+            if of != study or len(known) < 2 or budget > budgets[-1] * (1 + 1e-9):
+                continue
+            below = int(rungs_below(np.array([budget]), budgets)[0])
+            if below == 0 or not self._largest_only:
+                yield row, below, self._entries[known, 2]
 
     def averaged(self, found: Targets, n: int, budgets: Sequence[float], study: int) -> Targets:
         """Return the targets of a study with the numbers of evaluations that were averaged, and what they differed."""

@@ -19,7 +19,7 @@ from bohb.errors import InvalidArgument
 _SLACK = Fraction(1, 10**9)
 LARGEST_BRACKET = 10**7  # configurations in one rung; a study of more would never end
 MOST_BUDGETS = 1000
-PUBLISHED_EVERY = 3  # every third bracket of an adaptive study is Hyperband's
+PUBLISHED_EVERY = 3  # every third bracket of an adaptive study is Hyperband's, and of an informed one at least
 
 
 @dataclass(frozen=True, slots=True)

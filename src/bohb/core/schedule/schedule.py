@@ -8,10 +8,18 @@ from functools import partial
 from typing import Protocol
 
 from bohb.core.events import BracketPlanned
-from bohb.core.schedule.brackets import Bracket, Rung, check_budgets, hyperband, is_published, published_before
+from bohb.core.schedule.brackets import (
+    PUBLISHED_EVERY,
+    Bracket,
+    Rung,
+    check_budgets,
+    hyperband,
+    is_published,
+    published_before,
+)
 from bohb.core.schedule.halving import Choose, Halving, Loss, top_k
 from bohb.core.schedule.promotion import one_at_random
-from bohb.core.settings import Settings
+from bohb.core.settings import TPE, Settings
 from bohb.errors import JournalError
 
 
@@ -27,6 +35,8 @@ GIVEN = "given"  # in the reason of a planned bracket: it consists of a configur
 
 PROMOTES = "promotes"  # in the reason of a planned bracket: the trials whose configurations begin it
 
+SKIPS = "skips"  # in the reason of a planned bracket of an informed study: whether it leaves out the lower rungs
+
 
 class Schedule:
     """The state of all brackets, computed from the starts and ends of their trials.
@@ -37,6 +47,7 @@ class Schedule:
     at_random: the trials that an adaptive study promoted at random.
     round: one round of Hyperband with the current budgets.
     adaptive: whether the study chooses the rungs of some brackets by how well budgets agree.
+    informed: whether brackets may leave out lower rungs of which the Gaussian process expects nothing.
 
     order: how trials compare where one loss does not decide; None compares losses.
     """
@@ -46,6 +57,8 @@ class Schedule:
     ) -> None:
         self._settings, self._eta, self._seed, self._order = settings, eta, seed, order
         self.adaptive = settings.schedule == "adaptive"
+        modelled = settings.model == "gp" and settings.sampler == TPE and order is None
+        self.informed = settings.schedule == "informed" and modelled
         self.brackets: list[Halving] = []
         self.open: dict[int, None] = {}  # a set in the order of insertion
         self.ready: dict[int, None] = {}
@@ -79,6 +92,10 @@ class Schedule:
         """Return the trials whose configurations begin bracket `index`; none if it begins with new ones."""
         return list(self.planned[index].reason.get(PROMOTES, ())) if index in self.planned else []
 
+    def skips(self, index: int) -> bool:
+        """Whether bracket `index` of an informed study leaves out the lower rungs."""
+        return index in self.planned and bool(self.planned[index].reason.get(SKIPS))
+
     @property
     def n_counted(self) -> int:
         """The number of brackets without those that the user's configurations have for themselves."""
@@ -86,15 +103,26 @@ class Schedule:
 
     def is_to_be_planned(self, index: int) -> bool:
         """Whether the rungs of bracket `index` still have to be chosen."""
-        return self.adaptive and not is_published(index) and index not in self.planned
+        if index in self.planned:
+            return False
+        return not is_published(index) if self.adaptive else self.informed and self._may_skip(index)
+
+    def _may_skip(self, index: int) -> bool:
+        """Whether a bracket may leave out lower rungs: not in the first round, nor if the last two brackets did."""
+        before = range(index - PUBLISHED_EVERY + 1, index)
+        return 1 < len(self.round) <= self._place(index) and not all(map(self.skips, before))
+
+    def _place(self, index: int) -> int:
+        """Return the place of bracket `index` in Hyperband's order; brackets that depart from it do not count."""
+        departing = (other for other, event in self.planned.items() if event.reason.get(SKIPS) is not False)
+        return index - self._first_of_round - sum(self._first_of_round <= other < index for other in departing)
 
     def plan(self, index: int) -> Bracket:
         """Return the rungs of bracket `index`."""
         chosen = self.planned.get(index)
         if chosen is not None:
             return Bracket(tuple(Rung(budget, size) for budget, size in chosen.rungs))
-        # The chosen brackets do not count in Hyperband's order.
-        place = index - self._first_of_round - sum(self._first_of_round <= other < index for other in self.planned)
+        place = self._place(index)
         if self.adaptive:
             place = published_before(index) - published_before(self._first_of_round)
         return self.round[place % len(self.round)]
@@ -137,7 +165,7 @@ class Schedule:
     def simulated(self) -> Schedule:
         """Return a copy to simulate with: Hyperband's brackets follow, and the lowest losses go on."""
         ahead = self.snapshot()
-        ahead.adaptive, ahead._order = False, None
+        ahead.adaptive, ahead.informed, ahead._order = False, False, None
         for index in ahead.open:
             ahead.brackets[index].choose = None
         return ahead

@@ -1,0 +1,58 @@
+"""Whether lower rungs still pay: when a bracket of an informed study starts on the largest budget.
+
+The Gaussian process knows how much a result on each rung would tell about the most promising configurations: the
+posterior correlation of that result with one on the largest budget. It is low where small budgets mislead or are noisy.
+It also becomes low late in a study, when promising configurations differ by less than the noise of the lower rungs. If
+a bracket on the largest budget alone then has the largest expected gain at equal cost, the next bracket is that one.
+Otherwise it is Hyperband's next.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from bohb.core.adaptive.adaptation import GAIN_DECIMALS, Choice, bracket_gains
+from bohb.core.gp import targets
+from bohb.core.gp.sampler import GaussianSampler, Surrogate
+from bohb.core.gp.search import MUTATIONS, SCORE_DECIMALS, UNIFORM, mutations
+from bohb.core.history import History
+from bohb.core.proposal import descending
+from bohb.core.schedule.schedule import SKIPS
+from bohb.core.space import Array
+
+PROMISING = 20  # candidates of highest expected improvement, of which the correlations are averaged
+_CORRELATION_DECIMALS = 4  # rounding hides the last bits, in which mathematical libraries differ
+_LARGEST_CORRELATION = 0.999  # so that rounded correlations can be factorised
+
+
+def choose_informed(rng: np.random.Generator, history: History, index: int, process: GaussianSampler) -> Choice:
+    """Return the bracket on the largest budget alone if it has the largest expected gain, or Hyperband's next.
+
+    index: of the bracket.
+    """
+    usual = history.bracket_plan(index)
+    try:
+        surrogate = process.surrogate(history)
+    except LinAlgError:
+        surrogate = None
+    if surrogate is None:
+        return Choice(usual, {SKIPS: False})
+    correlation = rung_correlation(rng, history, surrogate)
+    gains = [round(gain, GAIN_DECIMALS) for gain in bracket_gains(rng, history.round, correlation)]
+    skips = gains[-1] > max(gains[:-1])
+    reason = {SKIPS: skips, "starts": list(history.budgets), "gains": gains, "to_top": correlation[:-1, -1].tolist()}
+    return Choice(history.round[-1] if skips else usual, reason)
+
+
+def rung_correlation(rng: np.random.Generator, history: History, surrogate: Surrogate) -> Array:
+    """Return the posterior correlation of results on every pair of budgets, ascending, for promising configurations."""
+    space = history.space
+    X = np.vstack([space.draw(rng, UNIFORM), mutations(rng, space, surrogate.parents, MUTATIONS)])
+    promising = X[descending(surrogate.log_improvement(X), SCORE_DECIMALS)[:PROMISING]]
+    below = targets.rungs_below(np.array(history.budgets, dtype=float), targets.rungs(history))
+    covariance = surrogate.process.rung_covariance(surrogate.embedding(promising))[np.ix_(below, below)]
+    deviation = np.sqrt(np.diag(covariance))
+    correlation = np.round(_LARGEST_CORRELATION * covariance / np.outer(deviation, deviation), _CORRELATION_DECIMALS)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation)
