@@ -197,7 +197,7 @@ def test_a_study_of_an_earlier_preset_is_read_explained_and_continued() -> None:
     """It was made with `model="mixture"` and `schedule="compare"`, and chose a bracket by a rule that is gone."""
     events = import_jsonl(ROOT / "benchmarks/paper/cifar10_journals/earlier-1.jsonl").events
     study = BOHB.from_events(events)
-    assert study.settings == BEST.changed({"random_fraction": 0.3})
+    assert study.settings == BEST.changed({"random_fraction": 0.3, "schedule": "hyperband"})
     assert [(c.index, c.verdict) for c in bracket_choices(study.history) if not c.published] == [(4, "raised")]
     for number in study.history.trials:
         assert why(study.history, number).sentences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from bohb.core.adaptive.adaptation import ladder
 from bohb.core.adaptive.agreement import Agreement, agreements, correlations
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
-from bohb.core.schedule.schedule import PROMOTES
+from bohb.core.schedule.schedule import PROMOTES, SKIPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,15 @@ class BracketChoice:
         are empty.
     start: the budget of its first rung.
     verdict: "published", or "given" if the user wanted a configuration there, "deadline" if it was chosen to end in
-        time, "grown" if it continues the best configurations after the largest budget has grown, or "kept", "raised" or
-        "lowered", compared with the study's smallest budget.
+        time, "grown" if it continues the best configurations after the largest budget has grown, "skips" if it leaves
+        out lower rungs that do not pay, or "kept", "raised" or "lowered", compared with the study's smallest budget.
     settled: whether it promotes a single configuration to the top, because the last two rungs agree.
     starts, gains: the budgets it could have started on, and the expected gain of each: how far below the mean its best
         configuration was expected to be on the largest budget, in standard deviations.
     agreement: for each pair of neighbouring rungs low, high, shared, rho with its 90 % interval, to_top, and the ρ that
         was drawn to compute the gains.
+    to_top: in an informed study, the expected correlation of a result on each of the smaller budgets with one on the
+        largest, for promising configurations; `starts` and `gains` are known as well, also of published brackets.
     """
 
     index: int
@@ -42,6 +44,7 @@ class BracketChoice:
     starts: tuple[float, ...] = ()
     gains: tuple[float, ...] = ()
     agreement: tuple[Mapping[str, Any], ...] = ()
+    to_top: tuple[float, ...] = ()
 
 
 def rung_agreement(history: History) -> list[Agreement]:
@@ -68,6 +71,11 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
         return BracketChoice(index, bracket, True, start, "given")
     if PROMOTES in reason or "seconds_left" in reason:
         return BracketChoice(index, bracket, True, start, "grown" if PROMOTES in reason else "deadline")
+    if SKIPS in reason:
+        verdict = "skips" if reason[SKIPS] else "published"
+        starts, gains, to_top = (tuple(reason.get(name, ())) for name in ("starts", "gains", "to_top"))
+        choice = BracketChoice(index, bracket, not reason[SKIPS], start, verdict)
+        return replace(choice, starts=starts, gains=gains, to_top=to_top)
     if "lowest" not in reason:  # an earlier version's `BEST` sometimes chose to start on the largest budget
         return BracketChoice(index, bracket, False, start, "raised")
     lowest = reason["lowest"]

@@ -19,6 +19,8 @@ from bohb.core.trial import Origin, Status, Trial
 from bohb.errors import UnknownTrial
 from bohb.units import duration
 
+_GAIN = "in standard deviations of its best configuration below the mean"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -178,8 +180,9 @@ def _by_process(goals: Goals, subject: str, reason: Mapping[str, Any]) -> Iterat
     if "expected" in reason:
         yield from _by_processes(goals, reason)
         return
+    results = "results on the largest budget alone" if "largest_only" in reason else "results"
     yield (
-        f"The process was fitted to {reason['model_points']} results. It expected a {goals.label} of "
+        f"The process was fitted to {reason['model_points']} {results}. It expected a {goals.label} of "
         f"{_loss(goals, reason['expected_loss'])} ± {reason['deviation']:.3g} there, and "
         f"{_loss(goals, reason['best_expected_loss'])} for the best configuration among them."
     )
@@ -300,6 +303,11 @@ def _went_on(goals: Goals, rung: RungTable, rank: int | None, fate: str, promote
             yield f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{next_trial}"
 
 
+def _gains(choice: BracketChoice) -> str:
+    """The expected gains of brackets by the budget they start on."""
+    return ", ".join(f"{gain:.2f} from {b:g}" for b, gain in zip(choice.starts, choice.gains, strict=True))
+
+
 def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
     """Why its bracket has its rungs, if that was a choice."""
     name = f"Bracket {choice.index}"
@@ -313,16 +321,24 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
     if choice.verdict == "grown":
         yield f"{name} continues the best configurations on larger budgets, because the largest budget has grown."
         return
+    if choice.to_top:
+        known = ", ".join(f"{rho:.2f} for {b:g}" for b, rho in zip(choice.starts[:-1], choice.to_top, strict=True))
+        why = "leaves out the lower rungs, because they no longer pay"
+        yield f"{name} {why if choice.verdict == 'skips' else 'is the next one in the order of Hyperband'}."
+        yield (
+            "For the most promising configurations, the process expected this correlation of a result on a smaller "
+            f"budget with one on {choice.starts[-1]:g}: {known}."
+        )
+        yield f"The expected gain of a bracket, {_GAIN}: {_gains(choice)}."
     if not history.adaptive:
         return
     if choice.published:
         yield f"{name} is a bracket of Hyperband as published, like every {PUBLISHED_EVERY}rd one."
         return
     smallest = {"kept": "the smallest", "raised": "above the smallest", "lowered": "below the smallest"}
-    gains = ", ".join(f"{gain:.2f} from {b:g}" for b, gain in zip(choice.starts, choice.gains, strict=True))
     yield (
         f"{name} was chosen to start on budget {choice.start:g}, {smallest[choice.verdict]}, because this had the "
-        f"largest expected gain (standard deviations of its best configuration below the mean): {gains}."
+        f"largest expected gain ({_GAIN}): {_gains(choice)}."
     )
     known = ", ".join(
         f"{pair['rho']:.2f} between {pair['low']:g} and {pair['high']:g} ({pair['interval'][0]:.2f} to "

@@ -34,18 +34,23 @@ _VERDICTS = {
     "kept": (BLUE, "circle", "chosen: the smallest budget"),
     "raised": (ORANGE, "triangle-up", "chosen: raised"),
     "lowered": (GREEN, "triangle-down", "chosen: lowered"),
+    "skips": (ORANGE, "triangle-up-open", "without lower rungs"),
 }
 
 
 def draw_agreement(history: History, dark: bool = False) -> Figure:
-    """Draw the corrected correlation of neighbouring budgets, and its course over time in an adaptive study."""
+    """Draw the corrected correlation of neighbouring budgets, and the course of what brackets were chosen by."""
     if not any(outcome.ok for outcome in history.outcomes.values()):
         return no_losses(history, dark)
     known = rung_agreement(history)
     if not known:
         return empty("There is only one budget, so there is nothing to compare", dark)
-    chosen = [row for row in bracket_choices(history) if not row.published]
-    return _over_time(history, known, dark) if chosen else _now(known, dark)
+    rows = bracket_choices(history)
+    if any(row.to_top for row in rows):
+        return _over_time(rows, _to_top(rows), "correlation with<br>the largest budget", dark)
+    if any(not row.published for row in rows):
+        return _over_time(rows, _neighbours(rows, known), "agreement ρ", dark)
+    return _now(known, dark)
 
 
 def _now(known: Sequence[Agreement], dark: bool) -> Figure:
@@ -60,11 +65,37 @@ def _now(known: Sequence[Agreement], dark: bool) -> Figure:
     )
 
 
-def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figure:
-    rows = bracket_choices(history)
-    kept = [rows[i] for i in thinned(len(rows), _MOST_BRACKETS).tolist()]
+def _kept(rows: Sequence[BracketChoice]) -> list[BracketChoice]:
+    return [rows[i] for i in thinned(len(rows), _MOST_BRACKETS).tolist()]
+
+
+def _to_top(rows: Sequence[BracketChoice]) -> list[Any]:
+    """Return what the process of an informed study expected of each smaller budget when a bracket opened."""
+    courses: dict[float, tuple[list[int], list[float]]] = {}
+    for row in _kept(rows):
+        for budget, rho in zip(row.starts, row.to_top, strict=False):
+            x, y = courses.setdefault(budget, ([], []))
+            x.append(row.index)
+            y.append(rho)
+    colours = budget_colours(list(courses))
+    return [
+        go.Scatter(
+            x=x,
+            y=y,
+            name=f"budget {budget:g}",
+            mode="lines+markers",
+            line={"color": colours[budget], "width": 1.5},
+            marker={"color": colours[budget], "size": 5},
+            hovertemplate=f"bracket %{{x}}, budget {budget:g}: %{{y:.2f}}<extra></extra>",
+        )
+        for budget, (x, y) in sorted(courses.items())
+    ]
+
+
+def _neighbours(rows: Sequence[BracketChoice], known: Sequence[Agreement]) -> list[Any]:
+    """Return the agreement of neighbouring budgets when the brackets of an adaptive study were chosen, and now."""
     pairs: dict[tuple[float, float], list[Interval]] = {}
-    for row in kept:
+    for row in _kept(rows):
         for item in row.agreement:
             values = (row.index, item["rho"], *item["interval"], item["shared"])
             pairs.setdefault((item["low"], item["high"]), []).append(values)
@@ -72,7 +103,7 @@ def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figu
         values = (len(rows), now.rho, *now.interval, now.shared)
         pairs.setdefault((now.low, now.high), []).append(values)
     colours = budget_colours([low for low, _ in pairs])
-    traces = [
+    return [
         _intervals(
             pairs[low, high],
             f"budgets {low:g} and {high:g}",
@@ -82,14 +113,19 @@ def _over_time(history: History, known: Sequence[Agreement], dark: bool) -> Figu
         )
         for low, high in sorted(pairs)
     ]
-    traces += [_starts(kept, verdict) for verdict in _VERDICTS]
+
+
+def _over_time(rows: Sequence[BracketChoice], courses: Sequence[Any], title: str, dark: bool) -> Figure:
+    """Draw courses over brackets, and below them where the brackets start."""
+    kept = _kept(rows)
+    traces = [*courses, *(_starts(kept, verdict) for verdict in _VERDICTS)]
     budgets = sorted({rung.budget for row in rows for rung in row.bracket.rungs})
     return figure(
         traces,
         dark=dark,
         height=520,
-        xaxis={"title": {"text": "bracket (the last values are the current ones)"}, "anchor": "y2"},
-        yaxis={"title": {"text": "agreement ρ"}, "range": [-1, 1.05], "domain": [0.42, 1]},
+        xaxis={"title": {"text": "bracket"}, "anchor": "y2"},
+        yaxis={"title": {"text": title}, "range": [-1, 1.05], "domain": [0.42, 1]},
         yaxis2=budget_ticks(budgets, budgets, title={"text": "first budget"}, domain=[0, 0.34], type="log"),
         notes=left_out(len(kept), len(rows), "brackets"),
     )

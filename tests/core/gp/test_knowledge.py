@@ -140,7 +140,7 @@ def test_decisions_with_a_prior_and_an_earlier_study_are_made_again() -> None:
 
 
 def earlier_and_later(earlier_loss: Loss) -> bohb.BOHB:
-    return study(PLANE, 45, seed=1, warm_start=study(PLANE, 50, earlier_loss))
+    return study(PLANE, 60, seed=2, warm_start=study(PLANE, 50, earlier_loss))
 
 
 def test_an_earlier_study_that_agrees_is_believed() -> None:
@@ -169,7 +169,7 @@ def test_two_earlier_studies_are_told_apart() -> None:
 
 def test_configurations_of_an_earlier_study_may_be_proposed_again() -> None:
     earlier = study(PLANE, 50)
-    later = study(PLANE, 10, seed=1, warm_start=earlier)
+    later = study(PLANE, 10, seed=2, warm_start=earlier)
     sampler = GaussianSampler(later.space)
     surrogate = sampler.surrogate(later.history)
     assert surrogate is not None

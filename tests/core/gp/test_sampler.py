@@ -47,7 +47,7 @@ def test_proposals_come_near_the_optimum() -> None:
 
 
 def test_the_reason_tells_what_was_expected() -> None:
-    made = study(bowl, 40)
+    made = study(bowl, 40, schedule="hyperband")
     reasons = [t.reason for t in made.history.trials.values() if t.reason.get("model") == "gp"]
     last = reasons[-1]
     assert set(last) == {
@@ -169,7 +169,7 @@ def test_draws_from_the_prior_follow_it() -> None:
 
 
 def test_no_configuration_of_a_finite_space_is_proposed_twice_on_a_budget() -> None:
-    made = study(lambda c, b: c["n"] * c["m"] + 1 / b, 45, {"n": (1, 5), "m": [1, 2, 3]})
+    made = study(lambda c, b: c["n"] * c["m"] + 1 / b, 40, {"n": (1, 5), "m": [1, 2, 3]})
     seen = [(made.history.key(t.config), t.budget) for t in made.history.trials.values() if t.reuses is None]
     assert len(seen) == len(set(seen))
 

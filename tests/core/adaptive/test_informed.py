@@ -1,0 +1,198 @@
+"""When brackets leave out lower rungs: what the process expects of them, and the share that stays Hyperband's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bohb
+from bohb import BOHB, Trial
+from bohb.analysis import bracket_choices, why
+from bohb.core.gp.process import LEVEL, Kernel, Process, matern
+from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.schedule.brackets import PUBLISHED_EVERY
+from bohb.core.settings import EARLIER, Settings
+from bohb.errors import StudyMismatch
+from bohb.journal import MemoryJournal
+
+PLANE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+ROUND = 3  # brackets of one round of 1, 3, 9
+Losses = Callable[[Trial], float]
+
+
+def bowl(config: dict[str, Any]) -> float:
+    return float((config["x"] - 0.3) ** 2 + (config["y"] - 0.8) ** 2)
+
+
+def noise(*key: float) -> float:
+    """A number that looks like a standard normal one, and is always the same for the same key."""
+    return float(np.random.default_rng([round(1e9 * abs(part)) for part in key]).standard_normal())
+
+
+def misleading(trial: Trial) -> float:
+    """Smaller budgets than the largest are mostly noise."""
+    x, y = trial.config["x"], trial.config["y"]
+    return bowl(trial.config) + (0.5 * noise(x, y, trial.budget) if trial.budget < 9 else 0.0)
+
+
+def unpredictable(trial: Trial) -> float:
+    """All budgets agree, and nothing else says anything about a configuration."""
+    return noise(trial.config["x"], trial.config["y"]) + 0.01 / trial.budget
+
+
+def study(losses: Losses, trials: int, seed: int = 0, **arguments: Any) -> BOHB:
+    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": seed, "settings": "best", **arguments})
+    for _ in range(trials):
+        trial = made.ask()
+        made.tell(trial, losses(trial))
+    return made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noisy_lower_rungs_are_left_out(seed: int) -> None:
+    choices = bracket_choices(study(misleading, 80, seed).history)
+    skipping = [choice for choice in choices if choice.verdict == "skips"]
+    assert len(skipping) >= len(choices[ROUND:]) / 2
+    assert all([rung.budget for rung in choice.bracket.rungs] == [9] for choice in skipping)
+    assert all(choice.gains[-1] > max(choice.gains[:-1]) for choice in skipping)
+    assert np.median([choice.to_top[0] for choice in skipping]) < 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rungs_that_agree_stay_where_the_process_cannot_predict(seed: int) -> None:
+    """Then cheap results are worth more than the process's expectations, and nothing departs from Hyperband."""
+    informed, plain = (study(unpredictable, 80, seed, schedule=name) for name in ("informed", "hyperband"))
+    assert not any(choice.verdict == "skips" for choice in bracket_choices(informed.history))
+    assert [t.config for t in informed.history.trials.values()] == [t.config for t in plain.history.trials.values()]
+
+
+@pytest.mark.parametrize("losses", [misleading, unpredictable, lambda trial: bowl(trial.config)])
+def test_the_first_round_and_every_third_bracket_are_hyperbands_in_its_order(losses: Losses) -> None:
+    history = study(losses, 120).history
+    skips = [choice.verdict == "skips" for choice in bracket_choices(history)]
+    assert not any(skips[:ROUND])
+    assert not any(all(skips[i : i + PUBLISHED_EVERY]) for i in range(len(skips)))
+    published = [halving.bracket for i, halving in enumerate(history.brackets) if not history.schedule.skips(i)]
+    assert published == [history.round[i % ROUND] for i in range(len(published))]
+
+
+def test_brackets_that_leave_out_lower_rungs_have_no_random_configurations() -> None:
+    history = study(misleading, 120).history
+    origins = {t.origin for t in history.trials.values() if history.schedule.skips(t.bracket)}
+    assert origins == {"model"}
+    told = [t for t in history.trials.values() if "largest_only" in t.reason]
+    assert told
+    assert all(history.schedule.skips(t.bracket) for t in told)
+    assert "on the largest budget alone" in str(why(history, told[-1].number))
+    assert "leaves out the lower rungs, because they no longer pay" in str(why(history, told[-1].number))
+
+
+def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
+    made = study(misleading, 60, warm_start=study(misleading, 30, seed=1))
+    surrogate = GaussianSampler(made.space, largest_only=True).surrogate(made.history)
+    assert surrogate is not None
+    there = [n for n, t in made.history.trials.items() if t.budget == 9 and n in made.history.outcomes]
+    assert len(surrogate.targets.y) == len(there)
+    assert not surrogate.targets.below.any()
+    assert not surrogate.targets.study.any()
+    assert len(surrogate.process.kernel.study_decays) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"settings": "paper", "schedule": "informed"},
+        {"budgets": [9], "min_budget": None, "max_budget": None},
+        {"objectives": ["loss", "size"]},
+        {"sampler": lambda rng, situation: situation.space.draw(rng, 1)[0]},
+    ],
+    ids=["density", "one budget", "several objectives", "own sampler"],
+)
+def test_without_a_process_of_one_loss_or_with_one_budget_nothing_is_chosen(arguments: dict[str, Any]) -> None:
+    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": 0, "settings": "best", **arguments})
+    for _ in range(60):
+        trial = made.ask()
+        loss = misleading(trial)
+        made.tell(trial, {"loss": loss, "size": -loss} if "objectives" in arguments else loss)
+    assert len(made.history.brackets) > ROUND
+    assert not made.history.planned
+
+
+def test_all_losses_equal_leave_hyperbands_order() -> None:
+    history = study(lambda _: 1.0, 80).history
+    assert not any(choice.verdict == "skips" for choice in bracket_choices(history))
+
+
+def test_choices_are_made_again_in_a_replay_and_after_an_interruption() -> None:
+    journal = MemoryJournal()
+    study(misleading, 40, journal=journal)
+    study(misleading, 40, journal=journal)
+    assert not bohb.replay(journal).differences
+    resumed, whole = BOHB.load(journal).history, study(misleading, 80).history
+    assert [t.config for t in resumed.trials.values()] == [t.config for t in whole.trials.values()]
+    assert resumed.planned == whole.planned
+
+
+def test_after_the_largest_budget_was_raised_a_whole_round_is_hyperbands() -> None:
+    journal = MemoryJournal()
+    first = study(misleading, 60, journal=journal)
+    before = len(first.history.brackets)
+    history = study(misleading, 60, journal=journal, max_budget=27).history
+    later = [history.schedule.skips(i) for i in range(before, len(history.brackets))]
+    assert len(later) > ROUND + 1
+    assert not any(later[: ROUND + 2])  # the bracket that continues the best, and a round of four
+
+
+@pytest.mark.parametrize("more", [{}, {"random_fraction": 0.2}], ids=["preset", "changed preset"])
+def test_a_study_of_the_preset_before_is_continued_as_it_was(more: dict[str, Any]) -> None:
+    (old, new), journal = EARLIER[-1], MemoryJournal()
+    assert new == bohb.BEST
+    study(misleading, 20, journal=journal, settings=old, **more)
+    continued = study(misleading, 60, journal=journal, settings="best", **more)
+    assert continued.settings == old.changed(more)
+    assert not continued.history.planned
+    with pytest.raises(StudyMismatch, match="random_fraction: stored"):
+        study(misleading, 1, journal=journal, settings="best", random_fraction=0.5)
+
+
+def test_a_study_of_the_paper_is_not_continued_with_the_preset() -> None:
+    journal = MemoryJournal()
+    study(misleading, 5, journal=journal, settings=Settings())
+    with pytest.raises(StudyMismatch, match=r"model: stored 'density', given 'gp'"):
+        study(misleading, 5, journal=journal)
+
+
+def test_the_covariance_of_rungs_is_that_of_the_conditioned_normal_distribution() -> None:
+    rng = np.random.default_rng(0)
+    kernel = Kernel.of(rng.normal(-0.5, 0.3, 2 + 1 + 2 + 2 + 3), rungs=3)
+    points, new, group = rng.random((12, 2)), rng.random((4, 2)), np.arange(12) % 3
+    process = Process(kernel, np.arange(2), points, group, rng.standard_normal(12))
+    scale, rungs = np.exp(-kernel.lengths), np.arange(3)
+
+    def covariance(A: Any, a: Any, B: Any, b: Any) -> Any:
+        return matern(A * scale, B * scale) * kernel.groups()[np.ix_(a, b)] + LEVEL * (a[:, None] == b)
+
+    seen = covariance(points, group, points, group) + np.diag(np.exp(kernel.noises)[group])
+    expected = np.zeros((3, 3))
+    for x in new:
+        X = np.tile(x, (3, 1))
+        cross = covariance(X, rungs, points, group)
+        expected += covariance(X, rungs, X, rungs) - cross @ np.linalg.solve(seen, cross.T)
+    expected = expected / len(new) + np.diag(np.exp(kernel.noises))
+    np.testing.assert_allclose(process.rung_covariance(new), expected, atol=1e-6)
+
+
+def test_a_noisy_rung_correlates_less_with_the_largest_budget() -> None:
+    quiet = Kernel.of(np.log([0.5, 0.5, 1.0, 0.1, 1.0, 0.01, 0.01]), rungs=2)
+    noisy = Kernel.of(np.log([0.5, 0.5, 1.0, 0.1, 1.0, 0.01, 4.0]), rungs=2)
+    points, group = np.random.default_rng(0).random((10, 2)), np.arange(10) % 2
+
+    def correlation(kernel: Kernel) -> float:
+        found = Process(kernel, np.arange(2), points, group, np.zeros(10)).rung_covariance(np.array([[0.5, 0.5]]))
+        return float(found[0, 1] / math.sqrt(found[0, 0] * found[1, 1]))
+
+    assert correlation(noisy) < 0.5 * correlation(quiet)
