@@ -9,6 +9,8 @@ Otherwise it is Hyperband's next.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import LinAlgError
 
@@ -22,6 +24,7 @@ from bohb.core.schedule.schedule import SKIPS
 from bohb.core.space import Array
 
 PROMISING = 20  # candidates of highest expected improvement, of which the correlations are averaged
+PRIOR_PAIRS = 4.0  # pairs of results without shared noise that the prior is worth
 _CORRELATION_DECIMALS = 4  # rounding hides the last bits, in which mathematical libraries differ
 _LARGEST_CORRELATION = 0.999  # so that rounded correlations can be factorised
 
@@ -51,8 +54,29 @@ def rung_correlation(rng: np.random.Generator, history: History, surrogate: Surr
     X = np.vstack([space.draw(rng, UNIFORM), mutations(rng, space, surrogate.parents, MUTATIONS)])
     promising = X[descending(surrogate.log_improvement(X), SCORE_DECIMALS)[:PROMISING]]
     below = targets.rungs_below(np.array(history.budgets, dtype=float), targets.rungs(history))
-    covariance = surrogate.process.rung_covariance(surrogate.embedding(promising))[np.ix_(below, below)]
+    process = surrogate.process
+    covariance = process.rung_covariance(surrogate.embedding(promising))
+    noise, rung = np.exp(0.5 * process.kernel.noises), np.arange(len(covariance))
+    covariance += np.outer(noise, noise) * shared_noise(surrogate) ** np.abs(rung[:, None] - rung)
+    covariance = covariance[np.ix_(below, below)]
     deviation = np.sqrt(np.diag(covariance))
     correlation = np.round(_LARGEST_CORRELATION * covariance / np.outer(deviation, deviation), _CORRELATION_DECIMALS)
     np.fill_diagonal(correlation, 1.0)
     return np.asarray(correlation)
+
+
+def shared_noise(surrogate: Surrogate) -> float:
+    """Return how well the noise of a configuration's results on neighbouring rungs agrees, from 0 to 1.
+
+    What the process cannot predict counts as noise. If it is a property of the configuration, as in a rough function,
+    results on a lower rung show it, although the process learns nothing from them.
+    """
+    found = surrogate.targets
+    own = np.flatnonzero(found.study == 0)
+    table = np.full((int(found.rows.max()) + 1, int(found.below.max()) + 2), np.nan)
+    table[found.rows[own], found.below[own]] = surrogate.process.residuals[own]
+    above, lower = table[:, :-1], table[:, 1:]
+    both = ~np.isnan(above) & ~np.isnan(lower)
+    a, b = above[both], lower[both]
+    agreement = float(a @ b) / (math.sqrt(float(a @ a) * float(b @ b)) or 1.0)
+    return min(max(agreement * len(a) / (len(a) + PRIOR_PAIRS), 0.0), _LARGEST_CORRELATION)

@@ -199,9 +199,11 @@ class Process:
         self._groups = kernel.groups()
         self.observed_similarity = matern(self._points, self._points)
         covariance = self._covariance(self.observed_similarity, group)
-        covariance[np.diag_indices_from(covariance)] += kernel.group_noises()[group] / counts
+        noises = kernel.group_noises()[group] / counts
+        covariance[np.diag_indices_from(covariance)] += noises
         self._factor = cholesky(covariance)
         self._weights = cho_solve((self._factor, True), y, check_finite=False)
+        self.residuals = np.sqrt(noises) * self._weights  # the expected noise of each result, in its deviations
 
     def _covariance(self, similarity: Array, group: NDArray[np.intp] | int) -> Array:
         """Return the covariance of points in groups and the observed ones, from their similarity, (n, observations)."""
@@ -223,14 +225,13 @@ class Process:
         return matern(points * self._scale, self._points)
 
     def rung_covariance(self, points: Array) -> Array:
-        """Return the covariance of one new result on each rung with those on the others, averaged over points.
+        """Return the posterior covariance of a configuration's losses on all rungs, averaged over points.
 
-        It is the posterior covariance of a configuration's losses, with the noise of the results. Rungs are counted
-        down from the largest budget.
+        Rungs are counted down from the largest budget. The noise of results is not included.
         """
         n = len(self.kernel.noises)
         similarity = self.similarity(points)
-        total = len(points) * (self._groups[:n, :n] + LEVEL * np.eye(n) + np.diag(np.exp(self.kernel.noises)))
+        total = len(points) * (self._groups[:n, :n] + LEVEL * np.eye(n))
         for row in similarity:
             covariance = self._covariance(np.tile(row, (n, 1)), np.arange(n))
             explained = solve_triangular(self._factor, covariance.T, lower=True, check_finite=False)

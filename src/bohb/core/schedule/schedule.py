@@ -108,9 +108,13 @@ class Schedule:
         return not is_published(index) if self.adaptive else self.informed and self._may_skip(index)
 
     def _may_skip(self, index: int) -> bool:
-        """Whether a bracket may leave out lower rungs: not in the first round, nor if the last two brackets did."""
+        """Whether a bracket may leave out lower rungs.
+
+        It may not before the second round has begun with the bracket that has most configurations, nor if the last two
+        brackets did.
+        """
         before = range(index - PUBLISHED_EVERY + 1, index)
-        return 1 < len(self.round) <= self._place(index) and not all(map(self.skips, before))
+        return 1 < len(self.round) < self._place(index) and not all(map(self.skips, before))
 
     def _place(self, index: int) -> int:
         """Return the place of bracket `index` in Hyperband's order; brackets that depart from it do not count."""
