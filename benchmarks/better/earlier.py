@@ -32,9 +32,9 @@ LIMIT, WORST_FAMILY = 0.7, 1.05  # wanted: the final regret relative to the earl
 Sources = Mapping[str, Mapping[str, Any]]  # by the name of a version, where its numbers are from
 
 
-def wanted(problems: Sequence[str], plan: Plan) -> list[Run]:
+def wanted(problems: Sequence[str], plan: Plan, method: str = "best") -> list[Run]:
     """Return the runs of the preset, one seed of all problems before the next."""
-    return [Run(problem, "best", seed, plan.end, 1, "continue") for seed in range(plan.runs) for problem in problems]
+    return [Run(problem, method, seed, plan.end, 1, "continue") for seed in range(plan.runs) for problem in problems]
 
 
 def keep(path: Path, results: Results, points: Sequence[float], source: Mapping[str, Any]) -> None:
@@ -135,16 +135,19 @@ def main() -> None:
     parser.add_argument("name", help="of the version")
     parser.add_argument("--what", required=True, help="a sentence that says which preset it is")
     parser.add_argument("--runs", type=int, default=20, help="seeds (default: 20)")
+    parser.add_argument("--changed", metavar="NAME=VALUE", help="a setting that turns today's preset into that one")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where finished runs are stored")
     args = parser.parse_args()
     plan = Plan(runs=args.runs)
-    preset, published = bohb.BEST.to_json(), bohb.PAPER.to_json()
+    changes = dict([args.changed.split("=", 1)]) if args.changed else {}
+    method = ":".join(["best", *(f"{name}={value!r}" for name, value in changes.items())])
+    preset, published = bohb.BEST.changed(changes).to_json(), bohb.PAPER.to_json()
     source = {
         "what": args.what,
         "date": provenance([], ())["date"],
         "settings": {name: value for name, value in preset.items() if value != published[name]},
     }
-    found = kept(wanted((*CHOOSING, *CONFIRMING), plan), args.cache)
+    found = kept(wanted((*CHOOSING, *CONFIRMING), plan, method), args.cache)
     keep(KEPT / f"{args.name}.json", found, plan.points, source)
     print(f"{len(found)} runs kept")
 

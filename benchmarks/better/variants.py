@@ -140,6 +140,9 @@ class Variant:
 
 ABLATION = (
     Variant("no Gaussian process: the density alone", "model='density'"),
+    Variant("lower rungs never left out: Hyperband's order", "schedule='hyperband'"),
+    Variant("lower rungs left out of brackets, but not of the process", "without='largest_only'"),
+    Variant("random configurations also in brackets without lower rungs", "without='no_random'"),
     Variant("copies of known configurations not held back", "without='novelty'"),
     Variant("plateaus searched again", "without='plateaus'"),
     Variant(

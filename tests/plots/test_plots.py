@@ -107,6 +107,16 @@ def test_text_of_users_is_never_interpreted() -> None:
             assert any("&lt;script&gt;" in word for word in words), key
 
 
+def test_the_agreement_of_an_informed_study_shows_what_each_budget_was_worth() -> None:
+    from tests.core.adaptive.test_informed import misleading, study
+
+    history = study(misleading, 80).history
+    figure = PLOTS["agreement"](history)
+    planned = [event.reason["to_top"] for event in history.planned.values()]
+    assert [list(figure.data[i].y) for i in range(2)] == [list(column) for column in zip(*planned, strict=True)]
+    assert "without lower rungs" in {trace.name for trace in figure.data}
+
+
 def test_the_trajectory_is_drawn_from_its_table() -> None:
     figure = PLOTS["trajectory"](tiny().history)
     incumbent = figure.data[-1]
