@@ -18,8 +18,9 @@ import numpy as np
 
 import bohb
 from benchmarks.better import report
-from benchmarks.better.analysis import Results, Rows, View, by_family, compare
+from benchmarks.better.analysis import SEED, Results, Rows, View, by_family, compare
 from benchmarks.better.protocol import CHOOSING, CONFIRMING, FLOOR, OTHER_FLOORS, Plan
+from benchmarks.better.statistics import ratio_of_runs
 from benchmarks.curves import regret_at
 from benchmarks.harness import Point
 from benchmarks.report import provenance, verdict
@@ -82,7 +83,26 @@ def tables(results: Results, versions: Sequence[str], points: Sequence[float]) -
         for version in versions
         for row in by_family(confirming, View(), points, other="best", ours=version)
     ]
-    return {"halves": halves, "families": families}
+    return {"halves": halves, "families": families, "of runs": _of_runs(results, versions, points)}
+
+
+def _of_runs(results: Results, versions: Sequence[str], points: Sequence[float]) -> Rows:
+    """Compare single runs with the same seed: typical runs instead of means, which a few bad runs decide."""
+    rows: Rows = []
+    for version in versions:
+        there = {(run.problem, run.seed) for run in results if run.method == version}
+        both = {run: result for run, result in results.items() if (run.problem, run.seed) in there}
+        there = {(run.problem, run.seed) for run in both if run.method == "best"}
+        both = {run: result for run, result in both.items() if (run.problem, run.seed) in there}
+        for half, problems in HALVES.items():
+            known = {run: result for run, result in both.items() if run.problem in problems}
+            for point in points:
+                regrets = View(floor=OTHER_FLOORS[0]).regrets(known, point)
+                found = ratio_of_runs(np.random.default_rng(SEED), regrets, "best", version)
+                if found is not None:
+                    estimate = {"ratio": found.value, "low": found.low, "high": found.high}
+                    rows.append({"version": version, "half": half, "point": point, **estimate})
+    return rows
 
 
 def criteria(found: Mapping[str, Rows], versions: Sequence[str], points: Sequence[float]) -> list[str]:
@@ -115,6 +135,17 @@ def sections(found: Mapping[str, Rows], sources: Sources, points: Sequence[float
                 f"## Regret divided by that of the version {version!r}, and share of problems that the latter wins",
                 "",
                 *report.pivot(named, "problems and floor", points, report.with_wins, "point"),
+            ],
+            [
+                f"For single runs with the same seed, geometric mean (floor {OTHER_FLOORS[0]:g}):",
+                "",
+                *report.pivot(
+                    [row for row in found["of runs"] if row["version"] == version],
+                    "half",
+                    points,
+                    report.with_interval,
+                    "point",
+                ),
             ],
             [
                 "By family, on the confirming problems:",
