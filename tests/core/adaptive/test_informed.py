@@ -121,16 +121,17 @@ def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
         {"settings": "paper", "schedule": "informed"},
         {"budgets": [9], "min_budget": None, "max_budget": None},
         {"objectives": ["loss", "size"]},
+        {"constraints": {"size": "<= 0.5"}},
         {"sampler": lambda rng, situation: situation.space.draw(rng, 1)[0]},
     ],
-    ids=["density", "one budget", "several objectives", "own sampler"],
+    ids=["density", "one budget", "several objectives", "a constraint", "own sampler"],
 )
 def test_without_a_process_of_one_loss_or_with_one_budget_nothing_is_chosen(arguments: dict[str, Any]) -> None:
     made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": 0, "settings": "best", **arguments})
     for _ in range(60):
         trial = made.ask()
         loss = misleading(trial)
-        made.tell(trial, {"loss": loss, "size": -loss} if "objectives" in arguments else loss)
+        made.tell(trial, loss if made.history.goals.single else {"loss": loss, "size": -loss})
     assert len(made.history.brackets) > ROUND
     assert not made.history.planned
 
