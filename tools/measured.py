@@ -324,7 +324,11 @@ def better_earlier() -> str:
         for row in body["halves"]
         if row["floor"] == body["protocol"]["floor"]
     ]
-    runs = [{**row, "variant": f"{row['version']}, {row['half']} problems"} for row in body["of runs"]]
+    runs = [
+        {**row, "variant": f"{row['version']}, {row['half']} problems"}
+        for row in body["of runs"]
+        if row["floor"] == 1e-3
+    ]
     criteria = "".join(f"- {' '.join(line.split())}\n" for line in body["criteria"])
     return (
         f"Of mean regrets over seeds:\n\n{pivot(rows, 'variant', 'point', ratio)}\n"
