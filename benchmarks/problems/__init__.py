@@ -14,6 +14,7 @@ FAMILIES = {
     "counting_ones": "counting_ones-8-8",
     "hartmann": "hartmann-6",
     "misleading_hartmann": "misleading_hartmann-2.5-2",
+    "smooth": "smooth-levy-0.1-0.1",
     "svm_mnist": "svm_mnist",
     "lcbench": "lcbench-3945",
     "rbv2_ranger": "rbv2_ranger-3",
@@ -59,6 +60,11 @@ def problem_of(name: str) -> Problem:
             from benchmarks.problems.hartmann import MisleadingHartmann
 
             return MisleadingHartmann(*map(float, rest.split("-")))
+        case "smooth":
+            from benchmarks.problems.smooth import Smooth
+
+            function, *numbers = rest.split("-")
+            return Smooth(function, *map(float, numbers))
         case "svm_mnist":
             from benchmarks.problems.svm import SvmOnMnist
 

@@ -11,7 +11,9 @@ from benchmarks.data import directory
 from benchmarks.methods import space_of
 from benchmarks.problem import Parameter, uniform
 from benchmarks.problems import problem_of
+from benchmarks.problems.smooth import FUNCTIONS
 from benchmarks.problems.svm import MINIMUM
+from scipy.optimize import minimize
 
 from bohb import Space
 
@@ -30,7 +32,14 @@ NAMES = (
 
 
 @pytest.mark.parametrize(
-    "name", ["counting_ones-2-2", "hartmann-3", *(pytest.param(n, marks=needs_data) for n in NAMES)]
+    "name",
+    [
+        "counting_ones-2-2",
+        "hartmann-3",
+        *(f"smooth-{function}-0.1-0.2" for function in FUNCTIONS),
+        "smooth-levy-0.1-0.2-0.3",
+        *(pytest.param(n, marks=needs_data) for n in NAMES),
+    ],
 )
 def test_random_configurations_are_legal_and_no_better_than_the_best_known(name: str) -> None:
     problem = problem_of(name)
@@ -49,6 +58,31 @@ def test_random_configurations_are_legal_and_no_better_than_the_best_known(name:
 def test_an_unknown_problem_is_told_the_names_there_are() -> None:
     with pytest.raises(ValueError, match="counting_ones-8-8"):
         problem_of("counting_twos")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_smooth_functions_reach_their_minimum_and_not_less(name: str) -> None:
+    function = FUNCTIONS[name]
+    d, rng = len(function.low), np.random.default_rng(0)
+    found = min(
+        minimize(function, start, bounds=[(0, 1)] * d, options={"ftol": 1e-15}).fun for start in rng.random((200, d))
+    )
+    # Ackley's function has too many local minima for such a search; its minimum is where all numbers are 0.
+    found = min(found, function(function.low / (function.low - function.high)))
+    assert found == pytest.approx(function.minimum, abs=1e-6)
+
+
+def test_small_budgets_of_smooth_functions_are_biased_and_noisy() -> None:
+    problem = problem_of("smooth-rosenbrock-0.1-0.2")
+    config = uniform(np.random.default_rng(0), problem.parameters)
+    low, high = problem.budgets[0], problem.budgets[-1]
+    assert len({problem.evaluate(config, high, seed).loss for seed in range(5)}) == 1
+    assert len({problem.evaluate(config, low, seed).loss for seed in range(5)}) == 5
+    noisy = problem_of("smooth-rosenbrock-0.1-0.2-0.3")
+    assert len({noisy.evaluate(config, high, seed).loss for seed in range(5)}) == 5
+    shifted, exact = problem_of("smooth-rosenbrock-0.1-0"), problem_of("smooth-rosenbrock-0-0")
+    assert shifted.evaluate(config, low, 0).loss != exact.evaluate(config, low, 0).loss
+    assert shifted.evaluate(config, high, 0).loss == exact.evaluate(config, high, 0).loss
 
 
 def test_the_largest_budget_of_hartmann_has_the_known_minimum() -> None:
