@@ -134,6 +134,17 @@ def test_a_fit_finds_which_hyperparameter_matters() -> None:
     assert found.lengths[1] - found.lengths[0] > 1  # more than e times as long
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1, 0.5])
+def test_a_fit_finds_how_noisy_the_largest_budget_is(noise: float) -> None:
+    rng = np.random.default_rng(0)
+    points = rng.random((60, 2))
+    y = np.sin(4 * points[:, 0]) + points[:, 1]
+    y = (y - y.mean()) / y.std() + noise * rng.standard_normal(60)
+    found = fit(prior(2, 1)[0], np.arange(2), points, np.zeros(60, dtype=np.intp), y, 30)
+    deviation = float(np.exp(0.5 * found.noises[0]))
+    assert noise / 1.5 < deviation < max(1.5 * noise, 0.02)
+
+
 def two_rungs(low: Callable[[Array], Array]) -> tuple[Kernel, float]:
     """Fit 40 results on a low rung and 12 of the same configurations on top; return the error on top elsewhere."""
     rng = np.random.default_rng(1)

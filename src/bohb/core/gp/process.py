@@ -131,15 +131,20 @@ class Kernel:
 def prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
     """Return the centre of the log-normal priors and their widths.
 
-    Lengths grow with the dimension, since distances do. Noise doubles with every rung below the top.
+    Lengths grow with the dimension, since distances do. Many objectives repeat themselves exactly on the largest budget
+    and others do not, so the prior of the noise there is wide. Below, noise doubles with every rung. Earlier studies
+    have the same noise; with them it is larger, because it also stands for how their scales differ from this one's.
     """
     earlier = studies - 1
     lengths = np.full(d, math.log(0.5 * math.sqrt(max(1.0, d / 4))))
     noises = math.log(0.02) + math.log(2) * np.arange(rungs, dtype=np.float64)
+    if not earlier:
+        noises[0] = math.log(0.0003)
     decays, study_decays = np.full(rungs - 1, math.log(0.15)), np.full(earlier, math.log(0.15))
     centre = Kernel(lengths, 0.0, decays, np.zeros(rungs - 1), noises, study_decays, np.zeros(earlier))
     sizes = [d, 1, rungs - 1, rungs - 1, 1, rungs - 1, earlier, earlier]
-    return centre, np.repeat([0.8, 0.7, 1.0, 0.5, 1.2, 1.5, 1.5, 1.0], sizes)  # noise at the top and below differ
+    top_noise = 1.2 if earlier else 2.5
+    return centre, np.repeat([0.8, 0.4, 1.0, 0.5, top_noise, 1.5, 1.5, 1.0], sizes)
 
 
 def matern(A: Array, B: Array) -> Array:
