@@ -98,6 +98,23 @@ def test_the_density_answers_while_the_process_cannot_and_the_prior_while_neithe
     assert any("log_ratio" in t.reason for t in flat.history.trials.values())
 
 
+@pytest.mark.parametrize(("conditional", "needed"), [(False, 9), (True, 5)])
+def test_the_process_needs_three_configurations_more_than_hyperparameters_are_active(
+    conditional: bool, needed: int
+) -> None:
+    """Of six hyperparameters, four are inactive in all results if they depend on the first one."""
+    space = CS.ConfigurationSpace({"on": [False, True], "x": (0.0, 1.0), **{f"z{i}": (0.0, 1.0) for i in range(4)}})
+    if conditional:
+        space.add([CS.EqualsCondition(space[f"z{i}"], space["on"], True) for i in range(4)])
+    rest = {} if conditional else {f"z{i}": 0.5 for i in range(4)}
+    made = study(bowl, 0, space=space)
+    for n in range(needed):
+        assert GaussianSampler(made.space).surrogate(made.history) is None
+        made.enqueue({"on": False, "x": n / 10, **rest})
+        made.tell(made.ask(), n / 10)
+    assert GaussianSampler(made.space).surrogate(made.history) is not None
+
+
 def test_the_same_seed_decides_the_same_and_another_one_otherwise() -> None:
     one, same, other = (proposed(study(bowl, 40, seed=seed).history) for seed in (3, 3, 4))
     assert one == same

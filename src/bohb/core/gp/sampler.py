@@ -161,7 +161,7 @@ class GaussianSampler:
         rungs, n = targets.rungs(history), len(self._results)
         by = None if merit is None else partial(merit, self._results)
         found = targets.joined(self._results, n, rungs, POINTS, by)
-        if found.finite < self._space.d + 3 or not found.y.any():
+        if found.finite < configurations_needed(self._results.vectors(found.rows)) or not found.y.any():
             return None
         return self._given(self._kernel(n, rungs), found, history.pending.values(), rungs)
 
@@ -224,6 +224,11 @@ class GaussianSampler:
         points = self._embedding(self._results.vectors(found.rows))
         group = found.group(len(start.noises))
         return fit(start, self._embedding.owner, points, group, found.y, STEPS, found.counts, found.squares)
+
+
+def configurations_needed(X: Array) -> int:
+    """Return how many configurations with a loss the process needs: 3 more than one of X has active hyperparameters."""
+    return 3 + int((~np.isnan(X)).sum(axis=1).max(initial=0))
 
 
 def log_expected_improvement(z: Array) -> Array:
