@@ -145,8 +145,15 @@ ABLATION = (
     Variant("random configurations also in brackets without lower rungs", "without='no_random'"),
     Variant("copies of known configurations not held back", "without='novelty'"),
     Variant("plateaus searched again", "without='plateaus'"),
+    Variant("priors of the version 'informed'", "without='priors'"),
     Variant(
         "plateaus searched again, on the six tasks of TaskSet", "without='plateaus'", only=FAMILIES["taskset"], seeds=20
+    ),
+    Variant(
+        "inactive hyperparameters count for the first model, on the four spaces of iaml_super",
+        "without='active'",
+        only=FAMILIES["iaml_super"],
+        seeds=20,
     ),
 )
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bohb.core.gp import process, sampler
+from bohb.core.gp.process import Kernel
 from bohb.core.gp.sampler import Surrogate
 from bohb.core.policy import Starter
+from bohb.core.space import Array
 
 
 class Part(NamedTuple):
@@ -20,11 +25,24 @@ class Part(NamedTuple):
     instead: Any
 
 
+_prior = process.prior
+
+
+def noisy_prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
+    """Return the priors of the version `informed`: more noise on the largest budget, and a wider variance."""
+    centre, widths = _prior(d, rungs, studies)
+    widths = widths.copy()
+    widths[d], widths[d + 2 * rungs - 1] = 0.7, 1.2
+    return replace(centre, noises=np.concatenate([[math.log(0.02)], centre.noises[1:]])), widths
+
+
 PARTS = {
-    "novelty": Part(Surrogate, "_deviation_given_neighbour", lambda _, similarity: np.full(len(similarity), np.inf)),
-    "plateaus": Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),
-    "largest_only": Part(Starter, "_make_largest_only", lambda starter: starter._proposers[0]),
-    "no_random": Part(Starter, "_random_share", lambda starter, _: starter.history.settings.random_fraction),
+    "novelty": (Part(Surrogate, "_deviation_given_neighbour", lambda _, similar: np.full(len(similar), np.inf)),),
+    "plateaus": (Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),),
+    "largest_only": (Part(Starter, "_make_largest_only", lambda starter: starter._proposers[0]),),
+    "no_random": (Part(Starter, "_random_share", lambda starter, _: starter.history.settings.random_fraction),),
+    "priors": (Part(process, "prior", noisy_prior), Part(sampler, "prior", noisy_prior)),
+    "active": (Part(sampler, "configurations_needed", lambda X: X.shape[1] + 3),),
 }
 
 
@@ -34,10 +52,11 @@ def without(name: str | None) -> Iterator[None]:
     if name is None:
         yield
         return
-    part = PARTS[name]
-    original = getattr(part.owner, part.name)
-    setattr(part.owner, part.name, part.instead)
+    originals = [getattr(part.owner, part.name) for part in PARTS[name]]
+    for part in PARTS[name]:
+        setattr(part.owner, part.name, part.instead)
     try:
         yield
     finally:
-        setattr(part.owner, part.name, original)
+        for part, original in zip(PARTS[name], originals, strict=True):
+            setattr(part.owner, part.name, original)

@@ -204,7 +204,7 @@ class Starter:
         rng = streams.proposal_stream(seed, number)
         proposal: Proposal | None = self._given(start)
         if proposal is None:
-            proposal = self.propose(rng, start.budget, self._history.schedule.skips(start.bracket))
+            proposal = self.propose(rng, start.budget, start.bracket)
         if proposal is None:
             return self._cut(start)
         trial = Trial(
@@ -220,16 +220,17 @@ class Starter:
         )
         return [TrialStarted(trial, *now)]
 
-    def propose(self, rng: np.random.Generator, budget: float, skips: bool = False) -> Proposal | None:
+    def propose(self, rng: np.random.Generator, budget: float, bracket: int) -> Proposal | None:
         """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
 
+        If the bracket leaves out the lower rungs because they do not pay, results on them do not count either.
+
         budget: the one that the configuration will be evaluated on first.
-        skips: whether it is for a bracket that leaves out the lower rungs because they do not pay. Then results on them
-            do not count either, and no configuration is drawn at random.
+        bracket: the index of its bracket.
         """
         history = self._history
         proposers = self._proposers or self._make_proposers()
-        if skips:
+        if history.schedule.skips(bracket):
             proposers = (self._largest_only or self._make_largest_only(), *proposers)
         may_repeat = not history.space.finite or history.settings.duplicates
 
@@ -237,7 +238,7 @@ class Starter:
             return may_repeat or (history.key(config), budget) not in history.evaluated
 
         situation = Situation(history, budget, is_new, self.failures())
-        if rng.random() < self._random_share(skips):
+        if rng.random() < self._random_share(bracket):
             likely = None if self._several is None else self._several.propose_likely(rng, situation)
             return likely if isinstance(likely, Proposal) else propose_random(rng, situation, "random fraction")
         why = ""
@@ -248,9 +249,9 @@ class Starter:
             why = answer.why
         return propose_random(rng, situation, why)
 
-    def _random_share(self, skips: bool) -> float:
-        """Return ρ for a bracket; an evaluation on the largest budget costs too much for a random configuration."""
-        return 0.0 if skips else self._history.settings.random_fraction
+    def _random_share(self, bracket: int) -> float:
+        """Return ρ for a bracket."""
+        return self._history.settings.random_fraction if self._history.schedule.draws_at_random(bracket) else 0.0
 
     def _make_largest_only(self) -> Proposer:
         """Return the process that knows the results on the largest budget alone."""

@@ -57,7 +57,8 @@ class Evaluations:
         try:
             with one_thread(self._settings):
                 rng = streams.proposal_stream(self._seed, number)
-                proposal = self._starter.propose(rng, ladder.budgets[first])
+                # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
+                proposal = self._starter.propose(rng, ladder.budgets[first], number)
         finally:
             self.history.pending = {}
         return None if proposal is None else proposal.config

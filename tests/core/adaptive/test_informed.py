@@ -104,6 +104,19 @@ def test_brackets_that_leave_out_lower_rungs_have_no_random_configurations() -> 
     assert "leaves out the lower rungs, because they no longer pay" in str(why(history, told[-1].number))
 
 
+def test_with_one_budget_only_every_third_bracket_draws_at_random() -> None:
+    history = study(misleading, 150, budgets=[9], min_budget=None, max_budget=None).history
+    at_random = {
+        t.bracket % PUBLISHED_EVERY for t in history.trials.values() if t.reason.get("why") == "random fraction"
+    }
+    assert at_random == {0}
+    published = study(misleading, 150, budgets=[9], min_budget=None, max_budget=None, schedule="hyperband").history
+    at_random = {
+        t.bracket % PUBLISHED_EVERY for t in published.trials.values() if t.reason.get("why") == "random fraction"
+    }
+    assert at_random == {0, 1, 2}
+
+
 def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
     made = study(misleading, 60, warm_start=study(misleading, 30, seed=1))
     surrogate = GaussianSampler(made.space, largest_only=True).surrogate(made.history)
@@ -134,6 +147,8 @@ def test_without_a_process_of_one_loss_or_with_one_budget_nothing_is_chosen(argu
         made.tell(trial, loss if made.history.goals.single else {"loss": loss, "size": -loss})
     assert len(made.history.brackets) > ROUND
     assert not made.history.planned
+    shares = {made.history.schedule.draws_at_random(index) for index in range(len(made.history.brackets))}
+    assert shares == ({True, False} if len(made.history.budgets) == 1 else {True})
 
 
 def test_all_losses_equal_leave_hyperbands_order() -> None:

@@ -128,7 +128,7 @@ def halving(n: int, budgets: Sequence[float], eta: float = 3) -> Bracket:
 
 
 def is_published(index: int) -> bool:
-    """Whether the bracket `index` of an adaptive study is Hyperband's."""
+    """Whether the bracket `index` of an adaptive study, or of an informed one with one budget, is Hyperband's."""
     return index % PUBLISHED_EVERY == 0
 
 

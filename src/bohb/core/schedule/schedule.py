@@ -96,6 +96,16 @@ class Schedule:
         """Whether bracket `index` of an informed study leaves out the lower rungs."""
         return index in self.planned and bool(self.planned[index].reason.get(SKIPS))
 
+    def draws_at_random(self, index: int) -> bool:
+        """Whether the share ρ of the new configurations of bracket `index` is drawn at random.
+
+        On the largest budget alone a random configuration costs too much. So none is drawn in a bracket that leaves out
+        the lower rungs, and in an informed study with one budget, which has no lower rungs, only in every third.
+        """
+        if self.informed and len(self.round) == 1:
+            return is_published(index)
+        return not self.skips(index)
+
     @property
     def n_counted(self) -> int:
         """The number of brackets without those that the user's configurations have for themselves."""
