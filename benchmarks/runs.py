@@ -215,12 +215,18 @@ def require(methods: Iterable[str]) -> None:
 
 
 @cache
-def decisive(method: str, problem: str) -> str:
-    """Return a fingerprint of what decides a run: the harness, the problem, and our code or the rival's version."""
+def problem_digest(problem: str) -> str:
+    """Return a fingerprint of a problem and the harness."""
     module = sys.modules[type(problem_of(problem)).__module__].__file__
     assert module is not None
     more = getattr(problem_of(problem), "sources", ())  # other files that its losses depend on
-    common = code_digest((HERE / "problem.py", HERE / "harness.py", Path(module), *more))
+    return code_digest((HERE / "problem.py", HERE / "harness.py", Path(module), *more))
+
+
+@cache
+def decisive(method: str, problem: str) -> str:
+    """Return a fingerprint of what decides a run: the harness, the problem, and our code or the rival's version."""
+    common = problem_digest(problem)
     base = method.partition(":")[0]
     if base in OURS or base in ABLATIONS:
         files = [HERE / "methods.py", HERE / "better" / "without.py", *deciding_files()]

@@ -65,6 +65,29 @@ CHOOSING = tuple(name for problems in FAMILIES.values() for name in choosing(pro
 CONFIRMING = tuple(name for problems in FAMILIES.values() for name in confirming(problems))
 
 
+# More problems for choosing, younger than the rest of the protocol: smooth functions with one or many optima. The first
+# number is how far small budgets move the optimum, the second their noise, the third the noise of all budgets.
+SMOOTH = tuple(
+    f"smooth-{case}"
+    for case in (
+        "ackley-0.3-0.5",
+        "branin-0.1-0.1",
+        "levy-0.1-0.1",
+        "levy-0.1-0.1-0.1",
+        "levy-0.3-0.5",
+        "michalewicz-0.1-0.2",
+        "michalewicz-0.1-0.2-0.3",
+        "michalewicz-0.3-0.5",
+        "rosenbrock-0.05-0.05",
+        "rosenbrock-0.05-0.05-0.1",
+        "shekel-0.1-0.1",
+        "styblinski_tang-0.05-0.05",
+        "styblinski_tang-0.05-0.05-0.2",
+        "styblinski_tang-0.3-0.5",
+    )
+)
+
+
 # Every third confirming problem of each family by name, and both misleading functions. This rule is younger than the
 # rest of the protocol, but older than the results of these rivals. Counting ones is left out: the preset's lead of
 # three orders of magnitude there would decide every mean.

@@ -39,6 +39,7 @@ TITLES = {
     "ablation": "The preset BEST without one of its parts",
     "workers": "BOHB as published and the preset BEST with several workers",
     "earlier": "The preset BEST compared with earlier versions of it",
+    "one_budget": "The preset BEST with one budget",
 }
 PROTOCOL = f"""\
 - Problems are split before any run. Sorted by name within each family, every third problem, starting with the first, is
@@ -54,12 +55,17 @@ PROTOCOL = f"""\
 """
 
 
-def source_of(results: Results, plan: Plan, wanted: Sequence[Run]) -> dict[str, Any]:
-    """Return the provenance of the numbers, and how many of the wanted runs exist."""
+def source_of(
+    results: Results, plan: Plan, wanted: Sequence[Run], versions: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the provenance of the numbers, and how many of the wanted runs exist.
+
+    versions: those of the rivals; default: those of the environments here.
+    """
     methods = list(dict.fromkeys(run.method for run in results))
     return {
         **provenance(sorted({run.seed for run in results}), PACKAGES),
-        "rivals": rival_versions(methods),
+        "rivals": rival_versions(methods) if versions is None else dict(sorted(versions.items())),
         "runs": {"wanted": len(wanted), "there": len(results)},
         "seeds by method": {method: _seeds(results, method) for method in methods},
         "plan": asdict(plan),

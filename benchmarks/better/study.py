@@ -1,4 +1,4 @@
-"""Compare the preset `BEST` with the published BOHB and with other packages, in seven parts.
+"""Compare the preset `BEST` with the published BOHB and with other packages, in eight parts.
 
     python -m benchmarks.better.study --part main --jobs 2           # against all others, one worker
     python -m benchmarks.better.study --part parallel --jobs 2       # with 16 workers on the simulated clock
@@ -7,6 +7,7 @@
     python -m benchmarks.better.study --part rivals --jobs 2         # against more packages, on 12 problems
     python -m benchmarks.better.study --part workers --jobs 2        # with 1 to 64 workers, on 12 problems
     python -m benchmarks.better.study --part earlier --jobs 2        # against earlier versions of the preset
+    python -m benchmarks.better.study --part one_budget --jobs 2     # on the largest budget alone
 
 The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are stored, so every part can
 be interrupted and resumed; `--kept` makes the tables from stored runs and runs nothing.
@@ -18,11 +19,11 @@ import argparse
 import os
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.better import analysis, earlier, report, standings, variants, workers
+from benchmarks.better import analysis, earlier, one_budget, report, rival_runs, standings, variants, workers
 from benchmarks.better.analysis import Results, View
 from benchmarks.better.protocol import (
     ALL_RIVALS,
@@ -38,22 +39,25 @@ from benchmarks.better.protocol import (
 from benchmarks.command import available, guarded, words
 from benchmarks.data import VARIABLE, Missing
 from benchmarks.report import RESULTS
+from benchmarks.results import rival_versions
 from benchmarks.runs import CACHE, Run, kept, run_all
 
-PARTS = ("main", "parallel", "misspecified", "ablation", "rivals", "workers", "earlier")
+PARTS = ("main", "parallel", "misspecified", "ablation", "rivals", "workers", "earlier", "one_budget")
 SMOKE_PROBLEMS, SMOKE_LENGTH, SMOKE_WORKERS = ("hartmann-3", "hartmann-6"), 2.0, (1, 2)
 
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--part", choices=PARTS, default="main")
-    found.add_argument("--runs", type=int, help="number of seeds (default: 10; main and earlier 40, misspecified 20)")
+    found.add_argument(
+        "--runs", type=int, help="number of seeds (default: 10; main, earlier 40; misspecified, one_budget 20)"
+    )
     found.add_argument(
         "--own-runs", type=int, default=40, help="seeds of our methods in the part rivals, if more (default: 40)"
     )
     found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that run to 200 (default: 10)")
     found.add_argument("--dehb-runs", type=int, default=10, help="largest number of seeds of DEHB (default: 10)")
-    found.add_argument("--slow-runs", type=int, default=3, help="the same for HpBandSter and SMAC (default: 3)")
+    found.add_argument("--slow-runs", type=int, help="the same for HpBandSter and SMAC (default: 3; rivals: 10)")
     found.add_argument("--jobs", type=int, default=1, help="number of runs at the same time")
     found.add_argument("--methods", type=words, help="default: those of the part")
     found.add_argument("--problems", type=words, help="default: those of the part")
@@ -71,12 +75,13 @@ class Study:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.part: str = args.part
-        usual = {"main": 40, "earlier": 40, "misspecified": 20}.get(self.part, 10)
+        usual = {"main": 40, "earlier": 40, "misspecified": 20, "one_budget": 20}.get(self.part, 10)
         runs = 2 if args.smoke else args.runs or usual
+        slow = args.slow_runs or (10 if self.part == "rivals" else 3)
         long = 0 if args.smoke or self.part == "rivals" else args.long_runs
         end = SMOKE_LENGTH if args.smoke else LENGTH
         own_runs = args.own_runs if self.part == "rivals" and not args.smoke else 0
-        self.plan = Plan(runs, long, args.dehb_runs, args.slow_runs, end, own_runs)
+        self.plan = Plan(runs, long, args.dehb_runs, slow, end, own_runs)
         own = SMOKE_PROBLEMS if args.smoke else variants.default_problems(self.part)
         self.problems: tuple[str, ...] = args.problems or own
         self.name = "better" if self.part == "main" else f"better_{self.part}"
@@ -97,9 +102,12 @@ class Study:
             raise Missing("none of the runs is stored: run this part without --kept first")
         return found
 
-    def body(self, results: Results, runs: Sequence[Run]) -> dict[str, Any]:
-        """Return the first entries of every result file."""
-        return {"source": report.source_of(results, self.plan, runs), "protocol": report.protocol()}
+    def body(self, results: Results, runs: Sequence[Run], versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Return the first entries of every result file.
+
+        versions: those of rivals whose runs were kept; default: those of the environments here.
+        """
+        return {"source": report.source_of(results, self.plan, runs, versions), "protocol": report.protocol()}
 
 
 def main_part(study: Study) -> list[str]:
@@ -264,14 +272,24 @@ def ablation_part(study: Study) -> list[str]:
 
 
 def rivals_part(study: Study) -> list[str]:
-    """Compare with all rivals on the same few problems, at equal budget and at equal total time."""
-    methods, plan = study.methods((*OURS, *ALL_RIVALS)), study.plan
+    """Compare with all rivals on the same few problems, at equal budget and at equal total time.
+
+    Runs of rivals that are kept in git are not performed again.
+    """
+    versions, then = rival_runs.read()
+    here, plan = study.methods((*OURS, *ALL_RIVALS)), study.plan
+    wanted = study.args.methods or (here if study.args.smoke else (*OURS, *ALL_RIVALS))
+    methods = [method for method in wanted if method in {*here, *versions}]
     runs = main_runs(methods, study.problems, plan)
-    results = study.results(runs)
+    known = {run: then[run] for run in runs if run in then}
+    results = {**study.results([run for run in runs if run not in known and run.method in here]), **known}
+    versions |= rival_versions([method for method in methods if method in here])
     tables = standings.tables(results, methods, plan.points)
     lines = [*standings.leaders(tables["ranked"]), *standings.gaps(results, methods)]
     problems = analysis.problem_rows(results, plan.end, methods)
-    body = study.body(results, runs) | {"criteria": lines, **tables, "problems": problems}
+    there = {run.method for run in results}
+    body = study.body(results, runs, {method: text for method, text in versions.items() if method in there})
+    body |= {"criteria": lines, **tables, "problems": problems}
     sections = [*standings.sections(tables, plan.points), _problems(problems, methods, plan.end)]
     report.write_page(study.args.out, study.name, "rivals", body, sections)
     return lines
@@ -308,6 +326,22 @@ def earlier_part(study: Study) -> list[str]:
     return lines
 
 
+def one_budget_part(study: Study) -> list[str]:
+    """Compare the preset on the largest budget alone with its parts, our other methods and rivals without budgets."""
+    points = study.plan.points
+    runs = one_budget.wanted(study.problems, study.plan)
+    versions, then = rival_runs.read()
+    rivals = {run: result for run, result in then.items() if run.method in one_budget.RIVALS}
+    here = {run: result for run, result in rivals.items() if run.problem in study.problems}
+    results = {**study.results(runs), **here}
+    rows = one_budget.rows(results, points)
+    lines = one_budget.findings(rows, study.plan.end)
+    body = study.body(results, runs, {run.method: versions[run.method] for run in here})
+    body |= {"criteria": lines, "rows": rows}
+    report.write_page(study.args.out, study.name, "one_budget", body, one_budget.sections(rows, points))
+    return lines
+
+
 PART: dict[str, Callable[[Study], list[str]]] = {
     "main": main_part,
     "parallel": parallel_part,
@@ -316,6 +350,7 @@ PART: dict[str, Callable[[Study], list[str]]] = {
     "rivals": rivals_part,
     "workers": workers_part,
     "earlier": earlier_part,
+    "one_budget": one_budget_part,
 }
 
 

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.better.analysis import ENOUGH, SEED, WORST, Results, Rows, View, compare
-from benchmarks.better.protocol import CHOOSING, CONFIRMING, FAMILIES, OTHER_FLOORS, RIVAL_PROBLEMS, Plan, family
+from benchmarks.better.protocol import (
+    CHOOSING,
+    CONFIRMING,
+    FAMILIES,
+    OTHER_FLOORS,
+    RIVAL_PROBLEMS,
+    SMOOTH,
+    Plan,
+    family,
+)
 from benchmarks.better.statistics import Regrets, means, ratio, ratio_of_runs
 from benchmarks.report import verdict
 from benchmarks.runs import Run
@@ -200,4 +209,5 @@ def ablation_rows(
 def default_problems(part: str) -> tuple[str, ...]:
     """Return the problems of a part."""
     few = {"rivals": RIVAL_PROBLEMS, "workers": RIVAL_PROBLEMS}  # these parts have many runs per problem
-    return {"ablation": CHOOSING, "earlier": (*CHOOSING, *CONFIRMING), **few}.get(part, CONFIRMING)
+    every = {"earlier": (*CHOOSING, *CONFIRMING), "one_budget": (*CHOOSING, *SMOOTH, *CONFIRMING)}
+    return {"ablation": CHOOSING, **every, **few}.get(part, CONFIRMING)

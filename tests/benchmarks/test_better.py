@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.better import earlier
+from benchmarks.better import earlier, one_budget, rival_runs
 from benchmarks.better import study as better
 from benchmarks.better.analysis import View
 from benchmarks.better.protocol import (
@@ -200,6 +200,41 @@ def test_regrets_of_an_earlier_preset_are_kept_and_read_again(tmp_path: Path) ->
     found = earlier.tables({**made, **read}, ["old"], points)
     assert [row["ratio"] for row in found["halves"]] == pytest.approx([1] * len(found["halves"]), rel=1e-5)
     assert [line.split()[0] for line in earlier.criteria(found, ["old"], points)] == ["not", "met"]
+
+
+def test_runs_of_rivals_are_kept_and_read_again_while_their_problem_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [Run("hartmann-3", "uniform-halving", seed, 2.0, 1, "continue") for seed in range(2)]
+    made = {run: execute(run) for run in runs}
+    path = tmp_path / "kept.jsonl.xz"
+    rival_runs.keep(made, {"uniform-halving": "1.0"}, path)
+    versions, read = rival_runs.read(path)
+    assert versions == {"uniform-halving": "1.0"}
+    assert set(read) == set(runs)
+    for accounting in ("continue", "whole"):
+        then, now = (View(accounting).regrets(results, 1.0) for results in (read, made))
+        np.testing.assert_allclose(
+            then["hartmann-3"]["uniform-halving"], now["hartmann-3"]["uniform-halving"], rtol=1e-4
+        )
+    monkeypatch.setattr(rival_runs, "problem_digest", lambda _: "changed since")
+    assert rival_runs.read(path) == ({}, {})
+
+
+def test_the_kept_runs_of_rivals_belong_to_the_present_problems() -> None:
+    versions, results = rival_runs.read()
+    assert set(versions) <= set(ALL_RIVALS)
+    assert {run.problem for run in results} == set(RIVAL_PROBLEMS)
+
+
+def test_the_part_about_one_budget_compares_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = run("one_budget", tmp_path, monkeypatch, "--jobs", "1", "--problems", "hartmann-3,hartmann-6")
+    rows = body["rows"]
+    assert isinstance(rows, list)
+    ours = set(one_budget.NAMES) - set(one_budget.RIVALS)
+    assert {(row["half"], row["method"]) for row in rows if "of runs" in row} == {
+        (half, method) for half in ("choosing", "confirming") for method in ours
+    }
 
 
 def test_the_part_about_earlier_versions_names_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
