@@ -337,6 +337,16 @@ def better_earlier() -> str:
     )
 
 
+def better_one_budget() -> str:
+    """Compare BEST on the largest budget alone with its parts and with others."""
+    body = result("better_one_budget")
+    rows = [row for row in body["rows"] if row["half"] == "confirming"]
+    return (
+        "Regret as a ratio to BEST with one budget, with 95 % interval:\n\n"
+        f"{pivot(rows, 'name', 'point', ratio)}\n{facts(body, 'results/better_one_budget.md')}"
+    )
+
+
 def gp_speed() -> str:
     """Return the CPU time of the Gaussian process."""
     body = result("gp_speed")
@@ -356,6 +366,7 @@ TABLES: dict[str, tuple[Callable[[], str], str]] = {
     "better_rivals": (better_rivals, "python -m benchmarks.better.study --part rivals"),
     "better_ablation": (better_ablation, "python -m benchmarks.better.study --part ablation"),
     "better_earlier": (better_earlier, "python -m benchmarks.better.study --part earlier"),
+    "better_one_budget": (better_one_budget, "python -m benchmarks.better.study --part one_budget"),
     "gp_speed": (gp_speed, "python -m benchmarks.speed.gp_speed"),
     "demo": (demo_caption, "python -m benchmarks.demo"),
 }

@@ -17,6 +17,7 @@ from benchmarks.runs import Run
 
 OURS = "best:one_budget=True"
 NAMES = {
+    "best": "BEST with several budgets",
     f"{OURS}:without='no_random'": "a third of the configurations at random",
     f"{OURS}:without='priors'": "priors of the version 'informed'",
     "bohb-one-budget": "the density of BOHB instead of the process",

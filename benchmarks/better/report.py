@@ -21,6 +21,7 @@ from benchmarks.better.protocol import (
     PARALLEL,
     SCALE_SAMPLE,
     SHARES,
+    SMOOTH,
     Plan,
     family,
 )
@@ -44,7 +45,8 @@ TITLES = {
 PROTOCOL = f"""\
 - Problems are split before any run. Sorted by name within each family, every third problem, starting with the first, is
   for choosing ({len(CHOOSING)} problems); the others are for confirming ({len(CONFIRMING)}). The ablation uses the
-  former unless a row says otherwise, the comparison with earlier versions both, everything else the latter.
+  former unless a row says otherwise, the comparison with earlier versions and the part on one budget both, everything
+  else the latter. For one budget, {len(SMOOTH)} smooth functions are among the choosing problems, too.
 - Runs have {LENGTH:g} full evaluations; some runs of our own methods have {LONG:g}. Results are reported at 10, 30 and
   100 % of {LENGTH:g}, and at {LONG:g}. The incumbent is on the largest budget. With accounting "continue", a promotion
   is charged only for the added budget; with "whole", for its whole budget.
