@@ -117,6 +117,13 @@ def test_with_one_budget_only_every_third_bracket_draws_at_random() -> None:
     assert at_random == {0, 1, 2}
 
 
+@pytest.mark.parametrize("budgets", [[9], [1, 3, 9]])
+def test_all_configurations_are_random_if_the_settings_say_so(budgets: list[float]) -> None:
+    arguments = {"budgets": budgets, "min_budget": None, "max_budget": None, "random_fraction": 1}
+    history = study(misleading, 80, **arguments).history
+    assert {t.origin for t in history.trials.values()} <= {"random", "promoted"}
+
+
 def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
     made = study(misleading, 60, warm_start=study(misleading, 30, seed=1))
     surrogate = GaussianSampler(made.space, largest_only=True).surrogate(made.history)

@@ -58,7 +58,7 @@ class Schedule:
         self._settings, self._eta, self._seed, self._order = settings, eta, seed, order
         self.adaptive = settings.schedule == "adaptive"
         modelled = settings.model == "gp" and settings.sampler == TPE and order is None
-        self.informed = settings.schedule == "informed" and modelled
+        self.informed = settings.schedule == "informed" and modelled and settings.random_fraction < 1
         self.brackets: list[Halving] = []
         self.open: dict[int, None] = {}  # a set in the order of insertion
         self.ready: dict[int, None] = {}
