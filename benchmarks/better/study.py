@@ -336,7 +336,7 @@ def one_budget_part(study: Study) -> list[str]:
     results = {**study.results(runs), **here}
     rows = one_budget.rows(results, points)
     lines = one_budget.findings(rows, study.plan.end)
-    body = study.body(results, runs, {run.method: versions[run.method] for run in here})
+    body = study.body(results, [*runs, *here], {run.method: versions[run.method] for run in here})
     body |= {"criteria": lines, "rows": rows}
     report.write_page(study.args.out, study.name, "one_budget", body, one_budget.sections(rows, points))
     return lines
