@@ -189,7 +189,7 @@ class Targets:
     finite: how many configurations have a loss.
     study: whose result it is; 0 is this study.
     counts: how many evaluations each loss is the mean of.
-    squares: the sum of the squared deviations of these from their mean, in units of `spread`².
+    squares: the sum of the squared deviations of these from their mean, in units of the squared `spread`.
     """
 
     rows: NDArray[np.intp]
