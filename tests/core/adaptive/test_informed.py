@@ -119,8 +119,7 @@ def test_with_one_budget_only_every_third_bracket_draws_at_random() -> None:
 
 @pytest.mark.parametrize("budgets", [[9], [1, 3, 9]])
 def test_all_configurations_are_random_if_the_settings_say_so(budgets: list[float]) -> None:
-    arguments = {"budgets": budgets, "min_budget": None, "max_budget": None, "random_fraction": 1}
-    history = study(misleading, 80, **arguments).history
+    history = study(misleading, 80, budgets=budgets, min_budget=None, max_budget=None, random_fraction=1).history
     assert {t.origin for t in history.trials.values()} <= {"random", "promoted"}
 
 
