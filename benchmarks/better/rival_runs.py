@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,8 +29,8 @@ MOST_SEEDS = 10
 _DIGITS = 6
 
 
-def read(path: Path = KEPT) -> tuple[dict[str, str], Results]:
-    """Return the kept runs whose problems are unchanged, and the versions of their rivals."""
+def read(problems: Collection[str] = RIVAL_PROBLEMS, path: Path = KEPT) -> tuple[dict[str, str], Results]:
+    """Return the kept runs on problems that are unchanged, and the versions of their rivals."""
     versions: dict[str, str] = {}
     results: dict[Run, Result] = {}
     if not path.exists():
@@ -38,7 +38,7 @@ def read(path: Path = KEPT) -> tuple[dict[str, str], Results]:
     for line in lzma.decompress(path.read_bytes()).decode().splitlines():
         stored = json.loads(line)
         run = Run(**stored["run"])
-        if stored["problem"] == problem_digest(run.problem):
+        if run.problem in problems and stored["problem"] == problem_digest(run.problem):
             results[run] = Result.from_json(stored["result"])
             versions[run.method] = stored["version"]
     return versions, results

@@ -276,7 +276,7 @@ def rivals_part(study: Study) -> list[str]:
 
     Runs of rivals that are kept in git are not performed again.
     """
-    versions, then = rival_runs.read()
+    versions, then = rival_runs.read(study.problems)
     here, plan = study.methods((*OURS, *ALL_RIVALS)), study.plan
     wanted = study.args.methods or (here if study.args.smoke else (*OURS, *ALL_RIVALS))
     methods = [method for method in wanted if method in {*here, *versions}]
@@ -330,9 +330,8 @@ def one_budget_part(study: Study) -> list[str]:
     """Compare the preset on the largest budget alone with its parts, our other methods and rivals without budgets."""
     points = study.plan.points
     runs = one_budget.wanted(study.problems, study.plan)
-    versions, then = rival_runs.read()
-    rivals = {run: result for run, result in then.items() if run.method in one_budget.RIVALS}
-    here = {run: result for run, result in rivals.items() if run.problem in study.problems}
+    versions, then = rival_runs.read(study.problems)
+    here = {run: result for run, result in then.items() if run.method in one_budget.RIVALS}
     results = {**study.results(runs), **here}
     rows = one_budget.rows(results, points)
     lines = one_budget.findings(rows, study.plan.end)

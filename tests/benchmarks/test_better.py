@@ -209,8 +209,9 @@ def test_runs_of_rivals_are_kept_and_read_again_while_their_problem_is_the_same(
     made = {run: execute(run) for run in runs}
     path = tmp_path / "kept.jsonl.xz"
     rival_runs.keep(made, {"uniform-halving": "1.0"}, path)
-    versions, read = rival_runs.read(path)
+    versions, read = rival_runs.read(["hartmann-3"], path)
     assert versions == {"uniform-halving": "1.0"}
+    assert rival_runs.read(["hartmann-6"], path) == ({}, {})
     assert set(read) == set(runs)
     for accounting in ("continue", "whole"):
         then, now = (View(accounting).regrets(results, 1.0) for results in (read, made))
@@ -218,9 +219,10 @@ def test_runs_of_rivals_are_kept_and_read_again_while_their_problem_is_the_same(
             then["hartmann-3"]["uniform-halving"], now["hartmann-3"]["uniform-halving"], rtol=1e-4
         )
     monkeypatch.setattr(rival_runs, "problem_digest", lambda _: "changed since")
-    assert rival_runs.read(path) == ({}, {})
+    assert rival_runs.read(["hartmann-3"], path) == ({}, {})
 
 
+@needs_data
 def test_the_kept_runs_of_rivals_belong_to_the_present_problems() -> None:
     versions, results = rival_runs.read()
     assert set(versions) <= set(ALL_RIVALS)
