@@ -13,7 +13,7 @@ from bohb.core.adaptive.adaptation import ladder
 from bohb.core.adaptive.agreement import Agreement, agreements, correlations
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
-from bohb.core.schedule.schedule import PROMOTES, SKIPS
+from bohb.core.schedule.schedule import PROMOTES, REPEATS, SKIPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,8 @@ class BracketChoice:
     start: the budget of its first rung.
     verdict: "published", or "given" if the user wanted a configuration there, "deadline" if it was chosen to end in
         time, "grown" if it continues the best configurations after the largest budget has grown, "skips" if it leaves
-        out lower rungs that do not pay, or "kept", "raised" or "lowered", compared with the study's smallest budget.
+        out lower rungs that do not pay, "repeated" if it repeats a bracket of Hyperband that is unfinished, or "kept",
+        "raised" or "lowered", compared with the study's smallest budget.
     settled: whether it promotes a single configuration to the top, because the last two rungs agree.
     starts, gains: the budgets it could have started on, and the expected gain of each: how far below the mean its best
         configuration was expected to be on the largest budget, in standard deviations.
@@ -72,7 +73,7 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
     if PROMOTES in reason or "seconds_left" in reason:
         return BracketChoice(index, bracket, True, start, "grown" if PROMOTES in reason else "deadline")
     if SKIPS in reason:
-        verdict = "skips" if reason[SKIPS] else "published"
+        verdict = "skips" if reason[SKIPS] else "repeated" if REPEATS in reason else "published"
         starts, gains, to_top = (tuple(reason.get(name, ())) for name in ("starts", "gains", "to_top"))
         choice = BracketChoice(index, bracket, not reason[SKIPS], start, verdict)
         return replace(choice, starts=starts, gains=gains, to_top=to_top)

@@ -308,6 +308,13 @@ def _gains(choice: BracketChoice) -> str:
     return ", ".join(f"{gain:.2f} from {b:g}" for b, gain in zip(choice.starts, choice.gains, strict=True))
 
 
+_INFORMED = {  # by verdict, what is special about a bracket of an informed study
+    "published": "is the next one in the order of Hyperband",
+    "skips": "leaves out the lower rungs, because they no longer pay",
+    "repeated": "repeats the last one in the order of Hyperband, because none of its kind had finished",
+}
+
+
 def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
     """Why its bracket has its rungs, if that was a choice."""
     name = f"Bracket {choice.index}"
@@ -321,10 +328,10 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
     if choice.verdict == "grown":
         yield f"{name} continues the best configurations on larger budgets, because the largest budget has grown."
         return
+    if choice.to_top or choice.verdict == "repeated":
+        yield f"{name} {_INFORMED[choice.verdict]}."
     if choice.to_top:
         known = ", ".join(f"{rho:.2f} for {b:g}" for b, rho in zip(choice.starts[:-1], choice.to_top, strict=True))
-        why = "leaves out the lower rungs, because they no longer pay"
-        yield f"{name} {why if choice.verdict == 'skips' else 'is the next one in the order of Hyperband'}."
         yield (
             "For the most promising configurations, the process expected this correlation of a result on a smaller "
             f"budget with one on {choice.starts[-1]:g}: {known}."

@@ -31,7 +31,7 @@ from bohb.core.history import History
 from bohb.core.proposal import Proposal, Proposer, Situation, propose_random, significant
 from bohb.core.schedule.brackets import Bracket, Rung
 from bohb.core.schedule.halving import Done, Wait
-from bohb.core.schedule.schedule import GIVEN
+from bohb.core.schedule.schedule import GIVEN, REPEATS, SKIPS
 from bohb.core.settings import TPE
 from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Trial
@@ -179,6 +179,15 @@ class Starter:
         return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in choice.bracket.rungs), choice.reason)
 
     def _informed(self, rng: np.random.Generator, index: int) -> Choice:
+        """Choose whether a bracket leaves out the lower rungs, and whether it repeats one that is unfinished."""
+        schedule = self._history.schedule
+        usual = Choice(schedule.plan(index), {SKIPS: False})
+        choice = self._by_worth(rng, index) if schedule.may_skip(index) else usual
+        if choice.reason[SKIPS] or not schedule.repeats(index):
+            return choice
+        return Choice(schedule.last_in_order(index), {**choice.reason, REPEATS: True})
+
+    def _by_worth(self, rng: np.random.Generator, index: int) -> Choice:
         """Choose whether a bracket leaves out the lower rungs, by what the process expects of them."""
         from bohb.core.adaptive.informed import choose_informed  # slow to import, like the process itself
         from bohb.core.gp.sampler import GaussianSampler

@@ -35,6 +35,7 @@ _VERDICTS = {
     "raised": (ORANGE, "triangle-up", "chosen: raised"),
     "lowered": (GREEN, "triangle-down", "chosen: lowered"),
     "skips": (ORANGE, "triangle-up-open", "without lower rungs"),
+    "repeated": (GREY, "circle", "repeated while unfinished"),
 }
 
 

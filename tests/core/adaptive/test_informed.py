@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ import bohb
 from bohb import BOHB, Trial
 from bohb.analysis import bracket_choices, why
 from bohb.core.adaptive.informed import shared_noise
+from bohb.core.events import StudyCreated
 from bohb.core.gp.process import LEVEL, Kernel, Process, matern
 from bohb.core.gp.sampler import GaussianSampler
-from bohb.core.schedule.brackets import PUBLISHED_EVERY
+from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
 from bohb.core.settings import EARLIER, Settings
 from bohb.errors import StudyMismatch
 from bohb.journal import MemoryJournal
@@ -180,6 +183,70 @@ def test_after_the_largest_budget_was_raised_a_whole_round_is_hyperbands() -> No
     later = [history.schedule.skips(i) for i in range(before, len(history.brackets))]
     assert any(later)
     assert not any(later[:6])  # the bracket that continues the best, a round of four, and the next one's first
+
+
+def parallel(workers: int, trials: int, **arguments: Any) -> Iterator[BOHB]:
+    """Yield a study after the start of each trial; a trial takes as long as its budget."""
+    made, running, now = study(misleading, 0, **arguments), list[tuple[float, int, Trial]](), 0.0
+    for _ in range(trials):
+        if len(running) == workers:
+            now, _, ended = heapq.heappop(running)
+            made.tell(ended, misleading(ended))
+        trial = made.ask()
+        heapq.heappush(running, (now + trial.budget, trial.number, trial))
+        yield made
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 20])
+def test_a_bracket_is_repeated_until_one_of_its_kind_has_finished(workers: int) -> None:
+    in_order: list[Bracket] = []
+    kind: list[int] = []  # the last bracket in Hyperband's order and its repetitions
+    n_opened = n_repeated = 0
+    for made in parallel(workers, 400 + 20 * workers):
+        history = made.history
+        if len(history.brackets) == n_opened:
+            continue
+        choice, n_opened = bracket_choices(history)[-1], len(history.brackets)
+        finished = any(history.brackets[index].done for index in kind)
+        if choice.verdict == "repeated":
+            assert not finished
+            assert choice.bracket == in_order[-1]
+            kind.append(choice.index)
+            n_repeated += 1
+        elif choice.verdict == "published":
+            assert finished or not kind
+            in_order.append(choice.bracket)
+            kind = [choice.index]
+    assert in_order == [history.round[i % ROUND] for i in range(len(in_order))]
+    assert len(in_order) > ROUND
+    assert bool(n_repeated) == (workers > 1)
+
+
+def test_repeated_brackets_are_explained_and_decided_again_in_a_replay() -> None:
+    journal = MemoryJournal()
+    history = list(parallel(5, 150, journal=journal))[-1].history
+    repeated = [choice.index for choice in bracket_choices(history) if choice.verdict == "repeated"]
+    trial = next(number for number, trial in history.trials.items() if trial.bracket == repeated[0])
+    assert f"Bracket {repeated[0]} repeats the last one in the order of Hyperband" in str(why(history, trial))
+    assert not bohb.replay(journal).differences
+
+
+@pytest.mark.parametrize("arguments", [{"settings": "paper"}, {"schedule": "hyperband"}], ids=["paper", "hyperband"])
+def test_other_schedules_open_brackets_in_the_order_of_the_paper(arguments: dict[str, Any]) -> None:
+    history = list(parallel(5, 100, **arguments))[-1].history
+    opened = [halving.bracket for halving in history.brackets]
+    assert opened == [history.round[i % ROUND] for i in range(len(opened))]
+
+
+def test_a_stored_study_keeps_the_brackets_that_it_opened_without_repeating_any() -> None:
+    """An earlier version opened Hyperband's next bracket at once, without an event."""
+    journal = MemoryJournal()
+    before = list(parallel(5, 40, journal=journal, schedule="hyperband"))[-1].history
+    created, *events = journal.read()
+    assert isinstance(created, StudyCreated)
+    stored = MemoryJournal([replace(created, settings=bohb.BEST.to_json()), *events])
+    after = study(misleading, 0, journal=stored).history
+    assert [halving.bracket for halving in after.brackets] == [halving.bracket for halving in before.brackets]
 
 
 @pytest.mark.parametrize("more", [{}, {"random_fraction": 0.2}], ids=["preset", "changed preset"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
@@ -37,6 +37,8 @@ PROMOTES = "promotes"  # in the reason of a planned bracket: the trials whose co
 
 SKIPS = "skips"  # in the reason of a planned bracket of an informed study: whether it leaves out the lower rungs
 
+REPEATS = "repeats"  # the same: it repeats one of Hyperband's brackets, of which none has finished yet
+
 
 class Schedule:
     """The state of all brackets, computed from the starts and ends of their trials.
@@ -47,7 +49,8 @@ class Schedule:
     at_random: the trials that an adaptive study promoted at random.
     round: one round of Hyperband with the current budgets.
     adaptive: whether the study chooses the rungs of some brackets by how well budgets agree.
-    informed: whether brackets may leave out lower rungs of which the Gaussian process expects nothing.
+    informed: whether brackets may leave out lower rungs of which the Gaussian process expects nothing, and wait for the
+        results of the brackets before them.
 
     order: how trials compare where one loss does not decide; None compares losses.
     """
@@ -115,21 +118,56 @@ class Schedule:
         """Whether the rungs of bracket `index` still have to be chosen."""
         if index in self.planned:
             return False
-        return not is_published(index) if self.adaptive else self.informed and self._may_skip(index)
+        if self.adaptive:
+            return not is_published(index)
+        return self.informed and (self.may_skip(index) or self.repeats(index))
 
-    def _may_skip(self, index: int) -> bool:
-        """Whether a bracket may leave out lower rungs.
+    def may_skip(self, index: int) -> bool:
+        """Whether bracket `index` of an informed study may leave out lower rungs.
 
-        It may not before the second round has begun with the bracket that has most configurations, nor if the last two
-        brackets did.
+        It may not while no more brackets have opened than a round has, nor if the last two left them out.
         """
         before = range(index - PUBLISHED_EVERY + 1, index)
-        return 1 < len(self.round) < self._place(index) and not all(map(self.skips, before))
+        n_opened = index - self._first_of_round - self._n_planned(index, self._is_extra)
+        return 1 < len(self.round) < n_opened and not all(map(self.skips, before))
+
+    def repeats(self, index: int) -> bool:
+        """Whether the next bracket of an informed study has to repeat the last one in Hyperband's order.
+
+        With several workers a bracket opens before those before it have finished. Hyperband's next one would start on a
+        larger budget without having learnt from them. So the last one is repeated until one of its kind has finished.
+
+        index: of the next bracket.
+        """
+        if not self.informed or len(self.round) == 1:
+            return False
+        for other in range(index - 1, self._first_of_round - 1, -1):
+            if self._is_extra(other):
+                continue
+            if self.brackets[other].done or not self._is_repeated(other):
+                return not self.brackets[other].done
+        return False
+
+    def last_in_order(self, index: int) -> Bracket:
+        """Return the last bracket in Hyperband's order before bracket `index`."""
+        return self.round[(self._place(index) - 1) % len(self.round)]
 
     def _place(self, index: int) -> int:
         """Return the place of bracket `index` in Hyperband's order; brackets that depart from it do not count."""
-        departing = (other for other, event in self.planned.items() if event.reason.get(SKIPS) is not False)
-        return index - self._first_of_round - sum(self._first_of_round <= other < index for other in departing)
+        departing = self._n_planned(index, self._is_extra) + self._n_planned(index, self._is_repeated)
+        return index - self._first_of_round - departing
+
+    def _n_planned(self, index: int, is_wanted: Callable[[int], bool]) -> int:
+        """Return how many planned brackets of a kind are before `index`, since the budgets changed."""
+        return sum(self._first_of_round <= other < index and is_wanted(other) for other in self.planned)
+
+    def _is_extra(self, index: int) -> bool:
+        """Whether a planned bracket is none of Hyperband's."""
+        return index in self.planned and self.planned[index].reason.get(SKIPS) is not False
+
+    def _is_repeated(self, index: int) -> bool:
+        """Whether a planned bracket repeats one of Hyperband's."""
+        return index in self.planned and REPEATS in self.planned[index].reason
 
     def plan(self, index: int) -> Bracket:
         """Return the rungs of bracket `index`."""
