@@ -25,7 +25,7 @@ from benchmarks.rivals import version
 from benchmarks.runs import CACHE, Result, Run, kept, problem_digest
 
 KEPT = Path(__file__).with_name("rival_runs.jsonl.xz")
-MOST_SEEDS = 10
+MOST_SEEDS = 20
 _DIGITS = 6
 
 

@@ -164,6 +164,8 @@ ABLATION = (
         only=FAMILIES["iaml_super"],
         seeds=20,
     ),
+    Variant("no bracket repeated, 4 workers", "without='repeats'", workers=4),
+    Variant("no bracket repeated, 16 workers", "without='repeats'", workers=16),
 )
 
 
@@ -186,7 +188,7 @@ def ablation_rows(
 ) -> Rows:
     """By variant how many times higher its regret is than the preset's: of the means over seeds, and of single runs."""
     rows: Rows = []
-    there = {(run.problem, run.seed, run.method) for run in results}
+    there = {(run.problem, run.seed, run.method, run.workers) for run in results}
     for variant in variants:
         among = variant.problems(problems)
         matching = {
@@ -194,7 +196,7 @@ def ablation_rows(
             for run, result in results.items()
             if run.workers == variant.workers
             and run.problem in among
-            and all((run.problem, run.seed, method) in there for method in ("best", variant.method))
+            and all((run.problem, run.seed, method, run.workers) in there for method in ("best", variant.method))
         }
         for point in points:
             found = compare(View().regrets(matching, point), "best", variant.method)

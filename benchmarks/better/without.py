@@ -14,6 +14,7 @@ from bohb.core.gp import process, sampler
 from bohb.core.gp.process import Kernel
 from bohb.core.gp.sampler import Surrogate
 from bohb.core.policy import Starter
+from bohb.core.schedule.schedule import Schedule
 from bohb.core.space import Array
 
 
@@ -41,6 +42,7 @@ PARTS = {
     "plateaus": (Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),),
     "largest_only": (Part(Starter, "_make_largest_only", lambda starter: starter._proposers[0]),),
     "no_random": (Part(Starter, "_random_share", lambda starter, _: starter.history.settings.random_fraction),),
+    "repeats": (Part(Schedule, "repeats", lambda *_: False),),
     "priors": (Part(process, "prior", noisy_prior), Part(sampler, "prior", noisy_prior)),
     "active": (Part(sampler, "configurations_needed", lambda X: X.shape[1] + 3),),
 }
