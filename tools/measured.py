@@ -116,6 +116,19 @@ def preset() -> Line:
     return what, "; ".join(others), "better/study.py"
 
 
+def rivals() -> Line:
+    """Return the regret of other packages, in units of that of the preset, from the smallest to the largest."""
+    rows = [row for row in result("better_rivals")["versus"] if row["point"] == 60]
+    most = max(row["problems"] for row in rows)
+    others = sorted(
+        (row for row in rows if row["problems"] == most and row["method"] in PACKAGES),
+        key=lambda row: float(row["ratio"]),
+    )
+    found = [f"{METHODS[row['method']]} {row['ratio']:.1f} [{row['low']:.1f}, {row['high']:.1f}]" for row in others]
+    what = f"{most} confirming problems, 60 full evaluations: final regret of other packages as a ratio to BEST"
+    return what, "; ".join(found), "better/study.py"
+
+
 def overhead(n: int) -> Line:
     """Return the CPU time of one decision."""
     rows = [row for row in result("overhead")["results"] if (row["space"], row["n"]) == ("mixed16", n)]
@@ -167,7 +180,8 @@ def table(prefix: str) -> str:
     """
     networks = wins("networks", "Feed-forward networks, 512 full evaluations", "paper/networks/experiment.py")
     lcbench = wins("lcbench", "LCBench surrogates, 100 full evaluations", "paper/lcbench.py")
-    found = [counting_ones(), networks, lcbench, preset(), overhead(1_000), overhead(10_000), throughput(), resuming()]
+    found = [counting_ones(), networks, lcbench, preset(), rivals(), overhead(1_000), overhead(10_000), throughput()]
+    found.append(resuming())
     if (ROOT / "docs" / "results" / "demo.json").exists():
         found.insert(0, demo())
     return HEAD + "".join(
@@ -191,6 +205,7 @@ METHODS = {
     "synetune-cqr": "Syne Tune, ASHA-CQR",
     "neps-priorband": "NePS, PriorBand",
 }
+PACKAGES = tuple(METHODS)[5:]
 CASES = {
     "low": "`min_budget` 10 times too small",
     "high": "`min_budget` 10 times too large",
@@ -249,7 +264,7 @@ def better_parallel() -> str:
 
 
 def better_workers() -> str:
-    """Compare numbers of workers at equal cost, and the two orders in which waiting runs may start."""
+    """Compare numbers of workers at equal cost, and other orders of waiting runs and of brackets."""
     body = result("better_workers")
 
     def table(name: str) -> str:
@@ -257,13 +272,14 @@ def better_workers() -> str:
 
     def variant(row: Row) -> str:
         method, _, settings = row["method"].partition(":")
-        order = ", oldest bracket first" if settings else ""
-        return f"{METHODS[method]}{order}, {row['workers']} worker{'s' if row['workers'] > 1 else ''}"
+        change = {"": "", "without='repeats'": ", no bracket repeated"}.get(settings, ", oldest bracket first")
+        return f"{METHODS[method]}{change}, {row['workers']} worker{'s' if row['workers'] > 1 else ''}"
 
     return (
         f"Regret as a ratio to the same method with one worker, with 95 % interval:\n\n{table('one worker')}\n"
         f"Regret as a ratio to BEST with as many workers:\n\n{table('lead')}\n"
         f"Regret with the oldest bracket first as a ratio to the smallest budget first:\n\n{table('order')}\n"
+        f"Regret without repeated brackets as a ratio to BEST with as many workers:\n\n{table('repeats')}\n"
         f"{facts(body, 'results/better_workers.md')}"
     )
 

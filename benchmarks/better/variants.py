@@ -164,8 +164,6 @@ ABLATION = (
         only=FAMILIES["iaml_super"],
         seeds=20,
     ),
-    Variant("no bracket repeated, 4 workers", "without='repeats'", workers=4),
-    Variant("no bracket repeated, 16 workers", "without='repeats'", workers=16),
 )
 
 

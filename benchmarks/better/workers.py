@@ -1,4 +1,4 @@
-"""The part "workers": what several workers cost, and whether the order in which waiting runs start is to blame."""
+"""The part "workers": what several workers cost, and whether the order of waiting runs or of brackets is to blame."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from benchmarks.runs import Run
 METHODS = ("bohb", "best")
 WORKERS = (1, 2, 4, 16, 64)
 OLDEST = "start_order='oldest_bracket'"
+NOT_REPEATED = "without='repeats'"
+CHANGES = {OLDEST: ", oldest bracket first", NOT_REPEATED: ", no bracket repeated", "": ""}
 OLDEST_WORKERS = (2, 4, 16)  # one worker runs one bracket after the other in any case
 COST = """\
 Points are sums of the budgets charged for all evaluations that have ended, in full evaluations, whatever the number of
@@ -23,11 +25,12 @@ Variant = tuple[str, int]  # a method and its number of workers
 
 
 def worker_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan, workers: Sequence[int]) -> list[Run]:
-    """Return the runs with each number of workers, and those that start the oldest bracket first, ordered by seed."""
+    """Return the runs with each number of workers, and those with another order of runs or brackets, by seed."""
     variants: list[Variant] = []
     for method in methods:
         variants += [(method, w) for w in workers]
         variants += [(f"{method}:{OLDEST}", w) for w in workers if w in OLDEST_WORKERS]
+        variants += [(f"{method}:{NOT_REPEATED}", w) for w in workers if w > 1 and method == "best"]
     return [
         Run(problem, method, seed, plan.end, w, "continue")
         for seed in range(plan.runs)
@@ -39,14 +42,15 @@ def worker_runs(methods: Sequence[str], problems: Sequence[str], plan: Plan, wor
 def tables(results: Results, points: Sequence[float], floor: float = FLOOR) -> dict[str, Rows]:
     """Return the tables of the page, by name.
 
-    Regrets are relative to one worker, BOHB's to the preset's with as many workers, and those of the oldest bracket
-    first to those of the smallest budget first.
+    Regrets are relative to one worker, BOHB's to the preset's with as many workers, those of the oldest bracket first
+    to those of the smallest budget first, and those without repeated brackets to those with them.
     """
     there = list(dict.fromkeys((run.method, run.workers) for run in results))
     pairs: dict[str, list[tuple[Variant, Variant]]] = {
-        "one worker": [((m, w), (_base(m), 1)) for m, w in there if w > 1],
+        "one worker": [((m, w), (_base(m), 1)) for m, w in there if w > 1 and _change(m) != NOT_REPEATED],
         "lead": [((m, w), ("best", w)) for m, w in there if m == "bohb"],
-        "order": [((m, w), (_base(m), w)) for m, w in there if m != _base(m)],
+        "order": [((m, w), (_base(m), w)) for m, w in there if _change(m) == OLDEST],
+        "repeats": [((m, w), (_base(m), w)) for m, w in there if _change(m) == NOT_REPEATED],
     }
     return {name: _rows(results, points, chosen, floor) for name, chosen in pairs.items()}
 
@@ -63,6 +67,11 @@ def with_higher_floors(results: Results, end: float) -> dict[str, Rows]:
 def _base(method: str) -> str:
     """Return the method without changed settings."""
     return method.partition(":")[0]
+
+
+def _change(method: str) -> str:
+    """Return the changed setting of a method; empty if there is none."""
+    return method.partition(":")[2]
 
 
 def _rows(results: Results, points: Sequence[float], pairs: Iterable[tuple[Variant, Variant]], floor: float) -> Rows:
@@ -93,6 +102,7 @@ def findings(found: Mapping[str, Rows], end: float) -> list[str]:
         "one worker": "times the regret with one worker",
         "lead": "times the regret of BEST",
         "order": "times the regret of the smallest budget first",
+        "repeats": "times the regret with repeated brackets",
     }
     return [
         f"{_label(row)}: {report.with_interval(row)} {text} at {end:g}"
@@ -109,6 +119,8 @@ def sections(found: Mapping[str, Rows], points: Sequence[float]) -> list[list[st
         "lead": "Regret of BOHB divided by that of BEST, and share of problems that BEST wins",
         "order": "Regret with the oldest bracket first divided by that with the smallest budget first, and share of "
         "problems that the latter wins",
+        "repeats": "Regret without repeated brackets divided by that with them, and share of problems that the latter "
+        "wins",
     }
     floors = {
         "one worker, floors": "Regret at the end divided by that with one worker, with higher floors of the regret",
@@ -127,7 +139,5 @@ def _table(rows: Rows, columns: Sequence[float], by: str) -> list[str]:
 
 
 def _label(row: Mapping[str, Any]) -> str:
-    base, colon, _ = row["method"].partition(":")
-    order = ", oldest bracket first" if colon else ""
-    workers = "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
-    return f"{report.label(base)}{order}, {workers}"
+    method, workers = row["method"], "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
+    return f"{report.label(_base(method))}{CHANGES[_change(method)]}, {workers}"

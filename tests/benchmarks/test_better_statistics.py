@@ -214,8 +214,9 @@ def test_a_method_without_runs_on_some_problems_is_not_ranked() -> None:
 
 
 def test_workers_are_compared_with_one_worker_with_the_preset_and_with_the_usual_order() -> None:
-    oldest = f"bohb:{workers.OLDEST}"
+    oldest, not_repeated = f"bohb:{workers.OLDEST}", f"best:{workers.NOT_REPEATED}"
     known = {("bohb", 1): 0.2, ("bohb", 4): 0.3, (oldest, 4): 0.24, ("best", 1): 0.1, ("best", 4): 0.1}
+    known[not_repeated, 4] = 0.2
     results: dict[Run, Result] = {}
     for (method, count), regret in known.items():
         for seed in range(2):
@@ -226,9 +227,11 @@ def test_workers_are_compared_with_one_worker_with_the_preset_and_with_the_usual
     assert ratios["one worker"] == pytest.approx({("bohb", 4): 1.5, (oldest, 4): 1.2, ("best", 4): 1.0})
     assert ratios["lead"] == pytest.approx({("bohb", 1): 2.0, ("bohb", 4): 3.0})
     assert ratios["order"] == pytest.approx({(oldest, 4): 0.8})
-    assert workers.findings(found, 60.0)[-1] == (
-        "BOHB, oldest bracket first, 4 workers: 0.80 [0.80, 0.80] times the regret of the smallest budget first at 60"
-    )
+    assert ratios["repeats"] == pytest.approx({(not_repeated, 4): 2.0})
+    assert workers.findings(found, 60.0)[-2:] == [
+        "BOHB, oldest bracket first, 4 workers: 0.80 [0.80, 0.80] times the regret of the smallest budget first at 60",
+        "BEST preset, no bracket repeated, 4 workers: 2.00 [2.00, 2.00] times the regret with repeated brackets at 60",
+    ]
 
 
 def test_a_higher_floor_of_the_regret_brings_workers_closer_to_one_worker() -> None:
