@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
-from bohb.errors import Conflict, JournalDamaged, JournalError
+from bohb.errors import Conflict, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import Journal, SqlJournal, repair, study_names
 from bohb.testing import DurableJournalContract, numbered_events
 from tests.faults.journal_processes import race, start
@@ -158,3 +159,23 @@ def test_commits_are_synchronous_even_where_the_server_defaults_to_less(url: str
     execute(url, "ALTER DATABASE postgres SET synchronous_commit = off")
     with SqlJournal(url) as journal, journal.database.transaction() as connection:
         assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
+
+
+def test_a_connection_that_is_stuck_in_a_pipeline_counts_as_lost(url: str) -> None:
+    """A connection that is cut within `executemany` may stay in pipeline mode, in which nothing else can be sent."""
+    with SqlJournal(url) as journal:
+        journal.append(numbered_events(2), after=0)
+        with pytest.raises(JournalUnavailable, match=r"connection to .* was lost"):
+            _stick(journal)
+        journal.append(numbered_events(1, first=2), after=2)
+        assert list(journal.read()) == numbered_events(3)
+
+
+def _stick(journal: SqlJournal) -> None:
+    """Send a statement that is never read, in pipeline mode, and then another."""
+    with journal.database.transaction() as connection:
+        driver = connection.connection.dbapi_connection
+        assert isinstance(driver, psycopg.Connection)
+        driver.pgconn.enter_pipeline_mode()
+        driver.pgconn.send_query_params(b"SELECT 1", None)
+        connection.exec_driver_sql("ROLLBACK")

@@ -9,8 +9,9 @@ from typing import Any
 
 import psycopg
 from psycopg import waiting
+from psycopg.pq import PipelineStatus
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, ExceptionContext
 
 from bohb.errors import InvalidArgument
 
@@ -77,6 +78,13 @@ def postgres_engine(url: URL, read_only: bool, idle_seconds: float) -> Engine:
     def _begin(connection: Connection) -> None:
         connection.exec_driver_sql(_SETTINGS, settings)
 
+    @event.listens_for(engine, "handle_error")
+    def _recognise_lost(context: ExceptionContext) -> None:
+        """Count a connection as lost that was cut within `executemany`: it cannot leave psycopg's pipeline mode."""
+        if context.connection is not None and not context.is_disconnect:
+            driver = context.connection.connection.dbapi_connection
+            context.is_disconnect = isinstance(driver, _Connection) and driver.is_stuck
+
     return engine
 
 
@@ -88,6 +96,11 @@ class _Connection(psycopg.Connection[Any]):
     """A connection that gives up on a server which sends nothing; psycopg itself waits forever."""
 
     answer_seconds = _ANSWER_SECONDS
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it is in pipeline mode after a statement has failed, so that no other can be sent."""
+        return not self.closed and self.pgconn.pipeline_status != PipelineStatus.OFF
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ARG002
         """Wait for an answer; Ctrl-C gives up at once."""
