@@ -50,14 +50,14 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--part", choices=PARTS, default="main")
     found.add_argument(
-        "--runs", type=int, help="number of seeds (default: 10; main, earlier 40; misspecified, one_budget 20)"
+        "--runs", type=int, help="number of seeds (default: 10; main, earlier 40; misspecified, one_budget, rivals 20)"
     )
     found.add_argument(
         "--own-runs", type=int, default=40, help="seeds of our methods in the part rivals, if more (default: 40)"
     )
     found.add_argument("--long-runs", type=int, default=10, help="seeds of our methods that run to 200 (default: 10)")
-    found.add_argument("--dehb-runs", type=int, default=10, help="largest number of seeds of DEHB (default: 10)")
-    found.add_argument("--slow-runs", type=int, help="the same for HpBandSter and SMAC (default: 3; rivals: 10)")
+    found.add_argument("--dehb-runs", type=int, help="largest number of seeds of DEHB (default: 10; rivals 20)")
+    found.add_argument("--slow-runs", type=int, help="the same for HpBandSter and SMAC (default: 3; rivals 20)")
     found.add_argument("--jobs", type=int, default=1, help="number of runs at the same time")
     found.add_argument("--methods", type=words, help="default: those of the part")
     found.add_argument("--problems", type=words, help="default: those of the part")
@@ -75,13 +75,14 @@ class Study:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.part: str = args.part
-        usual = {"main": 40, "earlier": 40, "misspecified": 20, "one_budget": 20}.get(self.part, 10)
+        usual = {"main": 40, "earlier": 40, "misspecified": 20, "one_budget": 20, "rivals": 20}.get(self.part, 10)
         runs = 2 if args.smoke else args.runs or usual
-        slow = args.slow_runs or (10 if self.part == "rivals" else 3)
+        slow = args.slow_runs or (runs if self.part == "rivals" else 3)
         long = 0 if args.smoke or self.part == "rivals" else args.long_runs
         end = SMOKE_LENGTH if args.smoke else LENGTH
         own_runs = args.own_runs if self.part == "rivals" and not args.smoke else 0
-        self.plan = Plan(runs, long, args.dehb_runs, slow, end, own_runs)
+        dehb = args.dehb_runs or (runs if self.part == "rivals" else 10)
+        self.plan = Plan(runs, long, dehb, slow, end, own_runs)
         own = SMOKE_PROBLEMS if args.smoke else variants.default_problems(self.part)
         self.problems: tuple[str, ...] = args.problems or own
         self.name = "better" if self.part == "main" else f"better_{self.part}"
