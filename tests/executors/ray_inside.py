@@ -19,6 +19,7 @@ from bohb.executors.resources import Resources
 from bohb.testing import ElasticContract
 from bohb.testing.acts import acting, host_of, make_trial, run_all, until
 from tests.executors.places import on
+from tests.executors.rewriting import check_that_no_trial_starts_in_a_dirty_directory
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
 
 pytestmark = pytest.mark.filterwarnings("default")  # warnings of Ray itself
@@ -81,6 +82,11 @@ def test_a_study_survives_the_death_of_a_ray_worker_and_leaves_the_cluster(place
     killer.join()
     assert_whole(study, trials=8)
     assert not ray.is_initialized()
+
+
+def test_ray_does_not_start_a_lost_trial_again_in_its_dirty_directory(place: RayPlace, tmp_path: Path) -> None:
+    place.join()
+    check_that_no_trial_starts_in_a_dirty_directory("ray://auto", tmp_path, host_of)
 
 
 def test_resources_are_handed_to_rays_scheduler(place: RayPlace) -> None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import loky
 import pytest
 
+from bohb.core.trial import Outcome
 from bohb.testing import ExecutorContract
-from tests.executors.places import LocalPlace, PoolPlace
+from bohb.testing.acts import acting, guard_of, make_trial, run_all
+from tests.executors.places import LocalPlace, PoolPlace, on
+from tests.executors.rewriting import check_that_no_trial_starts_in_a_dirty_directory
 
 
 class TestLocal(ExecutorContract):
@@ -46,3 +52,32 @@ class TestLoky(ExecutorContract):
         place = PoolPlace(lambda: loky.ProcessPoolExecutor(2))
         yield place
         place.close()
+
+
+def test_no_trial_of_a_pool_starts_in_the_dirty_directory_of_a_lost_attempt(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        check_that_no_trial_starts_in_a_dirty_directory(pool, tmp_path, guard_of)
+
+
+def test_a_task_that_an_engine_runs_again_is_refused_and_the_next_attempt_is_not(tmp_path: Path) -> None:
+    """As Slurm and Dask do after a node has died, possibly while the first run still goes on elsewhere."""
+    directory = tmp_path / "0"
+    directory.mkdir()
+    trial = make_trial(0, directory, act="fine")
+    with ThreadPoolExecutor(1) as pool:
+        executor = on(pool, acting())
+        again: list[Any] = []
+        submit = pool.submit
+
+        def twice(run: Any, *arguments: Any) -> Any:
+            first = submit(run, *arguments)
+            again.append(submit(run, *arguments))
+            return first
+
+        pool.submit = twice  # type: ignore[method-assign, assignment]
+        assert isinstance(run_all(executor, [trial])[0], Outcome)
+        answer = again[0].result(timeout=60)
+        assert answer["charged"]
+        assert "was told to start it again" in answer["lost"]
+        assert isinstance(run_all(executor, [replace(trial, attempt=2)])[0], Outcome)
+        executor.shutdown(kill=True)

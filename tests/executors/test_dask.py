@@ -23,6 +23,7 @@ from bohb.executors.resources import Resources
 from bohb.testing import ElasticContract
 from bohb.testing.acts import acting, alive, collect, host_of, make_trial, noted, until
 from tests.executors.places import on
+from tests.executors.rewriting import check_that_no_trial_starts_in_a_dirty_directory
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
 
 
@@ -105,6 +106,12 @@ def test_a_study_survives_the_death_of_a_dask_nanny(cluster: Cluster, tmp_path: 
     study = run_study(cluster.address, tmp_path)
     killer.join()
     assert_whole(study)
+
+
+def test_dask_does_not_start_a_lost_trial_again_in_its_dirty_directory(cluster: Cluster, tmp_path: Path) -> None:
+    """Dask runs a task again by itself if its worker has died, up to `distributed.scheduler.allowed-failures` times."""
+    cluster.client.wait_for_workers(2, timeout=60)
+    check_that_no_trial_starts_in_a_dirty_directory(cluster.client, tmp_path, host_of)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mount namespaces")

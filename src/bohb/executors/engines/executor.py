@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from bohb.core.events import outcome_from_json, trial_to_json
+from bohb.core.events import outcome_from_json
 from bohb.core.trial import Trial
 from bohb.errors import BohbError
 from bohb.executors.base import Done, Lost, Objective, check_objective
-from bohb.executors.engines.task import Session, lost
+from bohb.executors.engines.task import Session, forget, lost, request
 from bohb.executors.local import logs
 from bohb.executors.local.launch import pickled
 from bohb.executors.options import TrialOptions
@@ -38,6 +38,7 @@ _FIRST_SHORTAGE_SECONDS = 5.0  # before the first message: workers need time to 
 
 log = logging.getLogger("bohb")
 Answer = dict[str, Any]
+Body = dict[str, Any]  # of a task, as `task.request` makes it
 AnswerFuture = Future[Answer]
 
 
@@ -107,7 +108,7 @@ class EngineExecutor:
         os.close(descriptor)
         self._session = _session(engine, self._payload, lifeline, options or TrialOptions())
         self._ended: queue.SimpleQueue[AnswerFuture] = queue.SimpleQueue()
-        self._running: dict[AnswerFuture, Trial] = {}
+        self._running: dict[AnswerFuture, tuple[Trial, Body]] = {}
         self._held: deque[Trial] = deque()  # submitted while the engine took no tasks
         self._broken: str | None = None
         self._done: list[Done] = []
@@ -172,13 +173,14 @@ class EngineExecutor:
         self._engine.close(self._session.id)
 
     def _send(self, trial: Trial, payload: bytes | None) -> None:
+        body = request(trial)
         try:
-            future = self._engine.submit(self._session, trial_to_json(trial), payload, self._places.avoided())
+            future = self._engine.submit(self._session, body, payload, self._places.avoided())
         except EngineBroken as error:
             self._broken = str(error)  # `wait` raises it after all results have been returned
             self._held.append(trial)
             return
-        self._running[future] = trial
+        self._running[future] = trial, body
         future.add_done_callback(self._ended.put)
 
     def _release(self) -> None:
@@ -214,14 +216,15 @@ class EngineExecutor:
             return
 
     def _handle(self, future: AnswerFuture) -> None:
-        trial = self._running.pop(future, None)
-        if trial is None:
+        if future not in self._running:
             return
+        trial, body = self._running.pop(future)
         answer = _answer(future)
         place = answer.get("place")
         if "need" in answer:
             self._send(trial, self._payload)
         elif "outcome" in answer:
+            forget(body)
             if place is not None:
                 self._places.works(place)
             self._done.append(Done(trial, outcome_from_json(answer["outcome"])))

@@ -13,7 +13,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import cloudpickle
 import psutil  # type: ignore[import-untyped]
 
-from bohb.core.events import outcome_to_json, trial_from_json
+from bohb.core.events import outcome_to_json, trial_from_json, trial_to_json
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Lost
 from bohb.executors.local.executor import LocalExecutor
@@ -219,6 +220,40 @@ def close(session_id: str) -> None:
     _children.close(session_id)
 
 
+def request(trial: Trial) -> dict[str, Any]:
+    """Return the body of a task that runs this trial once.
+
+    Its entry "begun" is a file that the task creates beside the trial's directory; whoever finds it must not start.
+    """
+    begun = None
+    if trial.checkpoint_dir is not None:
+        begun = str(trial.checkpoint_dir.with_name(f"{trial.checkpoint_dir.name}.{uuid.uuid4().hex}"))
+    return {"trial": trial_to_json(trial), "begun": begun}
+
+
+def forget(body: Mapping[str, Any]) -> None:
+    """Remove the file of a task that has ended with an outcome, which no engine runs again."""
+    if body["begun"] is not None:
+        with suppress(OSError):  # the directory of the study is cleaned up at its end
+            os.unlink(body["begun"])
+
+
+def _begin(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Note that the task has begun; return the answer of one that had begun before.
+
+    Dask and Slurm run a task again whose worker has died, in a directory that may be half written.
+    """
+    if body["begun"] is None:
+        return None
+    try:
+        os.close(os.open(body["begun"], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+    except FileExistsError:
+        return lost(f"machine {platform.node()} was told to start it again, after its first worker had died", True)
+    except OSError as error:
+        return lost(f"machine {platform.node()} cannot write beside the checkpoint directory: {error}", False)
+    return None
+
+
 def run(
     session: Session, body: dict[str, Any], payload: bytes | None, stopped: Stopped | None = None
 ) -> dict[str, Any]:
@@ -226,12 +261,13 @@ def run(
 
     The last of these asks for the objective to be sent along.
 
+    body: as `request` made it.
     payload: the pickled objective; None if this process should have it.
     stopped: function that returns whether the engine has cancelled this task.
     """
     children = _children
     _ignore_interrupts(session)
-    trial = trial_from_json(body)
+    trial = trial_from_json(body["trial"])
     if children.is_over(session, session.local):
         return lost("the study was stopped before the trial began", charged=False)
     if trial.checkpoint_dir is not None and not trial.checkpoint_dir.is_dir():
@@ -248,6 +284,10 @@ def run(
         return lost(f"machine {platform.node()} cannot start a worker: {error}", charged=False)
     if child is None:
         return {"need": session.digest}
+    begun_before = _begin(body)
+    if begun_before is not None:
+        children.release(child)
+        return begun_before
     result = None
     try:
         result = _evaluate(
