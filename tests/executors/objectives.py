@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +22,8 @@ import numpy as np
 
 from bohb.core.trial import Trial
 from bohb.testing.acts import until
+
+POOL = ThreadPoolExecutor(1, thread_name_prefix="pool")  # starts its thread with the first piece of work
 
 
 class TwoArguments(Exception):
@@ -216,6 +219,23 @@ class Acts:
     def leaves_thread(trial: Trial) -> dict[str, Any]:
         threading.Thread(target=time.sleep, args=(600,), daemon=trial.config["daemon"]).start()
         return {"loss": 0.0, "pid": os.getpid()}
+
+    @staticmethod
+    def draws_bar(trial: Trial) -> dict[str, Any]:
+        """Draw a progress bar of tqdm, which starts a thread that watches all bars and never ends."""
+        from tqdm import tqdm  # no other objective needs it
+
+        with tqdm(total=3, mininterval=0.0) as bar:
+            bar.update(3)
+        return {"loss": 0.0, "pid": os.getpid(), "threads": [thread.name for thread in threading.enumerate()]}
+
+    @staticmethod
+    def keeps_pool(trial: Trial) -> dict[str, Any]:
+        """Use a pool that is kept in a global, and perhaps leave work in it."""
+        assert POOL.submit(abs, -3).result() == 3
+        if trial.config.get("busy"):
+            POOL.submit(time.sleep, 600)
+        return {"loss": 0.0, "pid": os.getpid(), "threads": [thread.name for thread in threading.enumerate()]}
 
     @staticmethod
     def forks(trial: Trial) -> float:

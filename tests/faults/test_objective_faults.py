@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -229,6 +230,29 @@ def test_a_worker_with_a_leftover_thread_is_replaced(shared: LocalExecutor, daem
     assert outcome.ok
     until(lambda: not alive(outcome.info["pid"]), "the worker ends")
     assert still_works(shared)
+
+
+@pytest.mark.parametrize(("act", "thread"), [("draws_bar", "tqdm_monitor"), ("keeps_pool", "pool_0")])
+def test_idle_threads_that_a_trial_has_left_do_not_cost_its_worker(act: str, thread: str) -> None:
+    """The monitor of tqdm, which every progress bar of Hugging Face starts, and a pool that is kept in a global."""
+    with LocalExecutor(objectives.anything, 1) as executor:
+        infos = [run_one(executor, number=n, act=act).info for n in range(4)]
+    assert all(thread in info["threads"] for info in infos)
+    assert len({info["pid"] for info in infos}) == 1
+
+
+def test_a_thread_that_still_works_costs_the_worker_and_a_warning_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(log_dir=tmp_path)) as executor:
+        pids = [run_one(executor, number=n, act="keeps_pool", busy=True).info["pid"] for n in range(3)]
+    assert len(set(pids)) == 3
+    [said] = [record.getMessage() for record in caplog.records if "replaced" in record.getMessage()]
+    assert re.fullmatch(
+        r"trial 0 left the thread 'pool_0'; its worker is replaced, which takes [\d.]+ s per trial", said
+    )
+    note = "[bohb: the trial left the thread 'pool_0'; its worker is replaced]\n"
+    assert [(tmp_path / f"{n}.log").read_text() for n in range(3)] == [note] * 3
 
 
 def test_a_trial_cannot_spoil_directory_and_streams_of_the_next(tmp_path: Path) -> None:

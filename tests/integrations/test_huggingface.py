@@ -67,6 +67,27 @@ def test_epochs_that_are_continued_equal_training_through(
     assert points[-1][1] == last["loss"]
 
 
+def test_the_progress_bars_of_a_trainer_do_not_cost_its_worker(example: dict[str, Any], tmp_path: Path) -> None:
+    """A new worker would have to import PyTorch and Transformers again."""
+    train, arguments = example["train"], example["TrainingArguments"]
+
+    def objective(trial: bohb.Trial) -> dict[str, Any]:
+        import threading
+
+        train.__globals__["TrainingArguments"] = lambda **given: arguments(**{**given, "disable_tqdm": False})
+        threads = {thread.name for thread in threading.enumerate()}
+        result: dict[str, Any] = train(trial)
+        left = {thread.name for thread in threading.enumerate()} - threads
+        return {"loss": result["loss"], "info": {"pid": os.getpid(), "left": sorted(left)}}
+
+    study = bohb.minimize(
+        objective, example["SPACE"], budgets=[1], seed=3, workers=1, directory=tmp_path, max_trials=3, progress=False
+    )
+    infos = [outcome.info for outcome in study.history.outcomes.values()]
+    assert infos[0]["left"] == ["tqdm_monitor"]
+    assert len({info["pid"] for info in infos}) == 1
+
+
 @LONG
 def test_a_budget_of_steps_may_end_within_an_epoch(
     example: dict[str, Any], trial: bohb.Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

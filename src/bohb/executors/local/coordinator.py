@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import selectors
@@ -26,6 +27,9 @@ from bohb.executors.local.setup import Setup
 from bohb.executors.local.waiting import WaitingTrials
 from bohb.executors.local.wire import Lines, encode
 from bohb.executors.places import Places
+from bohb.units import duration
+
+log = logging.getLogger("bohb")
 
 KILL_SECONDS = 1.5  # for the guard to kill everything and end
 _RETRY_SECONDS = 0.5  # between two looks for a slot that may be used again
@@ -60,6 +64,7 @@ class Coordinator:
         self._workers: dict[int, WorkerHandle] = {}  # by id, until the guard has reported their end
         self._started = 0
         self._machine = platform.node()
+        self._said_why = False  # whether a message has said why workers are replaced
         self.closed = False
 
     @property
@@ -218,6 +223,7 @@ class Coordinator:
             self._finish(worker, outcome_from_json(body["outcome"]))
             if body["retire"]:
                 self._slots[worker.slot] = None
+                self._say_why(worker, int(body["number"]), str(body["reason"]))
             else:
                 self._idle.append(worker)
         elif "loading" in body:
@@ -226,10 +232,22 @@ class Coordinator:
             worker.stage = Stage.RUNNING
             self._places.works(str(worker.slot))
             worker.pid, worker.began = int(body["ready"]), (float(body["time"]), float(body["clock"]))
+            worker.startup = time.monotonic() - worker.launched
         elif "failed" in body:
             self._slots[worker.slot] = None
             result = not_loaded(outcome_from_json(body["failed"]), worker.slot)
             self._finish_early(worker, worker.ended_now(result) if isinstance(result, Outcome) else result)
+
+    def _say_why(self, worker: WorkerHandle, number: int, reason: str) -> None:
+        """Log once why trials cost their workers, and how long a new one takes to start."""
+        if reason and not self._said_why:
+            self._said_why = True
+            log.warning(
+                "trial %d %s; its worker is replaced, which takes %s per trial",
+                number,
+                reason,
+                duration(worker.startup),
+            )
 
     def _finish_early(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
         """Add the trial of a worker that has ended to `done`, and avoid its slot if the worker could not start."""

@@ -18,6 +18,7 @@ class WorkerHandle:
 
     pid: known once the worker is ready.
     stage: how far it has come.
+    launched: when its start was asked for, by the monotonic clock; `startup` is how long it took to be ready.
     began: when its trial began, by the wall clock and by the monotonic clock.
     """
 
@@ -29,6 +30,8 @@ class WorkerHandle:
     pid: int | None = None
     stage: Stage = Stage.STARTING
     trial: Trial | None = None
+    launched: float = field(default_factory=time.monotonic)
+    startup: float = 0.0
     began: tuple[float, float] = (0.0, 0.0)
     curve: list[Point] = field(default_factory=list)
 

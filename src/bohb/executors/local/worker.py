@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread
 import faulthandler
 import os
 import random
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import cloudpickle
@@ -26,10 +28,12 @@ from bohb.executors.local.curve import Point, Reporter
 from bohb.executors.local.setup import Setup
 from bohb.executors.local.slot_table import SlotTable
 from bohb.executors.local.wire import RESULT_BYTES, Lines, encode
+from bohb.units import size
 
 BROKEN = 71  # exit code of a worker that has lost its socket
 BUG = 70  # exit code of a worker that failed because of an error in this package
 _LEFTOVER_SECONDS = 2.0  # for killing processes that a trial has left
+_POOL_THREAD = concurrent.futures.thread._worker.__code__  # in this function a thread of a pool waits for work
 
 
 def main(setup: Setup, link: int, table: int, slot: int, guard: int) -> None:
@@ -68,7 +72,7 @@ class Worker:
         sys.argv[:] = setup.argv
         self._count = 0
         self._process_baseline: set[int] = set()
-        self._thread_baseline = 1
+        self._thread_baseline: set[threading.Thread] = set()
         self._signal_baseline: dict[int, Any] = {}
         self._streams = (sys.stdout, sys.stderr)  # kept, because dropping a notebook's streams could run their code
 
@@ -97,7 +101,7 @@ class Worker:
             return None
         logs.finish(log, self._setup)
         self._process_baseline = set(processes.descendants(os.getpid()))
-        self._thread_baseline = threading.active_count()
+        self._thread_baseline = set(threading.enumerate())
         self._signal_baseline = processes.signal_handlers()
         self._table.end(self._slot)
         self._send({"ready": os.getpid(), "time": time.time(), "clock": time.monotonic()})
@@ -129,23 +133,26 @@ class Worker:
             logs.note(log, f"[bohb: killed {killed} process(es) that the trial had left running]\n")
         if not outcome.ok:
             outcome = replace(outcome, output=logs.tail(log))
-        logs.finish(log, self._setup)
         self._count += 1
-        left_thread = threading.active_count() > self._thread_baseline  # it would run beside the next trial
-        retire = left_thread or self._should_retire()
+        busy = busy_threads(self._thread_baseline)  # they would run beside the next trial
+        reason = f"left the thread {busy[0]!r}" if busy else self._memory_kept()
+        if reason:
+            logs.note(log, f"[bohb: the trial {reason}; its worker is replaced]\n")
+        logs.finish(log, self._setup)
+        retire = bool(reason) or self._count == self._setup.options.recycle_after
         self._table.end(self._slot)  # before sending, because time that the coordinator is busy must not count
-        self._send_outcome(trial.number, outcome, points, retire)
-        if left_thread:
+        self._send_outcome(trial.number, outcome, points, retire, reason)
+        if busy:
             os._exit(0)  # without cleanup: a thread of the trial still runs
         os.chdir(self._home)
         return retire
 
-    def _should_retire(self) -> bool:
-        """Whether this process has run `recycle_after` trials, or holds memory that would count for the next trial."""
+    def _memory_kept(self) -> str:
+        """Return what to say if this process holds memory that would count for the next trial; empty if it does not."""
         limit = self._setup.options.memory_limit
-        if limit is not None and processes.used_bytes([os.getpid()], limit // 2) > limit // 2:
-            return True
-        return self._count == self._setup.options.recycle_after
+        if limit is None or processes.used_bytes([os.getpid()], limit // 2) <= limit // 2:
+            return ""
+        return f"kept more than half of trial_memory, {size(limit)}"
 
     def _kill_leftovers(self) -> int:
         """Kill the processes that the trial has left, including adopted orphans; return how many."""
@@ -162,8 +169,14 @@ class Worker:
             time.sleep(0.001)
         return len(killed)
 
-    def _send_outcome(self, number: int, outcome: Outcome, points: list[Point], retire: bool) -> None:
-        body = {"number": number, "outcome": outcome_to_json(outcome), "points": points, "retire": retire}
+    def _send_outcome(self, number: int, outcome: Outcome, points: list[Point], retire: bool, reason: str) -> None:
+        body = {
+            "number": number,
+            "outcome": outcome_to_json(outcome),
+            "points": points,
+            "retire": retire,
+            "reason": reason,
+        }
         frame = encode(body)
         if len(frame) > RESULT_BYTES:
             error = f"the result has {len(frame)} bytes as JSON, more than {RESULT_BYTES}; store large data in files"
@@ -208,6 +221,23 @@ class Worker:
         except (ValueError, OSError):  # closed by the objective, or the disk is full
             self._open_streams()
         sys.stdout, sys.stderr = self._own
+
+
+def busy_threads(before: set[threading.Thread]) -> list[str]:
+    """Return the names of the threads that were started since and that could work beside the next trial."""
+    frames = sys._current_frames()
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    return sorted(thread.name for thread in left if not _is_idle(thread, frames.get(thread.ident or 0)))
+
+
+def _is_idle(thread: threading.Thread, frame: FrameType | None) -> bool:
+    """Whether a thread is tqdm's monitor, which every progress bar starts, or waits in a pool that has no work."""
+    if type(thread).__module__ == "tqdm._monitor":
+        return True
+    if frame is None or frame.f_code is not _POOL_THREAD:
+        return False
+    queue = frame.f_locals.get("work_queue")
+    return queue is not None and queue.empty()
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
