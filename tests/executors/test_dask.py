@@ -110,6 +110,7 @@ def test_a_study_survives_the_death_of_a_dask_nanny(cluster: Cluster, tmp_path: 
 
 def test_dask_does_not_start_a_lost_trial_again_in_its_dirty_directory(cluster: Cluster, tmp_path: Path) -> None:
     """Dask runs a task again by itself if its worker has died, up to `distributed.scheduler.allowed-failures` times."""
+    cluster.add()  # another test may have removed a nanny and its worker
     cluster.client.wait_for_workers(2, timeout=60)
     check_that_no_trial_starts_in_a_dirty_directory(cluster.client, tmp_path, host_of)
 
