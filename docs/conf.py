@@ -11,7 +11,8 @@ from bohb._version import __version__
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
-from docstrings import as_rst  # noqa: E402 - tools/ is not a package
+from architecture import tables  # noqa: E402 - tools/ is not a package
+from docstrings import as_rst  # noqa: E402
 
 project = "bohb"
 version = release = __version__
@@ -47,8 +48,8 @@ def _docstring(_app: Any, what: str, _name: str, _object: Any, _options: Any, li
 
 
 def _outside(_app: Any, docname: str, source: list[str]) -> None:
-    """Include CONTRIBUTING.md from outside docs/, and turn links to other files into downloads."""
-    text = source[0]
+    """Include CONTRIBUTING.md and the list of modules, and turn links to other files into downloads."""
+    text = source[0].replace("<!-- modules -->", tables())
     if docname == "contributing":
         text = (ROOT / "CONTRIBUTING.md").read_text()
         text = re.sub(r"\]\((?=[a-z])(?!docs/|https?:)", "](../", text).replace("](docs/", "](")

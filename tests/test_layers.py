@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import runpy
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 REPOSITORY = Path(__file__).parent.parent
 ROOT = REPOSITORY / "src" / "bohb"
 TOOL: Mapping[str, Any] = runpy.run_path(str(REPOSITORY / "tools" / "import_graph.py"))
+LIST: Mapping[str, Any] = runpy.run_path(str(REPOSITORY / "tools" / "architecture.py"))
 imports: Callable[[Path], set[str]] = TOOL["imports"]
 graph: Mapping[str, set[str]] = TOOL["import_graph"](ROOT)
 
@@ -71,19 +71,15 @@ def test_the_core_has_no_clock_no_thread_and_no_io() -> None:
         assert not re.search(r"(?<![\w.])open\(", source), path
 
 
-def test_every_folder_says_what_it_is_for() -> None:
-    for folder in {path.parent for path in modules()}:
-        assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text())), folder
-
-
 def test_no_module_is_too_long_to_read_at_a_sitting() -> None:
     long = {str(path.relative_to(ROOT)): n for path in modules() if (n := len(path.read_text().splitlines())) > 400}
     assert long == {}
 
 
-def test_the_architecture_page_lists_every_module() -> None:
-    page = (REPOSITORY / "docs" / "architecture.md").read_text()
-    listed = re.findall(r"^\| `(bohb[\w.]*)` \|", page, flags=re.MULTILINE)
-    assert sorted(set(graph) - set(listed)) == [], "add a line to docs/architecture.md"
-    assert sorted(set(listed) - set(graph)) == [], "remove the line from docs/architecture.md"
-    assert len(listed) == len(set(listed))
+def test_the_list_of_modules_says_what_every_module_is_for() -> None:
+    purposes: Mapping[str, str] = LIST["purposes"]()
+    assert set(purposes) == set(graph)
+    assert [name for name, text in purposes.items() if not text] == [], "say in the docstring what the module is for"
+    tables: str = LIST["tables"]()
+    assert all(f"### {name}\n" in tables or f"| `{name}` | " in tables for name in graph)
+    assert "<!-- modules -->" in (REPOSITORY / "docs" / "architecture.md").read_text()
