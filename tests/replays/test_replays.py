@@ -1,0 +1,116 @@
+"""Every decision of the recorded studies is still made, whatever has changed around it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bohb import replay
+from bohb.core.events import BracketPlanned, Event, SessionStarted, StudyCreated, TrialStarted
+from bohb.core.history import History
+from bohb.core.settings import PRESETS
+from bohb.core.trial import Status
+from bohb.journal import import_jsonl
+from tests.replays.record import RECORDED
+from tests.replays.stored import SAMPLERS, events_of, names
+
+ROOT = Path(__file__).parents[2]
+JOURNALS = ROOT / "benchmarks" / "paper" / "cifar10_journals"
+TODAYS = ("bohb", "hyperband", "random")  # methods of those journals; of the others, only the results are kept
+
+KINDS = {
+    "created",
+    "given",
+    "observed",
+    "budgets",
+    "bracket",
+    "started",
+    "finished",
+    "lost",
+    "late",
+    "cut",
+    "shortened",
+    "session",
+    "forgotten",
+    "note",
+    "confirm",
+    "repeat",
+    "confirmed",
+}
+STEERING = {
+    "given",  # a bracket for a configuration that the user wants on its budget
+    "promotes",  # the configurations that go on when the largest budget is raised
+    "skips",  # whether the rungs below the largest budget are left out
+    "repeats",  # a bracket of Hyperband that is opened once more
+    "seconds_left",  # a bracket that ends before the deadline
+    "lowest",  # an adaptive study's choice, which may start below its smallest budget
+}
+
+
+@cache
+def recorded(name: str) -> list[Event]:
+    return events_of(name)
+
+
+def everything() -> list[Event]:
+    return [event for name in names() for event in recorded(name)]
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_every_decision_of_a_recorded_study_is_made_again(name: str) -> None:
+    found = replay(recorded(name), sampler=SAMPLERS.get(name))
+    assert found.differences == ()
+    assert found.decisions >= 20
+
+
+@pytest.mark.parametrize("path", sorted(p for m in TODAYS for p in JOURNALS.glob(f"{m}-*.jsonl")), ids=lambda p: p.stem)
+def test_every_decision_of_the_studies_on_cifar10_is_made_again(path: Path) -> None:
+    assert replay(import_jsonl(path).events).differences == ()
+
+
+def test_each_study_is_recorded_by_the_script() -> None:
+    assert names() == sorted(RECORDED)
+
+
+def test_recorded_are_events_of_every_kind() -> None:
+    assert {event.kind for event in everything()} == KINDS
+
+
+def test_recorded_are_brackets_for_every_reason() -> None:
+    planned = [event for event in everything() if isinstance(event, BracketPlanned)]
+    reasons = [event.reason for event in planned]
+    assert {key for reason in reasons for key in reason} >= STEERING
+    assert {reason["skips"] for reason in reasons if "skips" in reason} == {True, False}
+    lowest = [(min(budget for budget, _ in e.rungs), e.reason["lowest"]) for e in planned if "lowest" in e.reason]
+    assert {below < usual for below, usual in lowest} == {True, False}
+
+
+def test_recorded_are_informed_studies_that_leave_out_rungs_and_repeat_brackets_with_several_workers() -> None:
+    found: Counter[str] = Counter()
+    for name in names():
+        events = recorded(name)
+        if max((e.workers or 1 for e in events if isinstance(e, SessionStarted)), default=1) == 4:
+            reasons = [event.reason for event in events if isinstance(event, BracketPlanned)]
+            found["skips"] += sum(bool(reason.get("skips")) for reason in reasons)
+            found["repeats"] += sum("repeats" in reason for reason in reasons)
+    assert min(found["skips"], found["repeats"]) > 0
+
+
+def test_recorded_are_trials_of_every_origin_and_end() -> None:
+    trials = [event.trial for event in everything() if isinstance(event, TrialStarted)]
+    assert {trial.origin.value for trial in trials} == {"random", "model", "given", "promoted"}
+    assert any(trial.reuses is not None for trial in trials)
+    assert any(trial.attempt > 1 for trial in trials)
+    assert any("picked" in trial.reason for trial in trials)
+    histories = [History().extend(recorded(name)) for name in names()]
+    assert {o.status for history in histories for o in history.outcomes.values()} >= {Status.OK, Status.CRASHED}
+
+
+def test_recorded_are_studies_of_every_preset() -> None:
+    settings = [event.settings for event in everything() if isinstance(event, StudyCreated)]
+    for name, preset in PRESETS.items():
+        assert preset.to_json() in settings, name
+    assert {s["schedule"] for s in settings} == {"hyperband", "informed", "adaptive"}
