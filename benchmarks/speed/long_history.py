@@ -45,7 +45,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
     """Measure one figure in this process."""
     import bohb
     from bohb.executors.base import Executor
-    from bohb.executors.inline import InlineExecutor
+    from bohb.executors.evaluate import InlineExecutor
     from bohb.executors.local.executor import LocalExecutor
     from bohb.journal import Journal, MemoryJournal, SqlJournal
     from bohb.running.checkpoints import Checkpoints

@@ -9,7 +9,7 @@ import pytest
 
 from bohb.core.trial import Status
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.inline import InlineExecutor
+from bohb.executors.evaluate import InlineExecutor
 from tests.executors import objectives
 from tests.executors.running import make_trial, run_one
 

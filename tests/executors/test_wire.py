@@ -10,8 +10,8 @@ import pytest
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
 from bohb.executors.local.curve import POINTS, Point, Reporter, extend
-from bohb.executors.local.deaths import Death, Stage, interpret
-from bohb.executors.local.wire import Lines, encode
+from bohb.executors.local.handle import Death, Stage, interpret
+from bohb.executors.local.shared import Lines, encode
 from bohb.executors.options import TrialOptions
 
 OPTIONS = TrialOptions(trial_seconds=2.5, trial_memory=300 * 2**20)

@@ -20,7 +20,7 @@ import bohb
 from bohb import BOHB, Limits, Status, minimize, replay
 from bohb.core.events import Event, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import JournalUnavailable
-from bohb.executors.inline import InlineExecutor
+from bohb.executors.evaluate import InlineExecutor
 from bohb.journal import MemoryJournal, SqlJournal
 from tests import objectives
 from tests.objectives import SPACE

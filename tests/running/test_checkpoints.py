@@ -148,7 +148,7 @@ def test_the_quota_is_respected_and_the_incumbent_kept(tmp_path: Path) -> None:
     checkpoints.sweep = measured  # type: ignore[method-assign]
     optimizer = BOHB({"x": (0.01, 0.5)}, min_budget=1, max_budget=27, seed=0)
     study = bohb.run(
-        optimizer, bohb.executors.inline.InlineExecutor(big), bohb.Limits(max_brackets=4, max_trials=90), checkpoints
+        optimizer, bohb.executors.evaluate.InlineExecutor(big), bohb.Limits(max_brackets=4, max_trials=90), checkpoints
     )
     assert 10_000 <= largest <= 45_000
     assert len(study.history.outcomes) == 90

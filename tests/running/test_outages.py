@@ -12,7 +12,7 @@ from bohb import BOHB, Limits, Status
 from bohb.core.trial import Trial
 from bohb.errors import WorkersUnavailable
 from bohb.executors.base import Done, Lost
-from bohb.executors.inline import InlineExecutor
+from bohb.executors.evaluate import InlineExecutor
 from bohb.journal import SqlJournal
 from tests import objectives
 from tests.objectives import SPACE

@@ -18,7 +18,7 @@ from bohb import BOHB, Limits, Origin, Status, Trial, minimize
 from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Done, Lost
-from bohb.executors.inline import InlineExecutor
+from bohb.executors.evaluate import InlineExecutor
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.progress import Progress
 from tests import objectives

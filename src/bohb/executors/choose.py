@@ -9,7 +9,7 @@ from typing import Any
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
 from bohb.executors.engines.executor import Engine, EngineExecutor
-from bohb.executors.inline import InlineExecutor
+from bohb.executors.evaluate import InlineExecutor
 from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import TrialOptions, check_count
 from bohb.executors.resources import Resources
@@ -65,7 +65,7 @@ def _engine(executor: Any, resources: Resources) -> Engine:
     if isinstance(executor, str):
         return _engine_at(executor, resources)
     if isinstance(executor, futures.Executor):
-        from bohb.executors.engines.pools import PoolEngine
+        from bohb.executors.engines.executor import PoolEngine
 
         return PoolEngine(executor, resources)
     # an object of one of these libraries exists only if the library has been imported

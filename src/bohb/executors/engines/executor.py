@@ -1,4 +1,4 @@
-"""An Executor over any engine that can run a function elsewhere and return a future."""
+"""An Executor over any engine that runs a function elsewhere and returns a future, such as a pool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import uuid
 import weakref
 from collections import deque
 from collections.abc import Collection, Sequence
-from concurrent.futures import Future, InvalidStateError, wait
+from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError, wait
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +21,15 @@ from typing import Any, Protocol
 
 from bohb.core.events import outcome_from_json
 from bohb.core.trial import Trial
-from bohb.errors import BohbError
+from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Lost, Objective, check_objective
+from bohb.executors.engines import task
 from bohb.executors.engines.task import Session, forget, lost, request
 from bohb.executors.local import logs
 from bohb.executors.local.launch import pickled
+from bohb.executors.losses import Places
 from bohb.executors.options import TrialOptions
-from bohb.executors.places import Places
+from bohb.executors.resources import Resources
 
 INLINE_BYTES = 32 * 2**10  # a pickled objective up to this size is sent with each trial: asking for it costs more
 KILL_SECONDS = 10.0  # for running tasks to notice that they were cancelled
@@ -265,3 +267,53 @@ def settle(future: AnswerFuture, answer: Answer) -> None:
     """Set the result of a future that may have one."""
     with suppress(InvalidStateError):
         future.set_result(answer)
+
+
+class PoolEngine:
+    """Trials as tasks of a pool.
+
+    pool: belongs to the user and is never shut down here.
+    resources: only cores and memory, which limit the trial's process.
+    """
+
+    warm = ready = True
+    shortage = None
+
+    def __init__(self, pool: Executor, resources: Resources) -> None:
+        resources.allow_only(f"a {type(pool).__name__}", "cpu", "memory")
+        self._pool = pool
+        # mpiexec may start its workers on other machines
+        self.local = not type(pool).__module__.startswith("mpi4py")
+
+    def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - all its workers are on one machine
+        """Return the number of workers of the pool."""
+        count = getattr(self._pool, "num_workers", None) or getattr(self._pool, "_max_workers", None)
+        if not isinstance(count, int):
+            raise InvalidArgument(f"{self._pool!r} does not know how many tasks it runs at once; give workers=")
+        return count
+
+    def submit(
+        self,
+        session: task.Session,
+        body: dict[str, Any],
+        payload: bytes | None,
+        avoid: Collection[str],  # noqa: ARG002 - a pool cannot choose
+    ) -> AnswerFuture:
+        """Submit a trial to the pool."""
+        try:
+            return self._pool.submit(task.run, session, body, payload)
+        except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: it was shut down
+            name = type(self._pool).__name__
+            raise EngineBroken(
+                f"the {name} given as executor= takes no more tasks ({type(error).__name__}: {error}); "
+                "make a new one, or use workers= or Dask, which replace workers that die"
+            ) from error
+
+    def cancel(self, futures: Collection[AnswerFuture]) -> None:
+        """Cancel tasks that have not begun; running ones notice that the lifeline is gone."""
+        for future in list(futures):
+            future.cancel()
+
+    def close(self, session_id: str) -> None:
+        """End the children of threads of this process; other processes notice the end of the session."""
+        task.close(session_id)

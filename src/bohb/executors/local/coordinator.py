@@ -19,14 +19,11 @@ from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Done, Lost, Objective
 from bohb.executors.local import logs, processes
 from bohb.executors.local.curve import extend
-from bohb.executors.local.deaths import Death, Stage, interpret, not_loaded
 from bohb.executors.local.guard import GRACE
-from bohb.executors.local.handle import WorkerHandle
+from bohb.executors.local.handle import Death, Stage, WorkerHandle, interpret, not_loaded
 from bohb.executors.local.launch import GuardProcess, launch
-from bohb.executors.local.setup import Setup
-from bohb.executors.local.waiting import WaitingTrials
-from bohb.executors.local.wire import Lines, encode
-from bohb.executors.places import Places
+from bohb.executors.local.shared import Lines, Setup, encode
+from bohb.executors.losses import Places, WaitingTrials
 from bohb.units import duration
 
 log = logging.getLogger("bohb")

@@ -20,7 +20,7 @@ from bohb.executors.base import Done, Objective, check_objective
 from bohb.executors.local import logs, processes
 from bohb.executors.local.coordinator import Coordinator
 from bohb.executors.local.launch import pickled
-from bohb.executors.local.setup import Setup
+from bohb.executors.local.shared import Setup
 from bohb.executors.options import TrialOptions, check_count
 from bohb.executors.resources import slot_environment
 

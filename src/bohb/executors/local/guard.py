@@ -28,9 +28,7 @@ from bohb.core.trial import Outcome
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt
 from bohb.executors.local import logs, processes
-from bohb.executors.local.setup import Setup, command
-from bohb.executors.local.slot_table import IDLE, STARTING, SlotTable
-from bohb.executors.local.wire import Lines, encode
+from bohb.executors.local.shared import IDLE, STARTING, Lines, Setup, SlotTable, command, encode
 from bohb.executors.local.worker import BUG, Worker, load
 
 TICK = 0.1  # seconds between two checks of limits and logs

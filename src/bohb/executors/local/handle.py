@@ -1,15 +1,96 @@
-"""A worker process as the coordinator sees it."""
+"""A worker process as the coordinator sees it: how far it has come, and what its death says about its trial."""
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 from dataclasses import dataclass, field
+from enum import Enum
 
-from bohb.core.trial import Outcome, Trial, with_times
+from bohb.core.trial import Outcome, Status, Trial, with_times
+from bohb.executors.base import Lost
 from bohb.executors.local.curve import Point
-from bohb.executors.local.deaths import Stage
-from bohb.executors.local.wire import Lines
+from bohb.executors.local.processes import signal_name
+from bohb.executors.local.shared import Lines
+from bohb.executors.local.worker import BROKEN
+from bohb.executors.options import TrialOptions
+from bohb.units import size
+
+# Signals that users, batch queues and the kernel send; an objective that crashes dies of other signals.
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP}
+
+# Errors of the machine that stop a worker from loading any objective: the process limit is reached.
+_NO_PROCESSES = ("BlockingIOError: [Errno 11]", "RuntimeError: can't start new thread")
+
+
+class Stage(Enum):
+    """How far a worker has come."""
+
+    STARTING = "while starting"
+    LOADING = "while loading the objective"
+    RUNNING = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """The guard's report of how a worker process ended.
+
+    code: exit code, negative for a signal.
+    cause: why the guard killed it; None if the guard did not.
+    memory: bytes that its process tree used when it was killed for that.
+    oom: whether the kernel's out-of-memory killer was active at that time.
+    """
+
+    id: int
+    pid: int
+    code: int
+    cause: str | None = None
+    memory: int = 0
+    oom: bool = False
+
+
+def interpret(death: Death, slot: int, options: TrialOptions, stage: Stage) -> Outcome | Lost:
+    """Return the result of the trial whose worker died. A loss before the trial began is not charged to it."""
+    who = f"worker {slot} (pid {death.pid})"
+    when = f" {stage.value}" if stage.value else ""
+    began = stage is Stage.RUNNING
+    match death.cause:
+        case "timeout":
+            return Outcome(Status.TIMEOUT, error=f"ran longer than trial_seconds={options.trial_seconds:g}")
+        case "memory":
+            used, limit = size(death.memory), size(options.memory_limit or 0)
+            return Outcome(Status.MEMORY, error=f"used {used} of memory, more than trial_memory of {limit}")
+        case "start":
+            error = f"{who} did not load the objective within start_seconds={options.start_seconds:g}"
+            return Outcome(Status.CRASHED, error=error)
+        case "closed":
+            return Lost(f"{who} ended{when}", charged=False) if stage is Stage.STARTING else _unreachable(who)
+        case str():
+            return Lost(f"{who} {death.cause}", began)
+    if stage is Stage.STARTING and death.code >= 0:
+        return Lost(f"{who} exited with code {death.code}{when}", charged=False)
+    if death.code == BROKEN:
+        return _unreachable(who)
+    if death.code >= 0:
+        return Outcome(Status.CRASHED, error=f"{who} exited with code {death.code}{when}")
+    name = signal_name(-death.code)
+    if -death.code in _FROM_OUTSIDE or stage is Stage.STARTING:
+        by = ", probably by the kernel's out-of-memory killer" if death.oom else ""
+        return Lost(f"{who} was killed by {name}{by}{when}", began)
+    return Outcome(Status.CRASHED, error=f"killed by {name}{when}")
+
+
+def not_loaded(outcome: Outcome, slot: int) -> Outcome | Lost:
+    """Return the result of a trial whose worker could not load the objective: a loss if the machine is to blame."""
+    if outcome.error is not None and outcome.error.startswith(_NO_PROCESSES):
+        return Lost(f"worker {slot} cannot load the objective: {outcome.error}", charged=False)
+    return outcome
+
+
+def _unreachable(who: str) -> Outcome:
+    error = f"{who} lost its connection: does the objective close file descriptors that it did not open?"
+    return Outcome(Status.CRASHED, error=error)
 
 
 @dataclass(slots=True, eq=False)

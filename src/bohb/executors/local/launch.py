@@ -16,7 +16,7 @@ import cloudpickle
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
 from bohb.executors.local import guard, processes
-from bohb.executors.local.setup import Setup, command
+from bohb.executors.local.shared import Setup, command
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from bohb.executors.local.setup import Setup
+from bohb.executors.local.shared import Setup
 
 OUTPUT_CHARACTERS = 2_000  # kept in an Outcome
 CUT = b"\n[bohb: the middle of this output was dropped, it exceeded log_bytes]\n"

@@ -25,9 +25,7 @@ from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt, evaluate
 from bohb.executors.local import logs, processes
 from bohb.executors.local.curve import Point, Reporter
-from bohb.executors.local.setup import Setup
-from bohb.executors.local.slot_table import SlotTable
-from bohb.executors.local.wire import RESULT_BYTES, Lines, encode
+from bohb.executors.local.shared import RESULT_BYTES, Lines, Setup, SlotTable, encode
 from bohb.units import size
 
 BROKEN = 71  # exit code of a worker that has lost its socket

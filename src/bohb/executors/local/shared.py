@@ -1,0 +1,113 @@
+"""What coordinator, guard and workers share: their setup, the messages on their sockets, and the table of slots."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import pickle
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from bohb.executors.options import TrialOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The settings that the coordinator, the guard and the workers of one LocalExecutor share.
+
+    token: identifies this executor in the environment of its processes.
+    parent: process id of the coordinator.
+    argv: `sys.argv` of the coordinator.
+    log_dir: where workers write their output; a temporary directory if the options name none.
+    payload: descriptor of the pickled objective; None if workers inherit it by forking.
+    """
+
+    options: TrialOptions
+    slots: int
+    token: str
+    parent: int
+    argv: list[str]
+    log_dir: str
+    payload: int | None = None
+
+    @property
+    def keep_logs(self) -> bool:
+        """Whether the user asked for logs."""
+        return self.options.log_dir is not None
+
+
+def command(module: str, setup: Setup, **arguments: int) -> list[str]:
+    """Return the command that calls `main(setup, **arguments)` of a module in a fresh interpreter.
+
+    The interpreter gets the flags and the search path of this one. multiprocessing's spawn would import the user's
+    script again, which would then need a `__main__` guard.
+    """
+    # the private function that multiprocessing uses; it returns -W, -X, -O and similar flags
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    code = (
+        f"import sys; sys.path[:] = {list(map(str, sys.path))!r}; import pickle; from {module} import main; "
+        f"main(pickle.loads({pickle.dumps(setup)!r}), **{arguments!r})"
+    )
+    return [sys.executable, *flags, "-c", code]
+
+
+FRAME_BYTES = 64 * 2**20  # a longer line was not written by `encode`
+RESULT_BYTES = 16 * 2**20  # limit on the result of one trial
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    """Return one line. Lone surrogates (file names that are not UTF-8) become '?', which every database accepts."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+class Lines:
+    """Splits a stream of bytes into the messages that were encoded."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """Return the messages completed by `data`. Raises ValueError for a line that `encode` did not write."""
+        self._buffer += data
+        if b"\n" not in data:
+            if len(self._buffer) > FRAME_BYTES:
+                raise ValueError(f"a line of more than {FRAME_BYTES} bytes")
+            return []
+        *complete, rest = bytes(self._buffer).split(b"\n")
+        self._buffer = bytearray(rest)
+        bodies = [json.loads(line) for line in complete]
+        if not all(isinstance(body, dict) for body in bodies):
+            raise ValueError("a line that is not a JSON object")
+        return bodies
+
+
+STARTING = 0.0
+IDLE = -1.0
+
+
+class SlotTable:
+    """One (start time, trial number) pair per slot, in a file that guard and workers map.
+
+    descriptor: an open file, whose size is set here.
+    """
+
+    def __init__(self, descriptor: int, slots: int) -> None:
+        os.ftruncate(descriptor, 16 * slots)
+        self._cells = memoryview(mmap.mmap(descriptor, 16 * slots)).cast("d")
+
+    def begin(self, slot: int, number: int) -> None:
+        """Record that a trial starts now, by the monotonic clock that all processes of this machine share."""
+        self._cells[2 * slot + 1] = number
+        self._cells[2 * slot] = time.monotonic()  # last, because the guard reads the number only after the time
+
+    def end(self, slot: int, since: float = IDLE) -> None:
+        """Record that no trial runs: IDLE, or STARTING for a new worker."""
+        self._cells[2 * slot] = since
+
+    def read(self, slot: int) -> tuple[float, int]:
+        """Return the start time and the number of the running trial; the time is STARTING or IDLE if there is none."""
+        return self._cells[2 * slot], int(self._cells[2 * slot + 1])
