@@ -25,6 +25,7 @@ from bohb.plots.panels import panel_axis
 from bohb.plots.registry import GROUPS, suitable
 from bohb.plots.theme import budget_colours, label, thinned
 from tests.analysis.studies import HOSTILE, KINDS, XY, played, tiny
+from tests.replays.stored import events_of
 
 KEYS = (
     *("front", "hypervolume", "trajectory", "budget_trajectory", "losses"),
@@ -209,6 +210,15 @@ def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> No
     assert f"through trial {number}" in annotation(figure)
     assert not PLOTS["process"].suits(played("mixed"))
     assert "no Gaussian process" in annotation(PLOTS["process"](played("mixed")))
+
+
+def test_the_process_of_a_study_with_constraints_is_drawn_through_a_configuration_of_its_models() -> None:
+    """They expected a value of each objective, so that no single loss is marked as what was expected."""
+    history = History().extend(events_of("best-constraints"))
+    number = next(n for n, trial in history.trials.items() if "expected" in trial.reason)
+    names = {trace.name for trace in PLOTS["process"](history, number=number).data}
+    assert "mean ± 2 deviations" in names
+    assert not any("was proposed" in (name or "") for name in names)
 
 
 def test_a_maximised_score_is_shown_as_the_user_knows_it() -> None:

@@ -75,7 +75,7 @@ def _marks(history: History, table: Beliefs) -> list[tuple[str, float, float, st
     """Return name, loss, deviation, colour and symbol of what is marked at the configuration."""
     first = history.trials[table.trial.config_id]
     found = []
-    if first.reason.get("model") == "gp":
+    if "expected_loss" in first.reason:  # one process for each objective and constraint states more than one loss
         expected, deviation = first.reason["expected_loss"], first.reason["deviation"]
         found.append((f"expected when trial {first.number} was proposed", expected, 2 * deviation, ORANGE, "diamond"))
     for n, trial in history.trials.items():
