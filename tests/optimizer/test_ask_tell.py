@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import subprocess
@@ -13,18 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import bohb
-from bohb import BOHB, History, Origin, Outcome, Status, replay
+from bohb import BOHB, Origin, Outcome, Status, replay
 from bohb.core.events import Event, StudyCreated, TrialFinished, from_json, to_json
 from bohb.errors import (
     AlreadyTold,
     InvalidArgument,
     InvalidConfiguration,
     InvalidResult,
-    JournalError,
     JournalUnavailable,
     NoTrialReady,
     StudyDone,
@@ -32,49 +27,7 @@ from bohb.errors import (
 )
 from bohb.journal import MemoryJournal
 from tests.core import spaces
-
-SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "c": ["a", "b", "c"]}
-
-
-def loss_of(trial: bohb.Trial) -> float:
-    noise = np.random.default_rng([trial.seed, int(trial.budget)]).normal() / trial.budget
-    return float(abs(trial.config["x"] - 0.3) + abs(trial.config["y"] - 0.7) + (trial.config["c"] != "b") + noise)
-
-
-def run(study: BOHB, n: int, workers: int = 1) -> BOHB:
-    """n evaluations by so many workers that finish out of order."""
-    running: list[bohb.Trial] = []
-    for step in range(n):
-        running += study.ask_many(workers - len(running))
-        trial = running.pop(step % len(running))
-        study.tell(trial, math.nan if trial.number % 11 == 5 else loss_of(trial))
-    return study
-
-
-def new(seed: int = 0, **keywords: Any) -> BOHB:
-    return BOHB(SPACE, min_budget=1, max_budget=9, seed=seed, **keywords)
-
-
-def fingerprint(study: BOHB) -> list[Any]:
-    return [(t.number, t.config, t.budget, t.seed, t.origin, t.reason) for t in study.history.trials.values()]
-
-
-def test_the_incumbent_is_the_lowest_loss_on_the_largest_budget() -> None:
-    study = new()
-    assert study.incumbent is None
-    losses = {}
-    for _ in range(30):
-        trial = study.ask()
-        losses[trial.number] = loss_of(trial)
-        study.tell(trial, losses[trial.number])
-    best = min((t for t in study.history.trials.values() if t.budget == 9), key=lambda t: losses[t.number])
-    assert study.incumbent is not None
-    assert study.incumbent.config == best.config
-    for budget in (1.0, 3.0, 9.0):
-        on_budget = [losses[t.number] for t in study.history.trials.values() if t.budget == budget]
-        assert study.history.best[budget].loss == min(on_budget)
-    trajectory = study.history.trajectory
-    assert all((b.budget, -b.loss) > (a.budget, -a.loss) for a, b in itertools.pairwise(trajectory))
+from tests.core.playing import SPACE, fingerprint, new, run
 
 
 def test_the_same_seed_and_the_same_results_give_the_same_trials() -> None:
@@ -101,14 +54,6 @@ def test_the_decisions_of_a_stored_study_are_still_made() -> None:
     assert model_based[-1].config == {"c": "b", "x": 0.96582280737, "y": 0.78137981098}
 
 
-def test_results_in_any_json_shape_replay_to_the_same_next_decision() -> None:
-    study = run(new(5), 70, workers=4)
-    stored = [(event.kind, json.loads(json.dumps(to_json(event)))) for event in study.events]
-    again = BOHB.from_events([from_json(kind, body) for kind, body in stored], SPACE)
-    assert fingerprint(again) == fingerprint(study)
-    assert fingerprint(run(again, 20, workers=4)) == fingerprint(run(study, 20, workers=4))
-
-
 @pytest.mark.parametrize("name", sorted(spaces.ALL))
 def test_a_study_is_rebuilt_from_its_events_alone(name: str) -> None:
     study = BOHB(spaces.ALL[name](), min_budget=1, max_budget=9, seed=1)
@@ -118,45 +63,6 @@ def test_a_study_is_rebuilt_from_its_events_alone(name: str) -> None:
     again = BOHB.from_events(events)
     assert fingerprint(again) == fingerprint(study)
     assert again.ask() == study.ask()
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 100), st.integers(1, 6), st.data())
-def test_folding_in_two_parts_equals_folding_once(seed: int, workers: int, data: st.DataObject) -> None:
-    events = run(new(seed), 25, workers=workers).events
-    cut = data.draw(st.integers(1, len(events)))
-    once = History().extend(events)
-    twice = History().extend(events[:cut]).extend(events[cut:])
-    assert twice.outcomes == once.outcomes
-    assert twice.trajectory == once.trajectory
-    assert {b: d.losses.tolist() for b, d in twice.observations.items()} == {
-        b: d.losses.tolist() for b, d in once.observations.items()
-    }
-    assert BOHB.from_events(events).ask() == BOHB.from_events(list(events)).ask()
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.integers(0, 1000), st.integers(1, 30))
-def test_only_finished_trials_are_promoted_and_failed_ones_never(seed: int, workers: int) -> None:
-    study = run(new(seed), 60, workers=workers)
-    for trial in study.history.trials.values():
-        if trial.origin is Origin.PROMOTED:
-            assert trial.from_trial is not None
-            assert study.history.outcomes[trial.from_trial].ok
-            assert trial.previous_budget is not None
-            assert trial.previous_budget < trial.budget
-            first = study.history.trials[trial.config_id]
-            assert (first.config, first.seed) == (trial.config, trial.seed)
-
-
-def test_hyperband_random_search_and_tpe_are_settings() -> None:
-    hyperband = run(new(1, random_fraction=1), 80)
-    assert {t.origin for t in hyperband.history.trials.values()} == {Origin.RANDOM, Origin.PROMOTED}
-    random_search = run(BOHB(SPACE, min_budget=9, max_budget=9, seed=1, random_fraction=1), 30)
-    assert {t.budget for t in random_search.history.trials.values()} == {9.0}
-    assert {t.origin for t in random_search.history.trials.values()} == {Origin.RANDOM}
-    tpe = run(BOHB(SPACE, budgets=[9], seed=1), 40)
-    assert {t.origin for t in tpe.history.trials.values()} == {Origin.RANDOM, Origin.MODEL}
 
 
 def test_first_configurations_come_first() -> None:
@@ -356,10 +262,3 @@ def test_a_result_whose_acknowledgement_was_lost_is_stored_once() -> None:
     study.tell(trial, 0.5)
     assert sum(isinstance(event, TrialFinished) for event in journal.read(0)) == 1
     assert study.history.outcomes[0].loss == 0.5
-
-
-@pytest.mark.parametrize("name", ["space", "settings", "schedule", "brackets", "budgets"])
-def test_an_empty_history_says_that_it_is_empty(name: str) -> None:
-    with pytest.raises(JournalError, match="empty"):
-        getattr(History(), name)
-    assert not hasattr(History(), "no_such_name")

@@ -1,4 +1,4 @@
-"""Algorithm 3 as actions, and the rule of §4.2 for which bracket acts."""
+"""Algorithm 3 as actions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bohb import BOHB, Trial
-from bohb.core.decide import Restart, StartPromotion, StartSample, decide
 from bohb.core.schedule.brackets import halving
 from bohb.core.schedule.halving import Done, Halving, Promote, Sample, Wait, top_k
 
@@ -70,62 +69,6 @@ def test_only_finite_losses_are_promoted_and_none_better_stays_behind(losses: li
     if kept:
         worst = max(losses[i] for i in kept)
         assert all(losses[i] >= worst for i in range(len(losses)) if i not in kept)
-
-
-def test_free_workers_take_the_smallest_budget_and_open_a_bracket_only_when_nothing_is_ready() -> None:
-    """§4.2 by hand: budgets 1, 3, 9; bracket 0 has rungs 9·1, 3·3, 1·9, bracket 1 has 5·3, 1·9, bracket 2 has 3·9."""
-    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
-    first = [study.ask() for _ in range(9)]
-    assert {(t.bracket, t.budget) for t in first} == {(0, 1.0)}
-    # All nine run; a tenth worker finds nothing ready in bracket 0, so bracket 1 opens.
-    second = [study.ask() for _ in range(2)]
-    assert {(t.bracket, t.budget) for t in second} == {(1, 3.0)}
-    for trial in first:
-        study.tell(trial, trial.number)
-    # Bracket 0 has three promotions to budget 3, bracket 1 has three samples left on budget 3: older bracket first.
-    third = [study.ask() for _ in range(6)]
-    assert [(t.bracket, t.budget, t.origin.value == "promoted") for t in third] == [(0, 3.0, True)] * 3 + [
-        (1, 3.0, False)
-    ] * 3
-    assert [t.config for t in third[:3]] == [t.config for t in first[:3]]
-    # Everything runs: bracket 2 opens on the full budget, then bracket 3, again the most aggressive one.
-    fourth = [study.ask() for _ in range(4)]
-    assert [(t.bracket, t.budget) for t in fourth] == [(2, 9.0)] * 3 + [(3, 1.0)]
-    # Bracket 0's last promotion (budget 9) must wait behind bracket 3's samples (budget 1).
-    for trial in third[:3]:
-        study.tell(trial, trial.number)
-    fifth = [study.ask() for _ in range(9)]
-    assert [(t.bracket, t.budget) for t in fifth] == [(3, 1.0)] * 8 + [(0, 9.0)]
-
-
-def test_hpbandsters_order_goes_by_the_age_of_the_bracket() -> None:
-    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, start_order="oldest_bracket")
-    first = [study.ask() for _ in range(9)]
-    for trial in first[:8]:
-        study.tell(trial, trial.number)
-    later = [study.ask() for _ in range(9)]  # bracket 1 (5), bracket 2 (3), bracket 3 (first of 9)
-    assert [t.bracket for t in later] == [1] * 5 + [2] * 3 + [3]
-    study.tell(first[8], 100)
-    assert (study.ask().bracket, study.ask().bracket) == (0, 0)
-
-
-def test_decisions_are_data() -> None:
-    study = BOHB(SPACE, min_budget=1, max_budget=3, seed=0, max_brackets=1)
-    assert decide(study.history) == StartSample(0, 0, 1.0)
-    trials = [study.ask() for _ in range(3)]
-    assert decide(study.history, max_brackets=1) == Wait()
-    assert decide(study.history) == StartSample(1, 0, 3.0)
-    study.lose(trials[1], "worker gone")
-    assert decide(study.history) == Restart(trials[1])
-    again = study.ask()
-    assert (again.number, again.attempt, again.seed, again.config) == (1, 2, trials[1].seed, trials[1].config)
-    study.tell(trials[1], 0.0)  # late: another runner has taken the trial over
-    for trial, loss in zip([trials[0], again, trials[2]], [3.0, 1.0, 2.0], strict=True):
-        study.tell(trial, loss)
-    assert study.history.outcomes[1].loss == 1.0
-    assert decide(study.history) == StartPromotion(0, 1, 3.0, 1)
-    study.tell(study.ask(), 0.5)
-    assert decide(study.history, max_brackets=1) == Done()
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 40])
