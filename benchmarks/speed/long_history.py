@@ -58,7 +58,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
             journal.append(events, 0)
         optimizer = bohb.BOHB(space(), journal=journal, random_fraction=args.random_fraction, **arguments_of(args.seed))
         optimizer.model()  # the first fit belongs to opening
-        checkpoints = Checkpoints(Path(directory) / "checkpoints", None)
+        checkpoints = Checkpoints(Path(directory) / "checkpoints", "study")
         executor: Executor = LocalExecutor(objective, args.workers) if args.workers else InlineExecutor(objective)
         before = len(optimizer.history.outcomes)
         load = os.getloadavg()[0]

@@ -23,7 +23,7 @@ from bohb import BOHB, Status, Trial, minimize, replay
 from bohb.core.events import TrialFinished
 from bohb.errors import JournalError
 from bohb.journal import SqlJournal
-from bohb.running.checkpoints import Checkpoints
+from bohb.running.checkpoints import MARKER, Checkpoints
 from tests.faults.power_cut import PowerCut
 
 ROOT = Path(__file__).parent.parent.parent
@@ -54,13 +54,13 @@ def test_a_checkpoint_survives_a_power_cut_as_soon_as_it_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = PowerCut(monkeypatch)
-    store = Checkpoints(tmp_path / "study" / "checkpoints")
+    store = Checkpoints(tmp_path / "study" / "checkpoints", "study")
     first = store.prepare(trial_of(0, 1))
     write_model(first)
     expected = content(directory_of(first))
     store.keep(first)
     disk.survivors(tmp_path, tmp_path / "after")
-    second = Checkpoints(tmp_path / "after" / "study" / "checkpoints").prepare(
+    second = Checkpoints(tmp_path / "after" / "study" / "checkpoints", "study").prepare(
         trial_of(4, 3, previous_budget=1, from_trial=0)
     )
     assert second.previous_budget == 1
@@ -75,12 +75,12 @@ def test_a_power_cut_while_a_checkpoint_is_kept_leaves_all_of_it_or_nothing(
     def cut() -> None:
         after = tmp_path / f"after-{len(kept)}"
         disk.survivors(tmp_path / "before", after)
-        again = Checkpoints(after / "checkpoints").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
+        again = Checkpoints(after / "checkpoints", "study").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
         kept.append(again.previous_budget is not None)
         assert content(directory_of(again)) == (expected if kept[-1] else {})
 
     disk = PowerCut(monkeypatch, cut)
-    store = Checkpoints(tmp_path / "before" / "checkpoints")
+    store = Checkpoints(tmp_path / "before" / "checkpoints", "study")
     first = store.prepare(trial_of(0, 1))
     write_model(first)
     expected = content(directory_of(first))
@@ -294,14 +294,14 @@ def test_a_trial_with_a_checkpoint_that_cannot_be_copied_fails_by_name_and_the_s
     assert errors == ({"RuntimeError: after writing"} if fails else {expected})
     assert {o.ok for t, o in study.trials if o is not None and t.config_id != 1} == {True}
     assert len(study.history.outcomes) == 20
-    assert [p.name for p in (files / "study" / "checkpoints").iterdir()] == ["empty"]
+    assert {p.name for p in (files / "study" / "checkpoints").iterdir()} == {MARKER, "empty"}
     assert [p.name for p in target.iterdir()] == ["empty"]
 
 
 def test_links_inside_a_checkpoint_are_copied_and_removed_as_links(tmp_path: Path) -> None:
     target = tmp_path / "target"
     (target / "empty").mkdir(parents=True)
-    store = Checkpoints(tmp_path / "checkpoints")
+    store = Checkpoints(tmp_path / "checkpoints", "study")
     first = store.prepare(trial_of(0, 1))
     (directory_of(first) / "data").symlink_to(target)
     (directory_of(first) / "dangling").symlink_to("nowhere")
@@ -318,7 +318,7 @@ def test_links_inside_a_checkpoint_are_copied_and_removed_as_links(tmp_path: Pat
 def test_a_kept_checkpoint_that_cannot_be_copied_any_more_means_starting_afresh(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store = Checkpoints(tmp_path)
+    store = Checkpoints(tmp_path, "study")
     first = store.prepare(trial_of(0, 1))
     write_model(first)
     store.keep(first)
@@ -359,7 +359,7 @@ def test_a_checkpoint_whose_sync_failed_once_is_not_kept_by_a_second_try(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an error the system takes the lost pages for written, so that the next sync reports success."""
-    store = Checkpoints(tmp_path)
+    store = Checkpoints(tmp_path, "study")
     first = store.prepare(trial_of(0, 1))
     write_model(first)
     with monkeypatch.context() as failing:
@@ -383,10 +383,10 @@ def test_a_runner_in_another_container_of_the_same_name_leaves_our_directories_a
         or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode
     ):
         pytest.skip("this machine does not allow a pid namespace")
-    ours = directory_of(Checkpoints(tmp_path).prepare(trial_of(0, 1)))
+    ours = directory_of(Checkpoints(tmp_path, "study").prepare(trial_of(0, 1)))
     script = (
         "import os, sys, platform, psutil\nfrom pathlib import Path\nfrom bohb.running.checkpoints import Checkpoints\n"
-        "Checkpoints(Path(sys.argv[1]))\nprint(platform.node(), psutil.pid_exists(int(sys.argv[2])))"
+        "Checkpoints(Path(sys.argv[1]), 'study')\nprint(platform.node(), psutil.pid_exists(int(sys.argv[2])))"
     )
     there = subprocess.run(
         [*unshare, sys.executable, "-c", script, str(tmp_path), str(os.getpid())],

@@ -16,7 +16,8 @@ import bohb
 from bohb import BOHB, Trial, minimize
 from bohb.core.growth import MOST_PROMOTED, best_on_largest, kept_for_growth
 from bohb.core.schedule.plan import plan
-from bohb.running.checkpoints import Checkpoints, cheapest_to_lose
+from bohb.errors import InvalidArgument
+from bohb.running.checkpoints import MARKER, Checkpoints, cheapest_to_lose
 from tests import objectives
 
 
@@ -84,7 +85,7 @@ def trial_of(number: int, budget: float, config_id: int = 0, **keywords: Any) ->
 
 
 def test_what_a_killed_trial_wrote_is_not_handed_on(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path)
+    store = Checkpoints(tmp_path, "study")
     first = store.prepare(trial_of(0, 1))
     assert first.checkpoint_dir is not None
     (first.checkpoint_dir / "model").write_text("one")
@@ -96,7 +97,7 @@ def test_what_a_killed_trial_wrote_is_not_handed_on(tmp_path: Path) -> None:
     assert (running.checkpoint_dir / "model").read_text() == "one"
     (running.checkpoint_dir / "model").write_text("half-writ")
     (running.checkpoint_dir / "junk").write_text("")
-    again = Checkpoints(tmp_path).prepare(second)  # after a kill
+    again = Checkpoints(tmp_path, "study").prepare(second)  # after a kill
     assert again.checkpoint_dir is not None
     assert (again.previous_budget, [p.name for p in again.checkpoint_dir.iterdir()]) == (1, ["model"])
     assert (again.checkpoint_dir / "model").read_text() == "one"
@@ -105,7 +106,7 @@ def test_what_a_killed_trial_wrote_is_not_handed_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_kill_around_the_commit_of_a_result_leaves_the_right_checkpoint(tmp_path: Path, durable: bool) -> None:
     """The directory is put by before the result is durable; which one counts depends on whether it became so."""
-    store = Checkpoints(tmp_path)
+    store = Checkpoints(tmp_path, "study")
     for number, budget in ((0, 1), (4, 3)):
         trial = store.prepare(trial_of(number, budget, from_trial=0 if number else None))
         assert trial.checkpoint_dir is not None
@@ -114,7 +115,7 @@ def test_a_kill_around_the_commit_of_a_result_leaves_the_right_checkpoint(tmp_pa
         store.keep(trial)  # a retry after the journal was full
         if number == 0:
             store.settle(trial)
-    store = Checkpoints(tmp_path)  # killed before `settle`
+    store = Checkpoints(tmp_path, "study")  # killed before `settle`
     if durable:
         following = store.prepare(trial_of(9, 9, previous_budget=3, from_trial=4))
         expected = "3"
@@ -134,7 +135,7 @@ def big(trial: Trial) -> float:
 
 def test_the_quota_is_respected_and_the_incumbent_kept(tmp_path: Path) -> None:
     largest = 0
-    checkpoints = Checkpoints(tmp_path, quota=45_000)
+    checkpoints = Checkpoints(tmp_path, "study", quota=45_000)
     sweep = checkpoints.sweep
 
     def measured(history: bohb.History) -> None:
@@ -168,7 +169,7 @@ def test_the_cheapest_checkpoints_to_lose_are_the_worst_of_the_smallest_budgets(
 
 
 def test_a_configuration_whose_checkpoint_is_gone_starts_afresh(tmp_path: Path) -> None:
-    trial = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
+    trial = Checkpoints(tmp_path, "study").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert trial.previous_budget is None
     assert trial.checkpoint_dir is not None
     assert list(trial.checkpoint_dir.iterdir()) == []
@@ -186,15 +187,15 @@ def test_an_objective_that_writes_nothing_costs_no_directories_and_still_continu
     run(tmp_path, idle, max_brackets=1)
     assert len({place for *_, place in seen}) == 1  # one trial at a time, one directory
     assert {(budget, previous) for budget, previous, _ in seen} == {(1, None), (3, 1), (9, 3)}
-    assert [path.name for path in (tmp_path / "study" / "checkpoints").iterdir()] == ["empty"]
+    assert [path.name for path in (tmp_path / "study" / "checkpoints").glob("[!b]*")] == ["empty"]
 
 
 def test_that_nothing_was_left_is_remembered_by_the_next_runner(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path)
+    store = Checkpoints(tmp_path, "study")
     first = store.prepare(trial_of(0, 1))
     store.keep(first)
     store.settle(first)
-    second = Checkpoints(tmp_path).prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
+    second = Checkpoints(tmp_path, "study").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert second.previous_budget == 1
     assert second.checkpoint_dir is not None
     assert list(second.checkpoint_dir.iterdir()) == []
@@ -202,7 +203,7 @@ def test_that_nothing_was_left_is_remembered_by_the_next_runner(tmp_path: Path) 
 
 def test_the_directory_of_a_lost_trial_is_never_used_again(tmp_path: Path) -> None:
     """Whoever lost it may still write to it."""
-    store = Checkpoints(tmp_path)
+    store = Checkpoints(tmp_path, "study")
     first = store.prepare(trial_of(0, 1))
     second = store.prepare(trial_of(0, 1, attempt=2))
     third = store.prepare(trial_of(1, 1, config_id=1))
@@ -223,13 +224,13 @@ def killed_runner(root: Path) -> Path:
 
 
 def test_directories_of_dead_runners_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
-    living = Checkpoints(tmp_path).prepare(trial_of(0, 1)).checkpoint_dir
+    living = Checkpoints(tmp_path, "study").prepare(trial_of(0, 1)).checkpoint_dir
     assert living is not None
     dead = killed_runner(tmp_path / "working")
     unlocked = tmp_path / "working" / dead.parent.name.replace("-", "_")
     unlocked.mkdir()
     assert dead.exists()
-    Checkpoints(tmp_path)
+    Checkpoints(tmp_path, "study")
     assert (living.exists(), dead.exists(), unlocked.exists()) == (True, False, True)
 
 
@@ -238,12 +239,58 @@ def test_a_lock_from_before_the_last_boot_is_judged_only_under_our_name(
     tmp_path: Path, renamed: bool, goes: bool
 ) -> None:
     """A machine of another name may hold the lock although it can be taken here."""
+    (tmp_path / MARKER).write_text("study")
     dead = killed_runner(tmp_path / "working").parent
     (dead / "lock").write_text("another boot")
     if renamed:
         dead = dead.rename(dead.with_name(f"another-{dead.name}"))
-    Checkpoints(tmp_path)
+    Checkpoints(tmp_path, "study")
     assert dead.exists() is not goes
+
+
+def test_directories_that_no_study_has_made_are_refused_and_stay(tmp_path: Path) -> None:
+    """A model of the user's may keep numbered checkpoints where a study of the same name would put its own."""
+    theirs = tmp_path / "study" / "checkpoints" / "1000"
+    theirs.mkdir(parents=True)
+    (theirs / "weights.pt").write_text("precious")
+    with pytest.raises(InvalidArgument, match="is not empty, and no study has made it"):
+        run(tmp_path, objectives.training, max_trials=20)
+    assert (theirs / "weights.pt").read_text() == "precious"
+
+
+def test_numbered_directories_with_other_contents_stay_where_a_study_keeps_its_checkpoints(tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"directory": tmp_path / "files", "journal": tmp_path / "study.db"}
+    run(tmp_path, objectives.training, max_trials=5, **arguments)
+    theirs = tmp_path / "files" / "study" / "checkpoints" / "1000"
+    theirs.mkdir()
+    (theirs / "weights.pt").write_text("precious")
+    run(tmp_path, objectives.training, max_trials=40, **arguments)
+    assert (theirs / "weights.pt").read_text() == "precious"
+
+
+def test_checkpoints_of_another_study_are_refused_unless_there_are_none(tmp_path: Path) -> None:
+    run(tmp_path, lambda trial: trial.config["x"], max_trials=5)
+    run(tmp_path, objectives.training, max_trials=5, seed=1)
+    with pytest.raises(InvalidArgument, match="holds the checkpoints of another study"):
+        run(tmp_path, objectives.training, max_trials=5, seed=2)
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_an_objective_that_removes_the_working_directories_does_not_end_the_study(
+    tmp_path: Path, workers: int | None
+) -> None:
+    def objective(trial: Trial) -> float:
+        import shutil
+
+        if trial.number == 3:
+            assert trial.checkpoint_dir is not None
+            shutil.rmtree(trial.checkpoint_dir.parent)
+            raise ValueError("it is gone")
+        return float(trial.config["x"])
+
+    study = run(tmp_path, objective, max_trials=12, workers=workers)
+    assert len(study.history.outcomes) == 12
+    assert study.history.outcomes[3].error == "ValueError: it is gone"
 
 
 def test_without_checkpoints_there_is_no_directory(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_tuples_among_the_choices_stay_tuples(workers: int | None) -> None:
 def test_a_disk_that_cannot_hold_checkpoints_pauses_the_study_and_loses_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    checkpoints = Checkpoints(tmp_path)
+    checkpoints = Checkpoints(tmp_path, "study")
     prepare, keep = checkpoints.prepare, checkpoints.keep
     trouble = {3: 2, 7: 1}  # how often preparing these trials fails
 

@@ -7,7 +7,9 @@ and compare (`bohb status`) import neither numpy nor ConfigSpace.
 from __future__ import annotations
 
 import copy
+import hashlib
 import itertools
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +33,7 @@ from bohb.core.events import (
     TrialFinished,
     TrialLost,
     TrialStarted,
+    to_json,
 )
 from bohb.core.evidence import Evidence, collected
 from bohb.core.given import Given
@@ -133,6 +136,12 @@ class History:
 
             self._space = Space.from_json(self.created.space)
         return self._space
+
+    @property
+    def study_key(self) -> str:
+        """An identifier of the study that does not depend on where it is stored."""
+        assert self.created is not None
+        return hashlib.sha256(json.dumps(to_json(self.created), sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def evidence(self) -> Evidence:

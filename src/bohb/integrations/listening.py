@@ -7,8 +7,6 @@ whether it did; therefore writing a trial twice must have the same effect as wri
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import math
 import subprocess
@@ -22,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
-from bohb.core.events import TrialFinished, to_json
+from bohb.core.events import TrialFinished
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result
@@ -104,12 +102,6 @@ class Tracker(Protocol):
     def close(self) -> None:
         """Finish; nothing more is written for now."""
         ...
-
-
-def study_key(history: History) -> str:
-    """Return an identifier of the study that does not depend on the path of its journal."""
-    assert history.created is not None
-    return hashlib.sha256(json.dumps(to_json(history.created), sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Listener:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.history import History
-from bohb.integrations.listening import Finished, beside, require, study_key, tracker_errors
+from bohb.integrations.listening import Finished, beside, require, tracker_errors
 
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
@@ -53,7 +53,7 @@ class MlflowTracker:
         """Find or create the study's run; return the trials it has."""
         from mlflow import MlflowClient
 
-        self._key = study_key(history)
+        self._key = history.study_key
         with _errors(self._uri):
             self._client: Any = MlflowClient(tracking_uri=self._uri)
             name = self._experiment or study

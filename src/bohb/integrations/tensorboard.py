@@ -17,7 +17,6 @@ from bohb.integrations.listening import (
     beside,
     incumbent_metrics,
     require,
-    study_key,
     tracker_errors,
 )
 from bohb.journal.files import plain_component
@@ -56,7 +55,7 @@ class TensorboardTracker:
     def open(self, study: str, history: History) -> set[int]:
         """Find the runs of the study; refuse a directory that belongs to another one."""
         self._root = self._logdir / plain_component(study)
-        key, owner = study_key(history), self._root / _OWNER
+        key, owner = history.study_key, self._root / _OWNER
         with tracker_errors(f"the log directory {self._root}"):
             self._root.mkdir(parents=True, exist_ok=True)
             if owner.exists() and owner.read_text() not in ("", key):

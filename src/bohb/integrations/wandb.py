@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bohb.core.history import History
 from bohb.core.trial import jsonable
-from bohb.integrations.listening import Finished, beside, require, study_key, tracker_errors
+from bohb.integrations.listening import Finished, beside, require, tracker_errors
 
 
 def track(
@@ -45,7 +45,7 @@ class WandbTracker:
 
     def open(self, study: str, history: History) -> set[int]:
         """Return the trials that were written."""
-        self._study, self._key = study, study_key(history)
+        self._study, self._key = study, history.study_key
         self._done = self._directory / f"bohb-{self._key}.txt"
         with _errors(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +28,7 @@ from bohb.running.trees import UnusableTree, copy, is_directory, make_durable, r
 from bohb.running.workplace import Workplace
 
 log = logging.getLogger("bohb")
+MARKER = "bohb-study"  # the file that says which study a directory of checkpoints belongs to
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -45,19 +47,22 @@ class Places(Protocol):
 class Checkpoints:
     """The checkpoint directories of one study.
 
-    root: the directory that contains them.
+    root: the directory that contains them. One that is not empty must have been made for this study: everything in it
+        may be removed.
+    study: identifies the study (`History.study_key`).
     quota: total size of finished checkpoints in bytes. Beyond it the cheapest to lose are removed first: those of the
         smallest budgets, the worst losses first. Their configurations start afresh. The incumbent's is always kept.
     places: makes the directories that trials work in; by default they are removed when this process ends.
     """
 
-    def __init__(self, root: Path, quota: int | None = None, places: Places | None = None) -> None:
+    def __init__(self, root: Path, study: str, quota: int | None = None, places: Places | None = None) -> None:
         if quota is not None and (isinstance(quota, bool) or not isinstance(quota, int) or quota <= 0):
             raise InvalidArgument(f"checkpoint_quota={quota!r} must be a positive number of bytes")
         self.root = root
         self._quota = quota
         root.mkdir(parents=True, exist_ok=True)
-        homes = {int(path.name): path for path in root.iterdir() if path.name.isdecimal()}
+        _claim(root, study)
+        homes = _homes(root)
         self._sizes = {config_id: self._size(path) for config_id, path in homes.items()}
         self._homes = set(homes)  # configurations that have a directory
         self._synced = False  # whether the parents of `root` are on the disk
@@ -127,6 +132,8 @@ class Checkpoints:
         """Rename a directory once its contents are on the disk, so that a power cut leaves all of it or nothing."""
         make_durable(current)
         kept.parent.mkdir(exist_ok=True)
+        if not self._synced:  # the checkpoints must not survive without it
+            sync(self.root / MARKER)
         current.rename(kept)
         sync(kept.parent)
         sync(self.root)
@@ -202,6 +209,40 @@ class Checkpoints:
         del self._sizes[config_id]
 
 
+def _claim(root: Path, study: str) -> None:
+    """Mark a directory as this study's; refuse one with files that somebody else may want to keep."""
+    marker = root / MARKER
+    try:
+        owner = marker.read_text()
+    except FileNotFoundError:
+        if any(root.iterdir()):
+            raise InvalidArgument(
+                f"{root} is not empty, and no study has made it; checkpoints are kept and removed there, so give "
+                "another directory=, or another name of the study"
+            ) from None
+        owner = None
+    if owner == study:
+        return
+    if owner is not None and _homes(root):
+        raise InvalidArgument(
+            f"{root} holds the checkpoints of another study; "
+            "give another directory=, or remove it if that study is gone"
+        )
+    (root / "empty").unlink(missing_ok=True)
+    new = root / f"new-{uuid.uuid4().hex}"
+    new.write_text(study)
+    new.replace(marker)
+
+
+def _homes(root: Path) -> dict[int, Path]:
+    """Return the directories of configurations, by number."""
+    return {
+        int(path.name): path
+        for path in root.iterdir()
+        if path.name.isdecimal() and all(name.startswith("trial-") for name in os.listdir(path))
+    }
+
+
 def keep_checkpoint(checkpoints: Checkpoints, trial: Trial, outcome: Outcome) -> Outcome:
     """Keep the checkpoint of a trial if it succeeded, and return its outcome.
 
@@ -238,7 +279,7 @@ def _is_empty(path: Path) -> bool:
     """Whether a directory is empty; one that the objective has removed is made again."""
     try:
         if not is_directory(path):
-            path.mkdir()  # fails if something else is there
+            path.mkdir(parents=True)  # fails if something else is there
         with os.scandir(path) as entries:
             return next(entries, None) is None
     except (FileExistsError, PermissionError):

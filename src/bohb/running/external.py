@@ -75,7 +75,7 @@ class ExternalStudy:
                 trial = self._next(optimizer, lease_seconds)
                 running = len(optimizer.history.running)
             if trial is not None:
-                return self._prepared(trial)
+                return self._prepared(trial, optimizer.history.study_key)
             if not patience.rest():
                 raise NoTrialReady(f"no trial can start before one of the {running} running ones is told; ask again")
 
@@ -86,8 +86,8 @@ class ExternalStudy:
         result: as for `BOHB.tell`.
         """
         root = self._root("checkpoints")
-        kept = None if root is None else Checkpoints(root, self.checkpoint_quota)
         history = self._history()
+        kept = None if root is None else Checkpoints(root, history.study_key, self.checkpoint_quota)
         trial = attempt_of(history, number, attempt)
         told = _told(history, trial)
         outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
@@ -171,13 +171,13 @@ class ExternalStudy:
             raise StudyDone(f"the study is complete after {len(history.trials)} trials: {why}")
         return None
 
-    def _prepared(self, trial: Trial) -> Trial:
+    def _prepared(self, trial: Trial, key: str) -> Trial:
         """Return the trial with its checkpoint directory; give it up if that cannot be made."""
         root = self._root("checkpoints")
         if root is None:
             return trial
         try:
-            return Checkpoints(root, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
+            return Checkpoints(root, key, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
         except OSError:
             with self.opened() as optimizer:
                 optimizer.lose(trial, "its checkpoint directory could not be made", counts=False)

@@ -171,7 +171,9 @@ def minimize(
         if not limits.bounded:
             optimizer.max_brackets = len(optimizer.history.round)
         files = stack.enter_context(files_of(opened, study, directory))
-        kept = Checkpoints(files / "checkpoints", checkpoint_quota) if checkpoints else None
+        kept = (
+            Checkpoints(files / "checkpoints", optimizer.history.study_key, checkpoint_quota) if checkpoints else None
+        )
         if kept is not None:
             stack.callback(kept.close)
         options = TrialOptions(
