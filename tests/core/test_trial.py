@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bohb import Outcome, Status
-from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
+from bohb.core.settings import HPBANDSTER, PAPER, Settings
 from bohb.core.trial import jsonable, outcome_of
 from bohb.errors import BohbError, InvalidArgument, InvalidResult
 
@@ -149,23 +149,6 @@ def test_the_defaults_are_the_papers() -> None:
 def test_bad_settings_are_refused_by_name_and_value(name: str, value: Any) -> None:
     with pytest.raises(InvalidArgument, match=f"{name}={value!r} must"):
         Settings(**{name: value})
-
-
-def test_removed_settings_of_stored_studies_are_read_if_they_had_the_value_that_is_left() -> None:
-    stored = PAPER.to_json() | {"pending": "fantasy", "inactive": "arc", "promote": "bracket"}
-    assert Settings.from_json(stored) == PAPER
-    for name, value in {"pending": "penalty", "inactive": "middle", "promote": "rung"}.items():
-        with pytest.raises(
-            InvalidArgument, match=f"stored with {name}={value!r}, which bohb 0.1.0 removed; .*warm_start"
-        ):
-            Settings.from_json(stored | {name: value})
-
-
-def test_a_stored_study_goes_on_without_the_parts_that_the_preset_has_lost() -> None:
-    lost = {"model": "mixture", "schedule": "compare", "gp_share": 0.5, "random_fraction_at_top": 0.1}
-    assert Settings.from_json(BEST.to_json() | lost) == BEST.changed({"schedule": "hyperband"})
-    with pytest.raises(InvalidArgument, match="schedule='compare' must be one of"):
-        BEST.changed({"schedule": "compare"})
 
 
 def test_unknown_settings_are_refused_by_name() -> None:

@@ -1,4 +1,4 @@
-"""Write the stored examples of the current format. Run it once per format and commit the files; never change old ones.
+"""Write the stored examples. Run it when the format number changes, and commit the files.
 
 python -m tests.journal.make_assets
 """
@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 
 from bohb import BOHB, Trial
-from bohb.core.events import FORMAT
 from bohb.journal import MemoryJournal, SqlJournal, export_jsonl
 from bohb.testing import example_events, numbered_events
 from tests.core.spaces import conditional
@@ -26,9 +25,9 @@ def main() -> None:
             journal.append(numbered_events(3), after=0)
         with SqlJournal(made) as journal:
             journal.append(example_events(), after=0)
-            export_jsonl(journal, ASSETS / f"format-{FORMAT}.jsonl")
-        (ASSETS / f"format-{FORMAT}.db").write_bytes(made.read_bytes())
-    export_jsonl(real_study(), ASSETS / f"study-{FORMAT}.jsonl")
+            export_jsonl(journal, ASSETS / "events.jsonl")
+        (ASSETS / "events.db").write_bytes(made.read_bytes())
+    export_jsonl(real_study(), ASSETS / "study.jsonl")
 
 
 def real_study() -> MemoryJournal:

@@ -77,8 +77,6 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
         starts, gains, to_top = (tuple(reason.get(name, ())) for name in ("starts", "gains", "to_top"))
         choice = BracketChoice(index, bracket, not reason[SKIPS], start, verdict)
         return replace(choice, starts=starts, gains=gains, to_top=to_top)
-    if "lowest" not in reason:  # an earlier version's `BEST` sometimes chose to start on the largest budget
-        return BracketChoice(index, bracket, False, start, "raised")
     lowest = reason["lowest"]
     return BracketChoice(
         index,

@@ -18,10 +18,7 @@ from bohb.core.goals import goals_of
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
 
-FORMAT = 3  # raised whenever the meaning of a stored event changes; older formats stay readable
-"""1: the first. 2: `from_trial` and `reuses` are fields of a trial; in format 1 they were entries of its `reason`.
-3: the Gaussian process averages repeated evaluations, those of confirmations included; before, the latest counted.
-"""
+FORMAT = 1  # raised whenever the meaning of a stored event changes; other formats are refused by name
 
 LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
 LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
@@ -41,7 +38,7 @@ class StudyCreated(_Event):
     seed: int
     settings: dict[str, Any]
     version: str = ""
-    format: int = 1  # a study that does not state its format has the first one
+    format: int = 1  # a stored study that does not state its format has this one
     time: float | None = None
     objectives: list[str] = field(default_factory=list)  # as `Goals.to_json` writes them; empty: the loss alone
     constraints: dict[str, str] = field(default_factory=dict)
@@ -320,9 +317,6 @@ def trial_from_json(body: Mapping[str, Any]) -> Trial:
         values["checkpoint_dir"] = Path(body["checkpoint_dir"])
     if "goals" in body:
         values["goals"] = goals_of(**body["goals"])
-    if body["origin"] == "promoted" and "from_trial" in body.get("reason", ()):  # format 1
-        values["reason"] = reason = dict(body["reason"])
-        values["from_trial"], values["reuses"] = reason.pop("from_trial"), reason.pop("reuses", None)
     return Trial(**values)
 
 
@@ -374,9 +368,10 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
             f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
         )
     try:
-        if body.get("format", 0) > FORMAT:
+        if body.get("format", FORMAT) != FORMAT:
             raise JournalError(
-                f"the study has format {body['format']}, this version reads up to {FORMAT}; upgrade to read it"
+                f"the study has format {body['format']}, but this version of bohb reads format {FORMAT} only; "
+                "read it with the version that wrote it"
             )
         values = dict(body)
         for name, decode in _TO_DECODE[kind]:

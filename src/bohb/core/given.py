@@ -41,5 +41,4 @@ class Given:
     def start(self, own_bracket: bool) -> None:
         """Remove the first one, which was started: in a bracket of its own, or in any other."""
         waiting: deque[Any] = self.on_budget if own_bracket else self.anywhere
-        if waiting:  # older studies may have stored fewer
-            waiting.popleft()
+        waiting.popleft()

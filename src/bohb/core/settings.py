@@ -12,13 +12,6 @@ from bohb.errors import InvalidArgument
 
 TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
 
-# Settings that earlier versions stored, and the only value that is left of each.
-_REMOVED = {"pending": "fantasy", "inactive": "arc", "promote": "bracket"}
-# Parts of earlier versions of `BEST` that no measurement supported. A study that was stored with them goes on without:
-# these settings are ignored, and these values are replaced.
-_DROPPED = frozenset({"gp_share", "random_fraction_at_top"})
-_REPLACED = {("model", "mixture"): "gp", ("schedule", "compare"): "hyperband"}
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -105,16 +98,8 @@ class Settings:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Settings:
-        """Return the settings that `to_json` wrote; settings added since then get their defaults."""
-        for name, left in _REMOVED.items():
-            if stored.get(name, left) != left:
-                raise InvalidArgument(
-                    f"the study was stored with {name}={stored[name]!r}, which bohb 0.1.0 removed; {left!r} is left. "
-                    "Continue it with the version that stored it, or start a new study with warm_start=…"
-                )
-        left_out = _DROPPED | set(_REMOVED)
-        kept = {name: value for name, value in stored.items() if name not in left_out}
-        return cls().changed(kept | {n: new for (n, old), new in _REPLACED.items() if kept.get(n) == old})
+        """Return the settings that `to_json` wrote; one that is left out has its default."""
+        return cls().changed(stored)
 
     def changed(self, changes: Mapping[str, Any]) -> Settings:
         """Return the settings with other values by name."""
@@ -160,9 +145,6 @@ BEST = Settings(model="gp", schedule="informed")
 
 Preset = Literal["best", "paper", "hpbandster"]
 PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}
-
-# What a preset was before. A study that was created with it keeps it, also if it is continued with today's preset.
-EARLIER: tuple[tuple[Settings, Settings], ...] = ((Settings(model="gp"), BEST),)
 
 
 def as_settings(settings: Settings | Preset) -> Settings:

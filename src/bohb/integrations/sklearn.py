@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bohb.core.events import to_json
 from bohb.core.settings import PRESETS, Preset, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
@@ -230,12 +229,9 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         seed = None
         if journal is None or self.random_state is not None:  # a stored study keeps its seed
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        stored = [] if journal is None else journal.read(0)[:1]
-        unnamed = bool(stored) and not to_json(stored[0]).keys() & {"objectives", "constraints"}
-        plain = unnamed and not self.objectives and not self.constraints  # stored by bohb 0.1, as the negative score
         return BOHB(
             space,
-            **({} if plain else search_goals(self.objectives, self.constraints)),
+            **search_goals(self.objectives, self.constraints),
             min_budget=self._smallest,
             max_budget=self.max_resource_,
             eta=self.eta,

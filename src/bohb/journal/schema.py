@@ -165,7 +165,7 @@ def _create(connection: Connection) -> None:
 
 
 def _create_leases(connection: Connection) -> None:
-    """Create the table of leases, which older journals do not have."""
+    """Create the table of leases."""
     with connection.begin():
         if inspect(connection).has_table(LEASE):
             return

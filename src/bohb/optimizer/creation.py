@@ -22,7 +22,7 @@ from bohb.core.goals import Goals, goals_of
 from bohb.core.growth import grown, promoting_bracket
 from bohb.core.history import History
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
-from bohb.core.settings import EARLIER, PRESETS, TPE, Preset, Settings, as_settings
+from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
@@ -152,26 +152,9 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
 
 
 def _setting_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return settings that differ.
-
-    A study that is older than a setting goes on without it, so a preset that has gained it since is no difference. Nor
-    is a preset that has changed since.
-    """
+    """Return settings that differ."""
     then = Settings.from_json(stored).to_json()
-    in_presets = {(name, value) for preset in PRESETS.values() for name, value in preset.to_json().items()}
-    changed = {
-        name: (then[name], value)
-        for name, value in given.items()
-        if then[name] != value and (name in stored or (name, value) not in in_presets)
-    }
-    if any(changed == _changes(old.to_json(), new.to_json()) for old, new in EARLIER):
-        return []
-    return [(name, f"{old!r}", f"{new!r}") for name, (old, new) in changed.items()]
-
-
-def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the settings in which two versions of a preset differ, with both values."""
-    return {name: (value, new[name]) for name, value in old.items() if value != new[name]}
+    return [(name, f"{then[name]!r}", f"{value!r}") for name, value in given.items() if then[name] != value]
 
 
 def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ import bohb
 from bohb import BOHB, Trial
 from bohb.analysis import bracket_choices, why
 from bohb.core.adaptive.informed import shared_noise
-from bohb.core.events import StudyCreated
 from bohb.core.gp.process import LEVEL, Kernel, Process, matern
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
-from bohb.core.settings import EARLIER, Settings
+from bohb.core.settings import Settings
 from bohb.errors import StudyMismatch
 from bohb.journal import MemoryJournal
 
@@ -236,29 +234,6 @@ def test_other_schedules_open_brackets_in_the_order_of_the_paper(arguments: dict
     history = list(parallel(5, 100, **arguments))[-1].history
     opened = [halving.bracket for halving in history.brackets]
     assert opened == [history.round[i % ROUND] for i in range(len(opened))]
-
-
-def test_a_stored_study_keeps_the_brackets_that_it_opened_without_repeating_any() -> None:
-    """An earlier version opened Hyperband's next bracket at once, without an event."""
-    journal = MemoryJournal()
-    before = list(parallel(5, 40, journal=journal, schedule="hyperband"))[-1].history
-    created, *events = journal.read()
-    assert isinstance(created, StudyCreated)
-    stored = MemoryJournal([replace(created, settings=bohb.BEST.to_json()), *events])
-    after = study(misleading, 0, journal=stored).history
-    assert [halving.bracket for halving in after.brackets] == [halving.bracket for halving in before.brackets]
-
-
-@pytest.mark.parametrize("more", [{}, {"random_fraction": 0.2}], ids=["preset", "changed preset"])
-def test_a_study_of_the_preset_before_is_continued_as_it_was(more: dict[str, Any]) -> None:
-    (old, new), journal = EARLIER[-1], MemoryJournal()
-    assert new == bohb.BEST
-    study(misleading, 20, journal=journal, settings=old, **more)
-    continued = study(misleading, 60, journal=journal, settings="best", **more)
-    assert continued.settings == old.changed(more)
-    assert not continued.history.planned
-    with pytest.raises(StudyMismatch, match="random_fraction: stored"):
-        study(misleading, 1, journal=journal, settings="best", random_fraction=0.5)
 
 
 def test_a_study_of_the_paper_is_not_continued_with_the_preset() -> None:

@@ -11,7 +11,7 @@ import pytest
 from bohb import BOHB, History, Outcome, Status, replay
 from bohb.core.confirm_events import ConfirmationStarted, RepeatFinished
 from bohb.core.confirm_start import promising
-from bohb.core.events import Event, StudyCreated
+from bohb.core.events import Event
 from bohb.core.gp.process import Kernel, Process, fit, negative_log_likelihood, prior
 from bohb.core.gp.targets import Results, joined, rungs
 from bohb.journal import MemoryJournal
@@ -132,14 +132,3 @@ def test_results_have_one_order_whenever_they_are_read() -> None:
             np.testing.assert_array_equal(one, other)
     report = replay(resumed.events)
     assert [line for line in report.differences if "confirm" not in line] == []
-
-
-def test_a_study_of_an_older_format_makes_its_decisions_again() -> None:
-    optimizer = study()
-    created, *others = with_confirmation(list(optimizer.events), optimizer.history)
-    assert isinstance(created, StudyCreated)
-    old = History().extend([replace(created, format=2), *others])
-    results = Results(1)
-    results.catch_up(old)
-    assert len(results) == len(old.outcomes)
-    assert set(joined(results, len(results), rungs(old), 200).counts) == {1.0}

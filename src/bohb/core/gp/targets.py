@@ -16,7 +16,6 @@ from bohb.core.history import History
 from bohb.core.space import Array
 
 LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
-AVERAGED_FROM = 3  # the format of studies whose repeated evaluations are averaged
 _LARGEST = 1e308
 
 
@@ -24,8 +23,7 @@ class Results:
     """The vectors of all configurations, and every result in the order of arrival, those of earlier studies first.
 
     Two evaluations of one configuration share a row, whichever study they come from. If they are of one study and one
-    budget, their mean counts, with a smaller variance. In a study of format 2 or older the latest counts, and
-    confirmations are left out, so that it makes its decisions again.
+    budget, their mean counts, with a smaller variance; evaluations of confirmations are among them.
 
     quantity: which number of each result counts; a result without it is left out.
     largest_only: whether results on smaller budgets than the largest, and those of earlier studies, are left out.
@@ -42,7 +40,6 @@ class Results:
         self._own: set[bytes] = set()
         self._places: dict[tuple[int, float, int], int] = {}  # the first entry of each row, budget and study
         self._repeated: dict[tuple[int, float, int], list[int]] = {}  # all entries, where there are several
-        self._averaging = True
         self._n_repeats = 0
         self._n = 0
         self._n_outcomes = self._n_observed = 0
@@ -63,8 +60,6 @@ class Results:
     def catch_up(self, history: History) -> None:
         """Add the results that are new in the history."""
         encode, restore = history.space.encode, history.space.restore
-        assert history.created is not None
-        self._averaging = history.created.format >= AVERAGED_FROM
         for event in () if self._largest_only else history.observed[self._n_observed :]:
             self._add(encode(restore(event.config)), event.budget, self.quantity.value(event), 1 + event.study)
             self.n_earlier = self._n
@@ -82,7 +77,7 @@ class Results:
 
     def _add_repeats(self, history: History, n_outcomes: int) -> None:
         """Add the results of confirmations that came after the first n outcomes, or earlier."""
-        while self._averaging and self._n_repeats < len(history.repeats):
+        while self._n_repeats < len(history.repeats):
             after, config, budget, outcome = history.repeats[self._n_repeats]
             if after > n_outcomes:
                 break
@@ -99,7 +94,7 @@ class Results:
         if math.isnan(loss):
             return
         self._entries[self._n] = row, budget, loss, study
-        if self._averaging and math.isfinite(loss):
+        if math.isfinite(loss):
             first = self._places.setdefault((row, budget, study), self._n)
             if first != self._n:
                 self._repeated.setdefault((row, budget, study), [first]).append(self._n)
