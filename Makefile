@@ -34,8 +34,8 @@ learners: .venv/.done ## CatBoost, JAX and Flax for their examples and tests, wh
 demo: .venv-demo/.done ## tune a neural network three ways, kill a study and resume it; about a minute
 	.venv-demo/bin/python examples/tune_digits.py
 
-test: .venv/.done ## run the tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+test: .venv/.done ## run the tests, and list the 20 slowest
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 20
 
 test-long: .venv/.done ## the tests, with more repetitions where a claim is about many random studies
 	BOHB_LONG_TESTS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
