@@ -19,7 +19,7 @@ from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.core.settings import PAPER
 from bohb.core.space import Space
 from bohb.core.space.coordinates import Coordinates
-from tests.optimizer.test_ask_tell import SPACE, fingerprint, loss_of, new, run
+from tests.core.playing import SPACE, fingerprint, loss_of, new, run
 
 CONT6 = {f"x{i}": (0.0, 1.0) for i in range(6)}
 

@@ -13,7 +13,7 @@ import sys
 
 from replay_across_machines import kinds
 
-TESTS = ("tests/core", "tests/integrations", "tests/journal/test_stored_formats.py")
+TESTS = ("tests/core", "tests/integrations", "tests/journal/test_stored_formats.py", "tests/replays", "tests/snapshots")
 BUSY = 4  # loops beside the tests
 LOOP = "while True: pass"
 

@@ -6,11 +6,8 @@ import csv
 import io
 import json
 import os
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import bohb
@@ -23,56 +20,7 @@ from bohb.errors import MissingExtra
 from bohb.journal import SqlJournal
 from bohb.journal.quick import quick_read
 from tests.cli.running import CONTROL, answer, call, complaint, process, written
-
-
-@cache
-def busy_study() -> list[Event]:
-    """Everything that can happen: failures, lost workers, reuse, cuts, raised budgets, earlier observations."""
-    space: dict[str, Any] = {"a": (1, 25)}
-    old = bohb.minimize(lambda t: float(t.config["a"]), space, budgets=[1], max_trials=3, seed=0, progress=False)
-    study = BOHB(space, min_budget=1, max_budget=9, seed=1, warm_start=old.history, initial_configs=[{"a": 3}])
-    for number in range(200):
-        study.begin_session(f"host:{number}") if number % 30 == 0 else None
-        try:
-            trial = study.ask()
-        except (bohb.errors.NoTrialReady, bohb.errors.StudyDone):
-            break
-        if number % 11 == 5:
-            study.lose(trial, "gone")
-        elif number % 13 == 3:
-            study.tell(trial, ValueError("no"))
-        else:
-            study.tell(trial, {"loss": trial.config["a"], "cost": 2.0})
-    study.ask_many(3)
-    return list(study.events)
-
-
-def test_counting_and_comparing_needs_no_space() -> None:
-    events = busy_study()
-    assert {"lost", "observed", "given", "session"} <= {event.kind for event in events}
-    assert any(e.trial.reuses is not None for e in events if isinstance(e, TrialStarted))
-    history = History().extend(events)
-    assert history._space is None
-    assert history.n_failures_known >= history.n_failed > 0
-    assert history.incumbent is not None
-    assert history._space is None, "only vectors need the space"
-    assert sum(len(d_b) for d_b in history.observations.values()) == len(history.observed) + len(
-        [n for n in history.outcomes if history.trials[n].reuses is None]
-    )
-
-
-def test_encoding_late_gives_the_same_vectors_as_encoding_at_once() -> None:
-    events = busy_study()
-    late, at_once = History().extend(events), History()
-    for event in events:
-        at_once.apply(event)
-        _ = at_once.observations, at_once.evaluated
-    for budget, d_b in at_once.observations.items():
-        n = len(d_b)
-        assert np.array_equal(late.observations[budget].ranked(0, n), d_b.ranked(0, n), equal_nan=True)
-        assert np.array_equal(late.observations[budget].losses, d_b.losses)
-    assert late.evaluated == at_once.evaluated
-    assert [*map(bytes, late.evidence.recent_failed)] == [*map(bytes, at_once.evidence.recent_failed)]
+from tests.core.playing import busy_study
 
 
 def test_rows_show_what_became_of_each_trial() -> None:

@@ -19,12 +19,12 @@ def _space(finite: int) -> Space:
     return Space({"x": (1, finite)} if finite else SPACE)
 
 
-def created(*budgets: float, settings: Settings = PAPER, finite: int = 0, **goals: Any) -> StudyCreated:
+def created(*budgets: float, settings: Settings = PAPER, finite: int = 0, seed: int = 0) -> StudyCreated:
     """A study with η = 3.
 
     finite: the number of configurations of its space; 0 for infinitely many.
     """
-    return StudyCreated(_space(finite).to_json(), budgets or (1, 3), 3, 0, settings.to_json(), **goals)
+    return StudyCreated(_space(finite).to_json(), budgets or (1, 3), 3, seed, settings.to_json())
 
 
 def config_of(number: int, finite: int = 0) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 import bohb
 from bohb import BOHB
+from bohb.core.events import Event
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0), "c": ["a", "b", "c"]}
 
@@ -34,3 +36,25 @@ def new(seed: int = 0, **keywords: Any) -> BOHB:
 
 def fingerprint(study: BOHB) -> list[Any]:
     return [(t.number, t.config, t.budget, t.seed, t.origin, t.reason) for t in study.history.trials.values()]
+
+
+@cache
+def busy_study() -> list[Event]:
+    """Everything that can happen: failures, lost workers, reuse, cuts, raised budgets, earlier observations."""
+    space: dict[str, Any] = {"a": (1, 25)}
+    old = bohb.minimize(lambda t: float(t.config["a"]), space, budgets=[1], max_trials=3, seed=0, progress=False)
+    study = BOHB(space, min_budget=1, max_budget=9, seed=1, warm_start=old.history, initial_configs=[{"a": 3}])
+    for number in range(200):
+        study.begin_session(f"host:{number}") if number % 30 == 0 else None
+        try:
+            trial = study.ask()
+        except (bohb.errors.NoTrialReady, bohb.errors.StudyDone):
+            break
+        if number % 11 == 5:
+            study.lose(trial, "gone")
+        elif number % 13 == 3:
+            study.tell(trial, ValueError("no"))
+        else:
+            study.tell(trial, {"loss": trial.config["a"], "cost": 2.0})
+    study.ask_many(3)
+    return list(study.events)

@@ -168,11 +168,10 @@ def test_all_that_can_start_is_listed_in_order() -> None:
 
 
 def test_in_a_finite_space_a_promotion_waits_for_a_trial_that_evaluates_the_same() -> None:
-    same = {"config": {"x": 1}}
     before: list[Event] = [
         created(1, 3, finite=30),
         *(started(n, config={"x": n + 1}) for n in range(3)),
-        started(3, 1, 3, **same),
+        started(3, 1, 3, config={"x": 1}),
         *(finished(n, float(n)) for n in range(3)),
     ]
     assert decide(folded(*before)) == StartSample(1, 0, 3)

@@ -54,11 +54,13 @@ def test_the_first_configuration_is_random_because_there_is_no_model() -> None:
     assert trial.reason["why"]
 
 
-def test_a_configuration_depends_on_the_seed_and_the_number_of_its_trial_alone() -> None:
-    first, again = (trial_of(following(*rung(0.3), *rest)) for rest in ([], [started(1), lost(1), finished(1, 0.5)]))
-    assert (first.number, again.number) == (1, 2)
-    assert first.config != again.config
-    assert trial_of(following(*rung(0.9))).config == first.config
+def test_a_random_configuration_depends_on_the_seed_and_the_number_of_its_trial_alone() -> None:
+    restarted: list[Event] = [started(0), started(1), lost(1), started(1, attempt=2), finished(0, 0.9), finished(1)]
+    one, other = trial_of(following(rung(0.3, 0.5))), trial_of(following(restarted))
+    assert one.number == other.number == 2
+    assert (one.config, one.seed) == (other.config, other.seed)
+    assert trial_of(following(started(0))).config != one.config
+    assert trial_of(following(created(1, 3, seed=1), *rung(0.3, 0.5))).config != one.config
 
 
 def test_a_promoted_configuration_keeps_its_seed_and_states_the_loss_it_was_promoted_for() -> None:
@@ -91,11 +93,10 @@ def test_a_configuration_with_a_budget_starts_in_a_bracket_of_its_own() -> None:
 
 
 def test_in_a_finite_space_a_promotion_takes_over_the_result_that_is_known() -> None:
-    same = {"config": {"x": 1}}
     before: list[Event] = [
         created(1, 3, finite=30),
         *(started(n, config={"x": n + 1}) for n in range(3)),
-        started(3, 1, 3, **same),
+        started(3, 1, 3, config={"x": 1}),
         *(finished(n, float(n)) for n in range(3)),
         finished(3, 0.5),
     ]
@@ -128,13 +129,13 @@ def test_a_limit_of_brackets_ends_a_study() -> None:
 
 
 def test_an_informed_study_with_several_workers_repeats_a_bracket_of_which_none_has_finished() -> None:
-    running = [created(settings=BEST), started(0), started(1), started(2)]
+    running: list[Event] = [created(settings=BEST), started(0), started(1), started(2)]
     usual = ((1.0, 3), (3.0, 1))
     (planned,) = following(*running)
     assert planned == BracketPlanned(1, usual, {"skips": False, "repeats": True})
-    again = [*running, planned, started(3, 1), started(4, 1), started(5, 1)]
+    again: list[Event] = [*running, planned, started(3, 1), started(4, 1), started(5, 1)]
     assert following(*again) == [BracketPlanned(2, usual, {"skips": False, "repeats": True})]
-    done = [*again, *(finished(n, 0.1 * n) for n in range(3)), promoted(6, started(0)), finished(6, 0.0)]
+    done: list[Event] = [*again, *(finished(n, 0.1 * n) for n in range(3)), promoted(6, started(0)), finished(6, 0.0)]
     trial = trial_of(following(*done))
     assert (trial.bracket, trial.budget) == (2, 3)
 
