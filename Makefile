@@ -126,7 +126,7 @@ bench-several: .venv/.done optuna-env smac-env synetune-env ## several objective
 	$(BIN)/python -m benchmarks.several --jobs 2
 
 bench-better: .venv/.done rivals ## the study of the preset BEST: many hours on 2 cores, can be interrupted
-	for part in main parallel misspecified ablation rivals workers earlier one_budget; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done
+	for part in main parallel misspecified ablation rivals workers one_budget; do $(BIN)/python -m benchmarks.better.study --part $$part --jobs 2 || exit 1; done
 
 bench-priors: .venv/.done ## what priors and earlier studies do for BEST: about ten minutes on 2 cores, can be interrupted
 	$(BIN)/python -m benchmarks.better.priors --jobs 2

@@ -35,7 +35,7 @@ import bohb
 from benchmarks.methods import space_of
 from benchmarks.problem import uniform
 from benchmarks.problems import problem_of
-from benchmarks.report import RESULTS, ROOT, finite, provenance, verdict
+from benchmarks.report import RESULTS, ROOT, finite, goal_table, opening, provenance, verdict, wrapped
 from bohb.core.cost import encoder, fit_costs, samples
 from bohb.core.gp import sampler
 from bohb.core.gp.search import Acquisition, search
@@ -198,14 +198,18 @@ def ratio(logs: Sequence[float]) -> tuple[float, float, float]:
 
 def page(rows: Sequence[Mapping[str, Any]], source: Mapping[str, Any]) -> str:
     """Return docs/results/costs.md."""
-    lines = [
-        "# Cost-aware proposals",
-        "",
-        "Written by `python -m benchmarks.costs`, which explains what is run. A gain is the geometric mean of the "
+    lines = opening(
+        "Cost-aware proposals",
+        "Does the preset BEST find better configurations in the same time if its proposals consider how long a "
+        "configuration takes to train?",
+        _sentences(rows),
+    )
+    lines += wrapped(
+        "`python -m benchmarks.costs` writes this page and explains what is run. A gain is the geometric mean of the "
         "regrets without costs over those with costs, after equal seconds; above 1, counting costs helps. Intervals "
-        "are 95 %, by the bootstrap over pairs of studies.",
-        "",
-    ]
+        "are 95 %, by the bootstrap over pairs of studies."
+    )
+    lines.append("")
     goals = []
     for strength in STRENGTHS:
         found = gains(rows, strength)
@@ -227,9 +231,21 @@ def page(rows: Sequence[Mapping[str, Any]], source: Mapping[str, Any]) -> str:
             verdict(mean >= GAIN, f"{power}: at least {GAIN} times better", f"{mean:.2f} times"),
             verdict(least >= 1 / WORST, f"{power}: no family more than {WORST} times worse", f"{least:.2f} on {worst}"),
         ]
-    lines += ["```text", *goals, "```", ""]
+    lines += ["## Goals", "", *goal_table(goals), ""]
     lines += [f"Seeds {source['seeds']}; {source['date'][:10]}; {source['cpu']}."]
     return "\n".join(lines) + "\n"
+
+
+def _sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    sentences = []
+    for strength in STRENGTHS:
+        if every := [gain for logs in gains(rows, strength).values() for gain in logs]:
+            mean, low, high = ratio(every)
+            sentences.append(
+                f"Divided by the seconds to the power of {strength:g}, the expected improvement has a gain of "
+                f"{mean:.2f} ({low:.2f} to {high:.2f})."
+            )
+    return [*sentences, "A gain below 1 means that proposals are better if they ignore the costs."]
 
 
 def _line(name: str, logs: Sequence[float]) -> str:

@@ -38,7 +38,7 @@ import bohb
 from benchmarks.methods import space_of
 from benchmarks.problem import Problem, uniform
 from benchmarks.problems import problem_of
-from benchmarks.report import RESULTS, ROOT, provenance, write
+from benchmarks.report import RESULTS, ROOT, opening, provenance, wrapped, write
 from bohb.core.cost import fit_costs, samples
 from bohb.core.estimate import seconds_to_end
 from bohb.core.events import TrialFinished, TrialStarted
@@ -291,18 +291,23 @@ def page(
     found: Sequence[tuple[str, str, bool]], rows: Sequence[dict[str, Any]], etas: Sequence[dict[str, Any]], load: float
 ) -> str:
     """Return the results as Markdown."""
-    lines = [
-        "# Deadlines",
-        "",
-        "Written by `make bench-deadlines` (`benchmarks/deadlines.py`), which explains what is run.",
-        "",
-    ]
-    lines += [
+    lines = opening(
+        "Deadlines",
+        "Do studies with a deadline end in time, and do they use the time that they have?",
+        [
+            f"All {len(rows)} simulated studies ended at the latest after {max(r['planned_end'] for r in rows):.1%} of "
+            "the time until the deadline.",
+            f"Finished trials used {_mean(rows, 'planned_used'):.1%} of the workers' time, and "
+            f"{_mean(rows, 'stopped_used'):.1%} if a study is stopped at the deadline without planning.",
+            f"The regret is {regret_ratio(rows)[0]} times that of stopped studies.",
+        ],
+    )
+    lines += wrapped(
+        "`make bench-deadlines` (`benchmarks/deadlines.py`) writes this page and explains what is run. "
         f"{len(rows)} of {STUDIES} simulated studies were run. While the real ones ran, {load:.0f} processes competed "
-        f"for {os.cpu_count()} cores.",
-        "",
-    ]
-    lines += ["| aim | measured | |", "|---|---|---|"]
+        "for two cores."
+    )
+    lines += ["", "| aim | measured | |", "|---|---|---|"]
     lines += [f"| {aim} | {measured} | {'met' if met else 'NOT MET'} |" for aim, measured, met in found]
     lines += ["", "## Worker time and regret", ""]
     lines += [
@@ -360,9 +365,15 @@ def main() -> None:
     found = claims(rows, real_rows, etas)
     results = {"claims": found, "simulated": rows, "real": real_rows, "eta": etas}
     write(options.out, "deadlines", provenance(range(len(rows)), ("bohb", "numpy", "scipy")), results, rows)
-    text = page(found, rows, etas, max((row["load"] for row in real_rows), default=0.0))
+    text = page_of(results)
     (options.out / "deadlines.md").write_text(text)
     print(text)
+
+
+def page_of(body: dict[str, Any]) -> str:
+    """Return docs/results/deadlines.md."""
+    load = max((row["load"] for row in body["real"]), default=0.0)
+    return page(body["claims"], body["simulated"], body["eta"], load)
 
 
 def _measured(

@@ -121,9 +121,20 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def page(body: Mapping[str, Any]) -> str:
     """Return docs/results/demo.md."""
     source = body["source"]
-    lines = [
-        f"# The demo over {len(source['seeds'])} seeds",
-        "",
+    rows = {row["method"]: row for row in body["summary"]}
+    texts = [f"{LABELS[method]} {row['loss']:.3f}" for method, row in rows.items()]
+    wins = [
+        f"{LABELS[method]} in {row['loss wins']} of {row['seeds']}"
+        for method, row in rows.items()
+        if method != "random"
+    ]
+    lines = report.opening(
+        f"The demo over {len(source['seeds'])} seeds",
+        "Which method finds the best network on the problem of `make demo` at equal cost?",
+        [f"Mean validation losses: {', '.join(texts)}.", f"Seeds that beat random search: {', '.join(wins)}."],
+        "demo.png",
+    )
+    lines += [
         "The network, its space and its data are those of `make demo`. Every method spends "
         f"{body['cost']:g} full evaluations. Wins and ties are against random search with the same seed; a tie in test "
         "error is the same number of wrong answers on 297 images. Five choices of the ranges were tried with "
@@ -142,8 +153,7 @@ def page(body: Mapping[str, Any]) -> str:
         lines.append(f"| {LABELS[row['method']]} | {loss} | {wins[0]} | {error} | {wins[1]} | {ties} |")
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     seeds = f"{source['seeds'][0]} to {source['seeds'][-1]}"
-    lines += ["", "![Lowest validation loss over the cost](demo.png)", ""]
-    lines += [f"Seeds {seeds}; {source['date'][:10]}; {source['cpu']}; {versions}."]
+    lines += ["", f"Seeds {seeds}; {source['date'][:10]}; {source['cpu']}; {versions}."]
     return "\n".join(lines) + "\n"
 
 

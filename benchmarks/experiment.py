@@ -25,6 +25,7 @@ class Experiment:
     slow, slow_runs: methods that take minutes per run, and their maximal number of runs.
     lengths: full evaluations of methods with shorter runs, whose decisions take longer and longer.
     quantity: the quantity that is shown.
+    question: what the experiment answers, for its page.
     smoke: problems and methods of the version that takes seconds.
     add: whether results are put into the existing files, which keep those on other problems or with other methods.
     """
@@ -45,6 +46,7 @@ class Experiment:
     slow_runs: int = 5
     lengths: tuple[tuple[str, float], ...] = ()
     quantity: str = "regret"
+    question: str = "Does BOHB end with a lower regret than the other methods?"
     smoke: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     smoke_evaluations: float = 8
     add: bool = False

@@ -8,6 +8,7 @@ import math
 import platform
 import shlex
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -96,6 +97,31 @@ def verdict(holds: bool | None, claim: str, detail: str) -> str:
     """
     word = {True: "met", False: "not met", None: "inconclusive"}[holds]
     return f"{word:12}  {claim}: {detail}"
+
+
+def opening(title: str, question: str, sentences: Sequence[str], figure: str | None = None) -> list[str]:
+    """Return the first screen of a result page: the question, the figure if there is one, and what was found.
+
+    sentences: what was found, in at most three or four sentences.
+    figure: the file of the picture.
+    """
+    picture = [f"![{title}]({figure})", ""] if figure else []
+    return [f"# {title}", "", *wrapped(f"**Question.** {question}"), "", *picture, *wrapped(" ".join(sentences)), ""]
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a paragraph as lines that are not too long."""
+    return textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False)
+
+
+def goal_table(lines: Sequence[str]) -> list[str]:
+    """Return the lines of `verdict` as a table in Markdown."""
+    rows = ["| goal | measured | verdict |", "|---|---|---|"]
+    for line in lines:
+        word, _, text = line.partition("  ")
+        goal, _, measured = text.strip().rpartition(": ")
+        rows.append(f"| {goal} | {measured} | {word} |")
+    return rows
 
 
 def _cell(value: Any) -> str:

@@ -16,10 +16,11 @@ from benchmarks.additions import added, existing
 from benchmarks.curves import Axis, first_at_most, grid, mean_and_error
 from benchmarks.experiment import Experiment, Measured
 from benchmarks.methods import ABLATIONS, OURS
-from benchmarks.report import provenance, table
+from benchmarks.report import opening, provenance, table, wrapped
 
 PACKAGES = ("bohb", "ConfigSpace", "numpy", "scipy", "onnxruntime", "matplotlib")
 Extra = Callable[[dict[str, dict[str, Any]]], dict[str, Any]]
+Sentences = Callable[[Mapping[str, Any]], list[str]]
 AXES: dict[Axis, str] = {"spent": "full evaluations (cumulative budget / b_max)", "time": "seconds"}
 
 
@@ -85,10 +86,13 @@ def shown(values: Iterable[float]) -> str:
     return f"{mean:.3g}" if error is None else f"{mean:.3g} ± {error:.1g}"
 
 
-def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[str, Any]:
+def publish(
+    measured: Measured, out: Path, extra: Extra = lambda _: {}, sentences: Sentences | None = None
+) -> dict[str, Any]:
     """Write `name`.json, .csv, .md and .png, and return the contents of the JSON file.
 
     extra: further contents, computed from the summary by problem; `notes` are sentences for the page.
+    sentences: what was found, from the contents; by default how BOHB ends in comparison with the other methods.
     """
     experiment = measured.experiment
     old = existing(experiment, out) if experiment.add else None
@@ -108,7 +112,7 @@ def publish(measured: Measured, out: Path, extra: Extra = lambda _: {}) -> dict[
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / f"{experiment.name}.json", body)
     write_csv(out / f"{experiment.name}.csv", body)
-    write_markdown(out / f"{experiment.name}.md", experiment, body)
+    (out / f"{experiment.name}.md").write_text(page(experiment, body, sentences(body) if sentences else None))
     panels = [panel(problem, entry) for problem, entry in body["problems"].items()]
     if panels:
         drawing.draw(
@@ -158,26 +162,75 @@ def write_csv(path: Path, body: Mapping[str, Any]) -> None:
     path.write_text("\n".join([*source, *rows]) + "\n")
 
 
-def write_markdown(path: Path, experiment: Experiment, body: Mapping[str, Any]) -> None:
-    """Write the final regrets as a table, with their provenance."""
+def page(experiment: Experiment, body: Mapping[str, Any], sentences: Sequence[str] | None = None) -> str:
+    """Return the page of an experiment: the question, the figure, the final regrets as a table, and the provenance.
+
+    sentences: what was found; by default how BOHB ends in comparison with the other methods.
+    """
     source = body["source"]
     methods = list(dict.fromkeys(m for entry in body["problems"].values() for m in entry["methods"]))
     header = ["problem", *(drawing.LABELS.get(m, m) for m in methods)]
     what = f"Mean {experiment.quantity} ± standard error at the end of {runs_text(body)}."
     shorter = ", ".join(f"{drawing.LABELS.get(m, m)} {n:g}" for m, n in experiment.lengths if m in methods)
     what += f" Shorter runs, in full evaluations: {shorter}." if shorter else ""
-    lines = [f"# {experiment.title}", "", what, ""]
-    lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    found = standing(experiment, body) if sentences is None else sentences
+    lines = [*opening(experiment.title, experiment.question, found, f"{experiment.name}.png"), "## Results", ""]
+    lines += [*wrapped(what), "", "| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     for problem, entry in body["problems"].items():
         cells = [shown(entry["methods"][m]["final"].values()) if m in entry["methods"] else "–" for m in methods]
         lines.append("| " + " | ".join([problem, *cells]) + " |")
-    lines += ["", *(f"- {note}" for note in body["notes"])] if body.get("notes") else []
-    lines += ["", f"![{experiment.title}]({experiment.name}.png)", "", *source_lines(source)]
+    lines += ["", "## Notes", "", *(f"- {note}" for note in body["notes"])] if body.get("notes") else []
+    lines += ["", "## Source", "", *source_lines(source)]
     lines.insert(-1, f"- incumbent: {body['incumbent']}; accounting: {body['accounting']}")
     for addition in source.get("added", ()):
         replaced = [f"{problem}: {', '.join(methods)}" for problem, methods in addition["results"].items()]
         lines += ["", f"Added later, in place of earlier results ({'; '.join(replaced)}):", "", *source_lines(addition)]
-    path.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def standing(experiment: Experiment, body: Mapping[str, Any]) -> list[str]:
+    """Say on how many problems BOHB ends lower than each method whose runs are as long."""
+    lower: dict[str, list[bool]] = {}
+    first: list[bool] = []
+    for entry in body["problems"].values():
+        methods = entry["methods"]
+        if "bohb" not in methods:
+            continue
+        ends = {m: mean_error(known["final"].values())[0] for m, known in methods.items() if m not in _short(entry)}
+        first.append(ends["bohb"] == min(ends.values()))
+        for method, mean in ends.items():
+            lower.setdefault(method, []).append(ends["bohb"] < mean)
+    others = [
+        f"that of {drawing.LABELS.get(method, method)} on {sum(known)}"
+        for method, known in lower.items()
+        if method != "bohb"
+    ]
+    if len(first) < 2 or not others:
+        return [f"{problem}, {_ends(entry)}." for problem, entry in body["problems"].items()]
+    sentences = [
+        f"BOHB's mean {experiment.quantity} at the end is the lowest on {sum(first)} of {len(first)} problems."
+    ]
+    sentences += [f"It is lower than {', '.join(others)} of them."]
+    every = {m for entry in body["problems"].values() for m in _short(entry)}
+    names = ", ".join(drawing.LABELS.get(method, method) for method in sorted(every))
+    return (
+        [*sentences, f"{names} had shorter runs and {'are' if len(every) > 1 else 'is'} not counted."]
+        if every
+        else sentences
+    )
+
+
+def _ends(entry: Mapping[str, Any]) -> str:
+    """Return the final means of one problem, the lowest first."""
+    means = {method: known["final"].values() for method, known in entry["methods"].items()}
+    ordered = sorted(means, key=lambda method: mean_error(means[method])[0])
+    return "lowest mean first: " + ", ".join(f"{drawing.LABELS.get(m, m)} {shown(means[m])}" for m in ordered)
+
+
+def _short(entry: Mapping[str, Any]) -> set[str]:
+    """Return the methods whose runs are shorter than those of BOHB."""
+    end = entry["methods"].get("bohb", {"at": 0.0})["at"]
+    return {method for method, known in entry["methods"].items() if known["at"] < 0.9 * end}
 
 
 def source_lines(source: Mapping[str, Any]) -> list[str]:

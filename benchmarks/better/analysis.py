@@ -153,7 +153,7 @@ def criteria(versus: Rows, families: Rows, ranked: Rows, wanted: Sequence[str], 
     lines.append(verdict(holds if enough else None, claim, text))
     short = [row for row in families if row["point"] in points and "seeds" in row]
     worst = min(short, key=lambda row: row["ratio"])
-    text = f"worst is {worst['family']} at {worst['point']:g}: {1 / worst['ratio']:.2f} times BOHB's regret"
+    text = f"at most {1 / worst['ratio']:.2f} times BOHB's regret, in {worst['family']} at {worst['point']:g}"
     bad = [f"{row['family']} at {row['point']:g}" for row in short if 1 / row["ratio"] > WORST]
     text += f"; above the limit in {', '.join(bad)}" if bad else ""
     claim = f"no family worse than {WORST:g} times BOHB at any of the three points"
@@ -170,7 +170,7 @@ def _first_in_rank(ranked: Rows, wanted: Sequence[str], points: Sequence[float],
             firsts[point] = rows[0]
     missing = [method for method in wanted if method not in {row["method"] for row in ranked}]
     text = ", ".join(f"{row['method']} at {point:g} ({row['rank']:.2f})" for point, row in firsts.items())
-    text += f"; missing: {', '.join(missing)}" if missing else ""
+    text += f"; without runs of {', '.join(missing)}" if missing else ""
     decided = enough and not missing and len(firsts) == len(points)
     holds = all(row["method"] == "best" for row in firsts.values())
     return verdict(holds if decided else None, "first in average rank at all three points", text or "no ranks")

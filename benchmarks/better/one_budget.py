@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.better import report
 from benchmarks.better.analysis import SEED, Results, Rows, View, compare
+from benchmarks.better.pages import with_interval
 from benchmarks.better.protocol import CHOOSING, CONFIRMING, OTHER_FLOORS, SMOOTH, Plan
 from benchmarks.better.statistics import ratio_of_runs
 from benchmarks.runs import Run
@@ -19,7 +19,7 @@ OURS = "best:one_budget=True"
 NAMES = {
     "best": "BEST with several budgets",
     f"{OURS}:without='no_random'": "a third of the configurations at random",
-    f"{OURS}:without='priors'": "priors of the version 'informed'",
+    f"{OURS}:without='priors'": "priors that expect more noise",
     "bohb-one-budget": "the density of BOHB instead of the process",
     "random": "random search",
     "optuna-gp": "Optuna, Gaussian process",
@@ -65,26 +65,10 @@ def rows(results: Results, points: Sequence[float]) -> Rows:
 
 
 def findings(found: Rows, end: float) -> list[str]:
-    """Return what the final regrets on the confirming problems show."""
+    """Return what the final regrets on the held-out problems show."""
     return [
-        f"{row['name']}: {report.with_interval(row)} times the regret of BEST with one budget at {end:g}, "
-        f"{row['problems']} confirming problems"
+        f"{row['name']}: {with_interval(row)} times the regret of BEST with one budget at {end:g}, "
+        f"{row['problems']} held-out problems"
         for row in found
         if row["point"] == end and row["half"] == "confirming"
     ]
-
-
-def sections(found: Rows, points: Sequence[float]) -> list[list[str]]:
-    """Return the sections of the page."""
-    parts = []
-    for half in HALVES:
-        of = [row for row in found if row["half"] == half]
-        single = [row for row in of if "of runs" in row]
-        title = f"## Regret divided by that of BEST with one budget, {half} problems"
-        runs_title = f"For single runs with the same seed, geometric mean (floor {OTHER_FLOORS[0]:g}):"
-        typical = report.pivot(single, "name", points, lambda row: report.with_interval(row["of runs"]), "point")
-        parts += [
-            [title, "", *report.pivot(of, "name", points, report.with_wins, "point")],
-            [runs_title, "", *typical],
-        ]
-    return parts

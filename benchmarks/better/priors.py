@@ -33,7 +33,7 @@ from benchmarks.harness import incumbents, simulate, trajectory
 from benchmarks.methods import Ours, space_of
 from benchmarks.problem import Config, Evaluation, Parameter, Problem, uniform
 from benchmarks.problems import problem_of
-from benchmarks.report import RESULTS, provenance, verdict
+from benchmarks.report import RESULTS, goal_table, opening, provenance, verdict
 from benchmarks.runs import CACHE
 from bohb.journal import MemoryJournal
 
@@ -240,18 +240,25 @@ def page(found: dict[Group, list[list[float]]], problems: Sequence[str], source:
     overall = ratios(found, problems)
     length = next(iter(found)).length
     header = ["", *(f"{share * length:g} evaluations" for share in SHARES)]
-    lines = [
-        "# Priors and earlier studies",
-        "",
+    lines = opening(
+        "Priors and earlier studies",
+        "How much does the preset BEST gain from a prior or an earlier study, and what does a wrong one cost?",
+        [
+            f"After {length:g} full evaluations, the regret with {CASES[case]} is {row[-1]} times that without."
+            for case, row in overall.items()
+            if case in ("good", "bad", "same")
+        ],
+    )
+    lines += [
         "Regret divided by that of the same preset with nothing known, with 95 % interval; below 1 is better.",
         "Means over seeds, geometric mean over problems; regrets count as at least "
         f"{FLOOR:g} of the median regret of random configurations.",
         "",
         *_markdown(header, [[CASES[case], *map(str, row)] for case, row in overall.items()]),
         "",
-        "Goals:",
+        "## Goals",
         "",
-        *(f"- {' '.join(line.split())}" for line in criteria(overall)),
+        *goal_table(criteria(overall)),
         "",
         "## By problem",
         "",

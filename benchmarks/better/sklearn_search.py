@@ -20,6 +20,7 @@ import os
 import statistics
 import sys
 import warnings
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fingerprint import PACKAGE, code_digest, deciding_files
-from benchmarks.report import RESULTS, ROOT, provenance, table, verdict, write
+from benchmarks.report import RESULTS, ROOT, goal_table, opening, provenance, table, verdict, write
 
 EPOCHS, ETA, SPLITS = 27, 3, 2
 REFITS = 3
@@ -216,10 +217,24 @@ def draw(rows: list[dict[str, Any]], title: str, path: Path) -> None:
     plt.close(figure)
 
 
-def markdown(rows: list[dict[str, Any]], verdicts: list[str]) -> str:
-    """The rows as a table for people."""
+def page(body: Mapping[str, Any]) -> str:
+    """Return docs/results/sklearn_search.md."""
+    costs = sorted({cost for run in body["runs"] for cost in run["costs"]})
+    results = {
+        Run(run["method"], run["seed"], tuple(run["costs"])): {int(c): found for c, found in run["measured"].items()}
+        for run in body["runs"]
+    }
+    rows, source = summary(results, costs), body["source"]
     heads = [head for label in LABELS for head in (label, "behind BOHBSearchCV, paired")]
-    lines = [f"| full evaluations | search | {' | '.join(heads)} |", "|---" * 6 + "|"]
+    lines = opening(
+        "BOHBSearchCV and two searches of scikit-learn",
+        "Does `BOHBSearchCV` find better parameters than `RandomizedSearchCV` and `HalvingRandomSearchCV` at equal "
+        "cost?",
+        [_difference(rows, method) for method in METHODS[1:]],
+        "sklearn_search.png",
+    )
+    lines += ["Errors of the best parameters, mean ± standard error; differences are paired by seed.", ""]
+    lines += [f"| full evaluations | search | {' | '.join(heads)} |", "|---" * 6 + "|"]
     for row in rows:
         cells = [str(row["full evaluations"]), row["search"]]
         for label in LABELS:
@@ -227,7 +242,20 @@ def markdown(rows: list[dict[str, Any]], verdicts: list[str]) -> str:
             paired = f"{row[f'{label} behind']:+.2%} ± {row[f'± {label} behind'] or 0:.2%}"
             cells.append("" if row["search"] == METHODS[0] else paired)
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *(f"- {line}" for line in verdicts), ""])
+    lines += ["", "## Goals", "", *goal_table(body["claims"]), "", "## Source", ""]
+    versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
+    lines += [f"- command: `{source['command']}`", f"- versions: {versions}", f"- {source['cpu']}, {source['date']}"]
+    return "\n".join(lines) + "\n"
+
+
+def _difference(rows: list[dict[str, Any]], method: str) -> str:
+    label = LABELS[0]
+    found = [
+        f"{row[f'{label} behind']:+.2%} ± {row[f'± {label} behind'] or 0:.2%} after {row['full evaluations']}"
+        for row in rows
+        if row["search"] == method
+    ]
+    return f"The cross-validated error of {method} minus that of BOHBSearchCV is {', '.join(found)} evaluations."
 
 
 def main() -> None:
@@ -247,8 +275,9 @@ def main() -> None:
     print(table(rows), "", *verdicts, sep="\n")
     source = provenance(range(args.runs), ["bohb", "scikit-learn", "ConfigSpace", "numpy", "scipy"])
     every = [{**asdict(run), "measured": measured} for run, measured in results.items()]
-    write(args.out, "sklearn_search", {**source, "code": code()}, {"claims": verdicts, "runs": every}, rows)
-    (args.out / "sklearn_search.md").write_text(markdown(rows, verdicts))
+    source |= {"code": code()}
+    write(args.out, "sklearn_search", source, {"claims": verdicts, "runs": every}, rows)
+    (args.out / "sklearn_search.md").write_text(page({"source": source, "claims": verdicts, "runs": every}))
     title = f"A network on the digits, {args.runs} seeds, mean ± standard error"
     draw(rows, title, args.out / "sklearn_search.png")
 

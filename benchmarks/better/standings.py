@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.better import report
 from benchmarks.better.analysis import SEED, Results, Rows, View, against, compare, of_family, ranks
+from benchmarks.better.pages import label, rank_cell
 from benchmarks.better.protocol import EVALUATION_SECONDS, family
 from benchmarks.better.statistics import Regrets, average_ranks, geometric_mean, means
 from benchmarks.runs import Run
 
 EVERYTHING = "all"
-TIME = """\
-The columns are the seconds of a full evaluation. The time includes the CPU time of the optimiser, spread evenly over
-its run, so a slow optimiser has time for fewer evaluations. The last column is the CPU time of a run, with its start
-and with what the simulated evaluations take. A method without small budgets misses at least its last evaluation."""
 
 
 def tables(results: Results, methods: Sequence[str], points: Sequence[float]) -> dict[str, Rows]:
@@ -107,11 +102,11 @@ def gaps(results: Results, methods: Sequence[str]) -> list[str]:
     """Return a line for each method without runs, or without runs on some problems."""
     problems = len({run.problem for run in results})
     found = missing_problems(results, methods)
-    lines = [f"no runs yet: {report.label(method)}" for method in methods if method not in found]
+    lines = [f"no runs yet: {label(method)}" for method in methods if method not in found]
     for method, missing in found.items():
         if missing:
             there = f"{problems - len(missing)} of {problems} problems"
-            lines.append(f"not ranked: {report.label(method)} has runs on {there}, and its ratios are for these")
+            lines.append(f"not ranked: {label(method)} has runs on {there}, and its ratios are for these")
     return lines
 
 
@@ -121,38 +116,9 @@ def leaders(ranked: Rows) -> list[str]:
     for point in dict.fromkeys(row["point"] for row in ranked):
         order = sorted((row for row in ranked if row["point"] == point), key=lambda row: row["rank"])
         place = next((i for i, row in enumerate(order, 1) if row["method"] == "best"), None)
-        first = " and ".join(report.label(row["method"]) for row in order if row["rank"] == order[0]["rank"])
-        line = f"first in average rank at {point:g}: {first} ({report.rank_cell(order[0])}, {len(order)} methods)"
+        first = " and ".join(label(row["method"]) for row in order if row["rank"] == order[0]["rank"])
+        line = f"first in average rank at {point:g}: {first} ({rank_cell(order[0])}, {len(order)} methods)"
         if place is not None and order[place - 1]["rank"] > order[0]["rank"]:
-            line += f"; BEST has place {place} ({report.rank_cell(order[place - 1])})"
+            line += f"; BEST has place {place} ({rank_cell(order[place - 1])})"
         lines.append(line)
     return lines
-
-
-def sections(found: Mapping[str, Rows], points: Sequence[float]) -> list[list[str]]:
-    """Return the sections of the page."""
-    listed = []
-    for suffix, accounting in (("", "continue"), (", whole", "whole")):
-        ratios = report.pivot(found["versus" + suffix], "method", points, report.with_wins, "point")
-        ranked = report.pivot(found["ranked" + suffix], "method", points, report.rank_cell, "point")
-        title = "Regret of others divided by that of BEST, and share of problems that BEST wins"
-        listed.append([f"## {title} (accounting: {accounting})", "", *ratios])
-        listed.append([f"## Average rank (accounting: {accounting})", "", *ranked])
-    timed = report.pivot(found["total time"], "method", (*EVALUATION_SECONDS, "CPU s"), _timed, "evaluation")
-    title = f"## Regret of others divided by that of BEST after the time of {points[-1]:g} evaluations"
-    listed.append([title, "", *TIME.splitlines(), "", *timed])
-    for point in points:
-        rows = [row for row in found["families"] if row["point"] == point]
-        names = list(dict.fromkeys(row["family"] for row in rows))
-        title = f"## Mean regret at {point:g} with its interval, and average rank, by family"
-        listed.append([title, "", *report.pivot(rows, "method", names, _standing_cell, "family")])
-    return listed
-
-
-def _timed(row: Mapping[str, Any]) -> str:
-    return f"{row['seconds']:.1f}" if "seconds" in row else report.with_interval(row)
-
-
-def _standing_cell(row: Mapping[str, Any]) -> str:
-    rank = "" if row["rank"] is None else f", {row['rank']:.1f}"
-    return f"{row['regret']:.2g} [{row['low']:.2g}, {row['high']:.2g}]{rank}"

@@ -1,4 +1,4 @@
-"""Compare the preset `BEST` with the published BOHB and with other packages, in eight parts.
+"""Compare the preset `BEST` with the published BOHB and with other packages, in seven parts.
 
     python -m benchmarks.better.study --part main --jobs 2           # against all others, one worker
     python -m benchmarks.better.study --part parallel --jobs 2       # with 16 workers on the simulated clock
@@ -6,7 +6,6 @@
     python -m benchmarks.better.study --part ablation --jobs 2       # without one of its parts
     python -m benchmarks.better.study --part rivals --jobs 2         # against more packages, on 12 problems
     python -m benchmarks.better.study --part workers --jobs 2        # with 1 to 64 workers, on 12 problems
-    python -m benchmarks.better.study --part earlier --jobs 2        # against earlier versions of the preset
     python -m benchmarks.better.study --part one_budget --jobs 2     # on the largest budget alone
 
 The protocol is in `protocol.py`; it was fixed before any result was seen. Finished runs are stored, so every part can
@@ -23,8 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.better import analysis, earlier, one_budget, report, rival_runs, standings, variants, workers
+from benchmarks.better import analysis, one_budget, report, rival_runs, standings, variants, workers
 from benchmarks.better.analysis import Results, View
+from benchmarks.better.pages import with_interval
 from benchmarks.better.protocol import (
     ALL_RIVALS,
     FAST,
@@ -42,7 +42,7 @@ from benchmarks.report import RESULTS
 from benchmarks.results import rival_versions
 from benchmarks.runs import CACHE, Run, kept, run_all
 
-PARTS = ("main", "parallel", "misspecified", "ablation", "rivals", "workers", "earlier", "one_budget")
+PARTS = ("main", "parallel", "misspecified", "ablation", "rivals", "workers", "one_budget")
 SMOKE_PROBLEMS, SMOKE_LENGTH, SMOKE_WORKERS = ("hartmann-3", "hartmann-6"), 2.0, (1, 2)
 
 
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument("--part", choices=PARTS, default="main")
     found.add_argument(
-        "--runs", type=int, help="number of seeds (default: 10; main, earlier 40; misspecified, one_budget, rivals 20)"
+        "--runs", type=int, help="number of seeds (default: 10; main 40; misspecified, one_budget, rivals 20)"
     )
     found.add_argument(
         "--own-runs", type=int, default=40, help="seeds of our methods in the part rivals, if more (default: 40)"
@@ -75,7 +75,7 @@ class Study:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.part: str = args.part
-        usual = {"main": 40, "earlier": 40, "misspecified": 20, "one_budget": 20, "rivals": 20}.get(self.part, 10)
+        usual = {"main": 40, "misspecified": 20, "one_budget": 20, "rivals": 20}.get(self.part, 10)
         runs = 2 if args.smoke else args.runs or usual
         slow = args.slow_runs or (runs if self.part == "rivals" else 3)
         long = 0 if args.smoke or self.part == "rivals" else args.long_runs
@@ -130,17 +130,7 @@ def main_part(study: Study) -> list[str]:
     ]
     problems = analysis.problem_rows(results, end, methods)
     body = study.body(results, runs) | {"criteria": lines, **tables, "floors": floors, "problems": problems}
-    sections = [
-        [f"![regret]({study.name}.png)", "", f"![average rank]({study.name}_ranks.png)"],
-        *(_sections(name, tables[name], study.plan.all_points) for name in tables),
-        [
-            f"## Ratios at {end:g} with higher floors of the regret",
-            "",
-            *report.pivot(floors, "method", OTHER_FLOORS, report.with_interval, "floor"),
-        ],
-        _problems(problems, methods, end),
-    ]
-    report.write_page(study.args.out, study.name, "main", body, sections)
+    report.write_page(study.args.out, study.name, body)
     report.draw_regrets(results, methods, study.args.out / f"{study.name}.png")
     report.draw_ranks(results, methods, study.args.out / f"{study.name}_ranks.png")
     return lines
@@ -154,28 +144,6 @@ def _tables(results: Results, view: View, points: Sequence[float], methods: Sequ
     }
 
 
-def _sections(accounting: str, tables: dict[str, analysis.Rows], points: Sequence[float]) -> list[str]:
-    return [
-        f"## Regret of others divided by that of BEST, and share of problems that BEST wins (accounting: {accounting})",
-        "",
-        *report.pivot(tables["versus"], "method", points, report.with_wins, "point"),
-        "",
-        f"## Regret of BOHB divided by that of BEST, by family (accounting: {accounting})",
-        "",
-        *report.pivot(tables["families"], "family", points, report.with_interval, "point"),
-        "",
-        f"## Average rank (accounting: {accounting})",
-        "",
-        *report.pivot(tables["ranked"], "method", points, report.rank_cell, "point"),
-    ]
-
-
-def _problems(rows: analysis.Rows, methods: Sequence[str], end: float) -> list[str]:
-    cells = [{"problem": r["problem"], "method": m, "mean": r[m]} for r in rows for m in methods if r[m] is not None]
-    title = f"## Mean regret at {end:g} by problem"
-    return [title, "", *report.pivot(cells, "problem", methods, lambda row: f"{row['mean']:.3g}", "method")]
-
-
 def parallel_part(study: Study) -> list[str]:
     """Compare with many workers on the simulated clock, at equal budget and at equal simulated time."""
     methods, points = study.methods((*OURS, *FAST)), study.plan.points
@@ -186,14 +154,7 @@ def parallel_part(study: Study) -> list[str]:
     lines = analysis.criteria(**tables, wanted=methods, points=points)
     problems = analysis.problem_rows(results, points[-1], methods)
     body = study.body(results, runs) | {"criteria": lines, **tables, "at equal time": timed, "problems": problems}
-    title = "## Regret of others divided by that of BEST, at the simulated time when BOHB ends"
-    sections = [
-        [f"![regret]({study.name}.png)"],
-        _sections("continue", tables, points),
-        [title, "", *report.pivot(timed, "method", ("end",), report.with_wins, "point")],
-        _problems(problems, methods, points[-1]),
-    ]
-    report.write_page(study.args.out, study.name, "parallel", body, sections)
+    report.write_page(study.args.out, study.name, body)
     report.draw_regrets(results, methods, study.args.out / f"{study.name}.png")
     return lines
 
@@ -219,56 +180,24 @@ def misspecified_part(study: Study) -> list[str]:
     results = study.results(runs)
     rows = variants.misspecified_rows(pairs, results, study.plan.end)
     lines = variants.misspecified_criteria(rows)
-    cases = [{**row, "case": variants.WORDS[row["case"]]} for row in rows]
-    titles = list(variants.WORDS.values())
-    against_bohb = [{**row, **row["bohb"]} for row in cases if row["bohb"] is not None and row["method"] != "bohb"]
-    sections = [
-        [
-            f"## Regret at {study.plan.end:g} divided by that of the same method with right budgets",
-            "",
-            *report.pivot(cases, "method", titles, report.with_interval, "case"),
-        ],
-        [
-            "## Regret of BOHB divided by that of the method, both with the same wrong budgets",
-            "",
-            *report.pivot(against_bohb, "method", titles, report.with_interval, "case"),
-        ],
-        ["## By family", "", *_case_families(cases)],
-    ]
     body = study.body(results, runs) | {"criteria": lines, "cases": rows}
-    report.write_page(study.args.out, study.name, "misspecified", body, sections)
+    report.write_page(study.args.out, study.name, body)
     return lines
 
 
-def _case_families(cases: analysis.Rows) -> list[str]:
-    cells = [
-        {"case": f"{report.label(row['method'])}: {row['case']}", "family": name, "ratio": value}
-        for row in cases
-        for name, value in row["families"].items()
-    ]
-    names = list(dict.fromkeys(cell["family"] for cell in cells))
-    return report.pivot(cells, "case", names, report.with_interval, "family")
-
-
 def ablation_part(study: Study) -> list[str]:
-    """Remove one part of the preset at a time, on the problems for choosing."""
+    """Remove one part of the preset at a time, on the tuning problems."""
     chosen = variants.ABLATION[:1] if study.args.smoke else variants.ABLATION
     runs = variants.ablation_runs(chosen, study.problems, study.plan)
     results = study.results(runs)
     rows = variants.ablation_rows(chosen, study.problems, results, study.plan.points)
     lines = [
-        f"{row['variant']}: {report.with_interval(row)} times the regret of BEST at {study.plan.end:g}"
+        f"{row['variant']}: {with_interval(row)} times the regret of BEST at {study.plan.end:g}"
         for row in rows
         if row["point"] == study.plan.end
     ]
     body = study.body(results, runs) | {"criteria": lines, "variants": rows}
-    title = "## Regret divided by that of BEST, and share of problems that BEST wins"
-    section = [title, "", *report.pivot(rows, "variant", study.plan.points, report.with_wins, "point")]
-    runs_title = f"## The same ratio for single runs with the same seed, geometric mean (floor {OTHER_FLOORS[0]:g})"
-    of_runs = report.pivot(
-        rows, "variant", study.plan.points, lambda row: report.with_interval(row["of runs"]), "point"
-    )
-    report.write_page(study.args.out, study.name, "ablation", body, [section, [runs_title, "", *of_runs]])
+    report.write_page(study.args.out, study.name, body)
     return lines
 
 
@@ -291,8 +220,7 @@ def rivals_part(study: Study) -> list[str]:
     there = {run.method for run in results}
     body = study.body(results, runs, {method: text for method, text in versions.items() if method in there})
     body |= {"criteria": lines, **tables, "problems": problems}
-    sections = [*standings.sections(tables, plan.points), _problems(problems, methods, plan.end)]
-    report.write_page(study.args.out, study.name, "rivals", body, sections)
+    report.write_page(study.args.out, study.name, body)
     return lines
 
 
@@ -307,23 +235,7 @@ def workers_part(study: Study) -> list[str]:
     names = [f"{method} × {count}" for method in methods for count in counts]
     problems = analysis.problem_rows(workers.by_name(results), points[-1], names)
     body = study.body(results, runs) | {"criteria": lines, **tables, "problems": problems}
-    sections = [*workers.sections(tables, points), _problems(problems, names, points[-1])]
-    report.write_page(study.args.out, study.name, "workers", body, sections)
-    return lines
-
-
-def earlier_part(study: Study) -> list[str]:
-    """Compare the preset with earlier versions of it, on all problems."""
-    sources, then = earlier.read()
-    versions, points = list(sources), study.plan.points
-    runs = earlier.wanted(study.problems, study.plan)
-    now = study.results(runs)
-    tables = earlier.tables(
-        {**now, **{run: then[run] for run in then if run.problem in study.problems}}, versions, points
-    )
-    lines = earlier.criteria(tables, versions, points)
-    body = study.body(now, runs) | {"criteria": lines, "versions": sources, **tables}
-    report.write_page(study.args.out, study.name, "earlier", body, earlier.sections(tables, sources, points))
+    report.write_page(study.args.out, study.name, body)
     return lines
 
 
@@ -338,7 +250,7 @@ def one_budget_part(study: Study) -> list[str]:
     lines = one_budget.findings(rows, study.plan.end)
     body = study.body(results, [*runs, *here], {run.method: versions[run.method] for run in here})
     body |= {"criteria": lines, "rows": rows}
-    report.write_page(study.args.out, study.name, "one_budget", body, one_budget.sections(rows, points))
+    report.write_page(study.args.out, study.name, body)
     return lines
 
 
@@ -349,7 +261,6 @@ PART: dict[str, Callable[[Study], list[str]]] = {
     "ablation": ablation_part,
     "rivals": rivals_part,
     "workers": workers_part,
-    "earlier": earlier_part,
     "one_budget": one_budget_part,
 }
 

@@ -154,7 +154,7 @@ ABLATION = (
     Variant("random configurations also in brackets without lower rungs", "without='no_random'"),
     Variant("copies of known configurations not held back", "without='novelty'"),
     Variant("plateaus searched again", "without='plateaus'"),
-    Variant("priors of the version 'informed'", "without='priors'"),
+    Variant("priors that expect more noise", "without='priors'"),
     Variant(
         "plateaus searched again, on the six tasks of TaskSet", "without='plateaus'", only=FAMILIES["taskset"], seeds=20
     ),
@@ -209,5 +209,4 @@ def ablation_rows(
 def default_problems(part: str) -> tuple[str, ...]:
     """Return the problems of a part."""
     few = {"rivals": RIVAL_PROBLEMS, "workers": RIVAL_PROBLEMS}  # these parts have many runs per problem
-    every = {"earlier": (*CHOOSING, *CONFIRMING), "one_budget": (*CHOOSING, *SMOOTH, *CONFIRMING)}
-    return {"ablation": CHOOSING, **every, **few}.get(part, CONFIRMING)
+    return {"ablation": CHOOSING, "one_budget": (*CHOOSING, *SMOOTH, *CONFIRMING), **few}.get(part, CONFIRMING)

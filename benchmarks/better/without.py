@@ -30,7 +30,7 @@ _prior = process.prior
 
 
 def noisy_prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
-    """Return the priors of the version `informed`: more noise on the largest budget, and a wider variance."""
+    """Return priors that expect more noise on the largest budget, and have a wider variance."""
     centre, widths = _prior(d, rungs, studies)
     widths = widths.copy()
     widths[d], widths[d + 2 * rungs - 1] = 0.7, 1.2

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from benchmarks.better import report
 from benchmarks.better.analysis import Results, Rows, View, compare
+from benchmarks.better.pages import variant_label, with_interval
 from benchmarks.better.protocol import FLOOR, OTHER_FLOORS, Plan
 from benchmarks.runs import Run
 
@@ -15,12 +14,7 @@ METHODS = ("bohb", "best")
 WORKERS = (1, 2, 4, 16, 64)
 OLDEST = "start_order='oldest_bracket'"
 NOT_REPEATED = "without='repeats'"
-CHANGES = {OLDEST: ", oldest bracket first", NOT_REPEATED: ", no bracket repeated", "": ""}
 OLDEST_WORKERS = (2, 4, 16)  # one worker runs one bracket after the other in any case
-COST = """\
-Points are sums of the budgets charged for all evaluations that have ended, in full evaluations, whatever the number of
-workers: equal cost, not equal time. Evaluations that are still running do not count; at the end of a run there are
-none. With 64 workers, a run has less than one full evaluation per worker."""
 Variant = tuple[str, int]  # a method and its number of workers
 
 
@@ -105,39 +99,8 @@ def findings(found: Mapping[str, Rows], end: float) -> list[str]:
         "repeats": "times the regret with repeated brackets",
     }
     return [
-        f"{_label(row)}: {report.with_interval(row)} {text} at {end:g}"
+        f"{variant_label(row)}: {with_interval(row)} {text} at {end:g}"
         for name, text in words.items()
         for row in found[name]
         if row["point"] == end
     ]
-
-
-def sections(found: Mapping[str, Rows], points: Sequence[float]) -> list[list[str]]:
-    """Return the sections of the page."""
-    titles = {
-        "one worker": "Regret divided by that with one worker, and share of problems that one worker wins",
-        "lead": "Regret of BOHB divided by that of BEST, and share of problems that BEST wins",
-        "order": "Regret with the oldest bracket first divided by that with the smallest budget first, and share of "
-        "problems that the latter wins",
-        "repeats": "Regret without repeated brackets divided by that with them, and share of problems that the latter "
-        "wins",
-    }
-    floors = {
-        "one worker, floors": "Regret at the end divided by that with one worker, with higher floors of the regret",
-        "lead, floors": "Regret of BOHB at the end divided by that of BEST, with higher floors of the regret",
-    }
-    return [
-        ["## Equal cost", "", *COST.splitlines()],
-        *(["## " + title, "", *_table(found[name], points, "point")] for name, title in titles.items()),
-        *(["## " + title, "", *_table(found[name], OTHER_FLOORS, "floor")] for name, title in floors.items()),
-    ]
-
-
-def _table(rows: Rows, columns: Sequence[float], by: str) -> list[str]:
-    named = [{**row, "variant": _label(row)} for row in rows]
-    return report.pivot(named, "variant", columns, report.with_wins, by)
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    method, workers = row["method"], "1 worker" if row["workers"] == 1 else f"{row['workers']} workers"
-    return f"{report.label(_base(method))}{CHANGES[_change(method)]}, {workers}"

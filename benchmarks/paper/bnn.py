@@ -25,6 +25,7 @@ from benchmarks.results import final_table, publish, shown
 Tests = Mapping[float | None, float | None]
 EXPERIMENT = Experiment(
     name="bnn",
+    question="Does BOHB find better hyperparameters of a Bayesian neural network than Hyperband and TPE (§5.3)?",
     title="Bayesian neural network: negative log-likelihood of validation data",
     problems=("bnn-boston", "bnn-protein"),
     methods=("bohb", "hyperband", "random", "tpe"),

@@ -16,6 +16,7 @@ from benchmarks.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="cartpole",
+    question="Does BOHB find an agent that learns faster than those of Hyperband and TPE (§5.4)?",
     title="PPO on the cart and pole: episodes to convergence",
     problems=("cartpole",),
     methods=("bohb", "hyperband", "random", "tpe"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import bohb
+from benchmarks.report import opening
 from bohb.journal.jsonl import import_jsonl
 
 JOURNALS = Path(__file__).with_name("cifar10_journals")
@@ -18,8 +19,6 @@ NAMES = {
     "hyperband": "Hyperband",
     "bohb": "BOHB",
     "best": "BEST",
-    "fewer": "BEST, fewer random configurations",
-    "earlier": "earlier versions of BEST",
 }
 COMMANDS = (
     "python -m benchmarks.paper.cifar10 tune --compiled --seeds 0 1 --until 230",
@@ -29,69 +28,61 @@ COMMANDS = (
     "python -m benchmarks.paper.cifar10 tune --compiled --seeds 0 1 2 3 4 --turn 184 --until 184 (BEST alone)",
 )
 EQUAL = 184.0  # GPU seconds that every study has reached
-PAGE = """# CIFAR-10 on one GPU (§5.5)
-
+PAGE = """
 The paper tunes learning rate, momentum, weight decay and batch size of a residual network of depth 20 and width 64 with
 Shake-Shake and Cutout: budgets of 22, 66, 200 and 600 epochs, 19 workers with two GPUs each, 33 GPU days. Here the same
 network (8.55 million parameters, 5 000 training images held back) is tuned on one NVIDIA H200 with budgets of 1, 3 and
-9 epochs. Methods take turns on the GPU and get the same GPU time: about 235 s for seeds 0 and 1, and {equal:g} s for
-seeds 2 to 4; a trial that has started is finished. Errors are those of the best configuration on 9 epochs, on the
-5 000 validation images and on the 10 000 test images. The test images play no part in any choice.
+9 epochs.
 
-The preset `BEST` has changed since the first of these studies. The rows of `BEST` are from the present one, which ran
-last, one seed after the other, for {equal:g} s each. The version with fewer random configurations differs from it in
-their share, which was 0.3 in brackets that start on 1 epoch and 0.1 in those that start on 9; its seeds 3 and 4 ran
-beside the other methods, seeds 0 to 2 later. The rows of earlier versions are those of the studies that ran beside the
-other methods: seed 0 before the Gaussian process became a joint one over the results of all rungs, seeds 1 and 2 after
-that, with a share of proposals by the density and brackets that skipped low budgets.
-
-| method | seed | trials | epochs | GPU seconds | validation error | test error |
-|---|---|---|---|---|---|---|
-{table}
-
-![Validation error of the best configuration over GPU seconds](cifar10.png)
-
-All studies together took {epochs:g} epochs in {minutes:.1f} GPU minutes. After {equal:g} GPU seconds, the lowest
-validation error on 9 epochs that each study had seen was:
+After {equal:g} GPU seconds, the lowest validation error on 9 epochs that each study had seen was:
 
 | method | seed 0 | seed 1 | seed 2 | seed 3 | seed 4 | mean ± standard error |
 |---|---|---|---|---|---|---|
 {at_equal_time}
 
-Five seeds do not rank the methods. Of the four, `BEST` has the lowest mean, and the lowest error with seed 3; BOHB has
-it with seeds 1 and 4, Hyperband with seed 0 and random search with seed 2. No difference from `BEST` is significant by
-Welch's test ({tests}).
+Welch's test compares the means with that of BEST: {tests}.
 An error of 19 % on 5 000 images has a standard error of 0.55 points, and a study has only {results} results on 9
 epochs.
 
-The configuration with the lowest validation error of the first two seeds (an earlier `BEST`, seed 0), trained on all
-50 000 training images with a cosine schedule, one run each:
+## All studies
+
+Methods get the same GPU time: about 235 s for seeds 0 and 1 of random search, Hyperband and BOHB, and {equal:g} s for
+the other studies; a trial that has started is finished. Errors are those of the best configuration on 9 epochs, on the
+5 000 validation images and on the 10 000 test images. The test images play no part in any choice. All studies together
+took {epochs:g} epochs in {minutes:.1f} GPU minutes.
+
+| method | seed | trials | epochs | GPU seconds | validation error | test error |
+|---|---|---|---|---|---|---|
+{table}
+
+## A longer training
+
+One configuration, from a study that is not in the table, was trained on all 50 000 training images with a cosine
+schedule, one run each:
 
 | epochs | GPU minutes | test error | configuration |
 |---|---|---|---|
 {winners}
 | 600 (the paper) | about 840 on GTX 1080 Ti | 2.78 % ± 0.09 % | |
 
-Training runs in bf16, channels last, with `torch.compile` and one CUDA graph per training step. In the trials, an epoch
-with its share of evaluation and checkpoint took a median of
-{pace}.
+## Speed
 
-These figures were read once from the runs:
-
+- Training runs in bf16, channels last, with `torch.compile` and one CUDA graph per training step. In the trials, an
+  epoch with its share of evaluation and checkpoint took a median of
+  {pace}.
 - Training alone takes 2.8 to 3.3 s an epoch at batch size 64, 2.3 s at 128, 1.4 to 1.5 s at 256 and 1.2 to 1.7 s at 512
   (six machines). Without compilation: 3.7 s at 64 and 2.0 s at 512. On a fresh machine, compiling and capturing took
-  42 to 68 s for each of the four batch sizes. The winner's 129 epochs took 3.6 s each, its 70 epochs 3.3 s; the cause
-  of the difference was not examined.
-- Seed 4: 760.7 of 769.9 s were spent in the objective. The optimiser, its journal and opening each study again for
-  every turn took the rest: 1.2 %. Seed 3: 768.0 of 775.3 s, or 0.9 %. Seed 2: 756.9 of 767.2 s, or 1.3 %. Seed 1: 952.8
-  of 966.9 s, or 1.5 %. Seed 0, second run: 495.4 of 500.0 s, or 0.9 %. The five studies of the present `BEST`: 937.2 of
-  947.8 s, or 1.1 %; the three later ones with fewer random configurations: 564.9 of 574.3 s, or 1.6 %. For single
-  studies of `BEST` it was 1.1 to 2.5 %, for random search 0.4 to 1.5 %.
-- `nvidia-smi` showed a mean GPU utilisation of 96 to 97 % while networks were tuned (seeds 1 to 4), and of 100 % while
-  the winner was trained.
-- Seed 0 took two runs: the first was killed by its time limit in the middle of a trial; the second resumed from the
-  journals. The other seeds, in turns of 23 GPU seconds, and the 129 epochs ran in processes that called the same
-  functions.
+  42 to 68 s for each of the four batch sizes.
+- The optimiser, its journal and opening each study again for every turn took 0.9 to 1.5 % of the time. For single
+  studies of BEST it was 1.1 to 2.5 %, for random search 0.4 to 1.5 %.
+- `nvidia-smi` showed a mean GPU utilisation of 96 to 97 % while networks were tuned, and of 100 % while the winner was
+  trained.
+
+## Source
+
+- The studies of BEST ran last, one seed after the other; the other methods took turns on the GPU. Seed 0 took two
+  runs: the first was killed by its time limit in the middle of a trial; the second resumed from the journals. The other
+  seeds, in turns of 23 GPU seconds, and the 129 epochs ran in processes that called the same functions.
 - command: `python -m benchmarks.paper.cifar10 tune`, `train` and `report`; the journals are in
   `benchmarks/paper/cifar10_journals`
 """
@@ -112,9 +103,22 @@ def report(journals: Path, out: Path) -> None:
     (out / "cifar10.json").write_text(json.dumps(body, indent=1) + "\n")
     equal = {name: [s["after_equal_seconds"] for s in studies if s["method"] == name] for name in NAMES}
     counts = [len(_results(history)) for history in found.values()]
-    page = PAGE.format(
+    tests = _tests(equal)
+    means = sorted((statistics.fmean(errors), NAMES[name]) for name, errors in equal.items())
+    ranking = ", ".join(f"{name} {100 * mean:.1f} %" for mean, name in means)
+    head = opening(
+        "CIFAR-10 on one GPU (§5.5)",
+        "Which method finds the best training of a residual network within three minutes of one GPU?",
+        [
+            f"Mean validation errors after {EQUAL:g} GPU seconds, over five seeds: {ranking}.",
+            f"{'No' if min(tests.values()) > 0.05 else 'Some'} difference from BEST is significant at 5 %.",
+        ],
+        "cifar10.png",
+    )
+    page = "\n".join(head) + PAGE.format(
         table=_table(studies), winners=_winners(winners), pace=_pace(found.values()),
-        equal=EQUAL, at_equal_time=_compared(equal), tests=_tests(equal), results=f"{min(counts)} to {max(counts)}",
+        equal=EQUAL, at_equal_time=_compared(equal), results=f"{min(counts)} to {max(counts)}",
+        tests=", ".join(f"{NAMES[method]} p = {p:.2f}" for method, p in tests.items()),
         epochs=sum(s["epochs"] for s in studies), minutes=sum(s["seconds"] for s in studies) / 60,
     )  # fmt: skip
     (out / "cifar10.md").write_text(page)
@@ -149,13 +153,12 @@ def _compared(equal: Mapping[str, list[float]]) -> str:
     )
 
 
-def _tests(equal: Mapping[str, list[float]]) -> str:
+def _tests(equal: Mapping[str, list[float]]) -> dict[str, float]:
     """Return how likely differences from BEST as large as these are, if its mean error were that of the others."""
     from scipy.stats import ttest_ind
 
-    others = {method: errors for method, errors in equal.items() if method not in ("best", "earlier")}
-    values = {method: ttest_ind(equal["best"], errors, equal_var=False).pvalue for method, errors in others.items()}
-    return ", ".join(f"{NAMES[method]}: p = {p:.2f}" for method, p in values.items())
+    others = {method: errors for method, errors in equal.items() if method != "best"}
+    return {m: float(ttest_ind(equal["best"], errors, equal_var=False).pvalue) for m, errors in others.items()}
 
 
 def _summary(method: str, seed: int, history: bohb.History) -> dict[str, Any]:

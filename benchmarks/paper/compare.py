@@ -19,17 +19,18 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import results
 from benchmarks.command import run_experiment
 from benchmarks.curves import Axis, Trajectory, final, regret_at
 from benchmarks.experiment import Experiment, Measured, measure
 from benchmarks.paper.lcbench import INSTANCES
 from benchmarks.report import table, verdict
-from benchmarks.results import publish
 
 LENGTHS = {"counting_ones-8-8": 32.0, "svm_mnist": 4.0}  # full evaluations; all others as the experiment says
 EXPERIMENT = Experiment(
     name="compare",
     title="Our BOHB compared with HpBandSter's",
+    question="Is our BOHB as good as that of HpBandSter, the authors' program?",
     problems=(*(f"lcbench-{instance}" for instance in INSTANCES), "counting_ones-8-8", "svm_mnist"),
     methods=("bohb", "hpbandster"),
     full_evaluations=30,
@@ -105,39 +106,47 @@ def overall(rows: Sequence[Mapping[str, Any]]) -> str:
     return verdict(not worse if enough else None, "not worse than HpBandSter, 20 seeds or more", detail)
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, Any]], line: str) -> None:
-    """Add the comparison to the experiment's page."""
-    text = path.read_text()
-    columns = list(rows[0])
-    lines = [
-        "",
-        "## Test",
-        "",
-        " ".join(line.split()),
-        "",
-        "| " + " | ".join(columns) + " |",
-        "|---" * len(columns) + "|",
+def sentences(body: Mapping[str, Any]) -> list[str]:
+    """Return the result of the tests in words."""
+    rows = body["comparison"]
+    worse, better = (sum(row["verdict"] == word for row in rows) for word in ("worse", "better"))
+    lower = sum(row["ours"] < row["theirs"] for row in rows)
+    runs = min(row["runs"] for row in rows)
+    return [
+        f"With {runs} seeds per problem, ours is significantly worse on {worse} and significantly better on {better} "
+        f"of {len(rows)} problems (Mann-Whitney test, Holm's correction).",
+        f"Its mean is lower on {lower} of {len(rows)}.",
     ]
+
+
+def tests_section(body: Mapping[str, Any]) -> str:
+    """Return the tests as a section of the page."""
+    rows = body["comparison"]
+    columns = list(rows[0])
+    lines = ["", "## Test", "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for row in rows:
         cells = [f"{row[c]:.3g}" if isinstance(row[c], float) else str(row[c]) for c in columns]
         lines.append("| " + " | ".join(cells) + " |")
-    lengths = ", ".join(f"{length:g} on {problem}" for problem, length in LENGTHS.items())
-    lines += [
-        "",
-        f"Runs have other lengths on two problems: {lengths} full evaluations. For the SVM, `ours` and `theirs`",
-    ]
+    lengths = ", ".join(f"{length:g} on {problem}" for problem, length in body["lengths"].items())
+    lines += ["", f"{' '.join(body['verdict'].split())}.", ""]
+    lines += [f"Runs have other lengths on two problems: {lengths} full evaluations. For the SVM, `ours` and `theirs`"]
     lines += ["are mean log10 regrets over the run; for the others, they are final regrets."]
-    path.write_text(text + "\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def page(body: Mapping[str, Any]) -> str:
+    """Return docs/results/compare.md."""
+    return results.page(EXPERIMENT, body, sentences(body)) + tests_section(body)
 
 
 def measure_all(experiment: Experiment, jobs: int, folder: Path) -> Measured:
     """Each problem with its own length."""
-    results: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     groups = {length: tuple(p for p in experiment.problems if LENGTHS.get(p) == length) for length in LENGTHS.values()}
     groups[experiment.full_evaluations] = tuple(p for p in experiment.problems if p not in LENGTHS)
     for length, problems in groups.items():
-        results |= measure(replace(experiment, problems=problems, full_evaluations=length), jobs, folder).results
-    return Measured(experiment, {problem: results[problem] for problem in experiment.problems})
+        found |= measure(replace(experiment, problems=problems, full_evaluations=length), jobs, folder).results
+    return Measured(experiment, {problem: found[problem] for problem in experiment.problems})
 
 
 def report(measured: Measured, out: Path) -> None:
@@ -146,8 +155,8 @@ def report(measured: Measured, out: Path) -> None:
         print("nothing to compare: both methods must have run; `make hpbandster-env` makes the other one")
         return
     line = overall(rows)
-    publish(measured, out, lambda _: {"comparison": rows, "lengths": LENGTHS, "verdict": line})
-    write_table(out / "compare.md", rows, line)
+    body = results.publish(measured, out, lambda _: {"comparison": rows, "lengths": LENGTHS, "verdict": line})
+    (out / "compare.md").write_text(page(body))
     print(table(rows), "", line, sep="\n")
 
 

@@ -20,6 +20,8 @@ from benchmarks.results import AXES, final_table, mean_error, panel, publish
 
 EXPERIMENT = Experiment(
     name="counting_ones",
+    question="Does BOHB end with a lower regret than the other methods on a function with as many categorical as "
+    "continuous hyperparameters (§5.1)?",
     title="Counting ones in 8, 16, 32 and 64 dimensions",
     problems=("counting_ones-4-4", "counting_ones-8-8", "counting_ones-16-16", "counting_ones-32-32"),
     methods=("bohb", "hyperband", "random", "tpe", "smac", "bracket-models", "gp-budget"),

@@ -34,6 +34,7 @@ def method_of(setting: str, value: float) -> str:
 
 EXPERIMENT = Experiment(
     name="hyperparameters",
+    question="How much does BOHB depend on its own hyperparameters (App. G)?",
     title="BOHB's own hyperparameters",
     problems=("counting_ones-8-8",),
     methods=tuple(dict.fromkeys(method_of(s, value) for s, (*_, values) in GRIDS.items() for value in values)),
@@ -66,8 +67,25 @@ def panels(problems: Mapping[str, Mapping[str, Any]]) -> list[drawing.Panel]:
     return drawn
 
 
+def sentences(body: Mapping[str, Any]) -> list[str]:
+    """Return by how much the mean final regret varies over the values of each setting."""
+    ranges = {
+        setting: [
+            max(means) / min(means)
+            for scan in body["scans"].values()
+            if len(means := [mean for mean, _ in scan[setting].values() if mean > 0]) > 1
+        ]
+        for setting in GRIDS
+    }
+    texts = [f"{GRIDS[name][0]} {min(found):.1f} to {max(found):.1f} times" for name, found in ranges.items() if found]
+    return [
+        f"The highest mean regret of a setting's values divided by the lowest, over the problems: {', '.join(texts)}.",
+        "The paper's values are N_s = 64, ρ = 1/3, η = 3 and b_w = 3; each row changes one of them.",
+    ]
+
+
 def report(measured: Measured, out: Path) -> None:
-    body = publish(measured, out, scans)
+    body = publish(measured, out, scans, sentences)
     path, floor = out / "hyperparameters.png", measured.experiment.floor
     drawing.draw(panels(body["problems"]), path, AXES["spent"], "mean regret", floor, own_legends=True)
     for problem, entry in body["problems"].items():

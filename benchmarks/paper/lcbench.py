@@ -17,6 +17,7 @@ INSTANCES = (
 )  # fmt: skip
 EXPERIMENT = Experiment(
     name="lcbench",
+    question="Does BOHB end with a lower regret than the other methods on networks for tabular data?",
     title="The 17 LCBench surrogates",
     problems=tuple(f"lcbench-{instance}" for instance in INSTANCES),
     methods=("bohb", "hyperband", "random", "tpe", "optuna-tpe-hyperband", "smac", "dehb", "bracket-models"),

@@ -18,6 +18,8 @@ TASKS = (
 )  # fmt: skip
 EXPERIMENT = Experiment(
     name="measured",
+    question="Does BOHB end with a lower regret than Hyperband and random search on measured data and in spaces with "
+    "conditions?",
     title="Measured learning curves and tables, and conditional surrogates",
     problems=(
         *(f"taskset-{task}" for task in TASKS),

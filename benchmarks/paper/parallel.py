@@ -39,7 +39,7 @@ import bohb
 from benchmarks.data import VARIABLE, Missing
 from benchmarks.harness import Record, incumbents, trajectory
 from benchmarks.methods import space_of
-from benchmarks.paper.speedup import Simulated, claims, draw_regrets, draw_speedups, markdown, speedups, target_after
+from benchmarks.paper.speedup import Simulated, claims, draw_regrets, draw_speedups, page, speedups, target_after
 from benchmarks.problem import Problem, uniform
 from benchmarks.problems import problem_of
 from benchmarks.report import provenance, table, write
@@ -260,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table(rows), "", *verdicts, sep="\n")
     source = provenance(range(args.runs), ["bohb", "ConfigSpace", "numpy", "onnxruntime", "scipy"])
     write(args.out, "parallel", source, {"variants": VARIANTS, "claims": verdicts, "rows": rows}, rows)
-    (args.out / "parallel.md").write_text(markdown(source["command"], args.problems, verdicts, rows))
+    (args.out / "parallel.md").write_text(page("parallel", {"source": source, "claims": verdicts, "rows": rows}))
     draw(args, results, rows)
     return 0
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.report import verdict
+from benchmarks.report import goal_table, opening, verdict
 
 Array = NDArray[np.float64]
 Curve = tuple[tuple[float, float], ...]  # time, regret
@@ -171,19 +171,52 @@ def claims(rows: Sequence[Mapping[str, Any]], problem: str) -> list[str]:
     return lines
 
 
-def markdown(command: str, problems: Sequence[str], verdicts: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """The page for people: figures, claims and the table."""
+def page(name: str, body: Mapping[str, Any]) -> str:
+    """Return the page of the experiment.
 
-    def cell(value: Any) -> str:
-        return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
-
-    figures = [f"![regret over time](parallel_{problem}.png)" for problem in problems]
+    name: of the result file; the names of its figures begin with it.
+    """
+    rows = body["rows"]
+    problems = list(dict.fromkeys(row["problem"] for row in rows))
     columns = [name for name in rows[0] if name not in ("95 % from", "to", "± se", "median time", "trials")]
-    lines = ["# Parallel workers on a simulated clock (Fig. 3, App. F)", "", f"`{command}`", ""]
-    lines += ["![speed-up over workers](parallel_speedup.png)", *figures, "", "```", *verdicts, "```", ""]
-    lines += [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(cell(row[name]) for name in columns)} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    lines = opening(
+        f"Parallel workers on a simulated clock: {', '.join(problems)}",
+        "How much sooner do several workers reach a regret than one (Fig. 3, App. F)?",
+        _sentences(rows),
+        f"{name}_speedup.png",
+    )
+    lines += ["## Claims", "", *goal_table(body["claims"]), "", "## Regret over time", ""]
+    lines += [f"![regret over time](parallel_{problem}.png)" for problem in problems]
+    lines += ["", "## Speed-ups", "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(_cell(row[name]) for name in columns)} |" for row in rows]
+    source = body["source"]
+    return "\n".join([*lines, "", f"`{source['command']}`: {source['cpu']}, {source['date']}"]) + "\n"
+
+
+def _sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the speed-ups to the regrets that at least nine of ten runs with one worker reach."""
+    plain = [row for row in rows if row["variant"] == "plain"]
+    first = min(row["workers"] for row in plain)
+    often = {
+        (row["problem"], row["regret"]): row["runs"]
+        for row in plain
+        if row["workers"] == first and row["reached"] >= 0.9 * row["runs"]
+    }
+    sentences = []
+    for (problem, regret), runs in often.items():
+        texts = [
+            f"{row['speed-up']:.1f} with {row['workers']}"
+            for row in plain
+            if (row["problem"], row["regret"]) == (problem, regret) and row["workers"] > first
+        ]
+        sentences.append(
+            f"To a regret of {regret:.3g} on {problem} ({runs} seeds), the speed-up is {', '.join(texts)}."
+        )
+    return [*sentences, "It is the mean time with one worker divided by that with several."]
+
+
+def _cell(value: Any) -> str:
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def draw_regrets(by_workers: Mapping[int, Sequence[Simulated]], title: str, targets: Sequence[float], to: Path) -> None:

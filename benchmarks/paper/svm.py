@@ -27,6 +27,8 @@ from benchmarks.results import AXES, final_table, numbers, panel, publish, shown
 
 EXPERIMENT = Experiment(
     name="svm",
+    question="Does BOHB find good hyperparameters of a support vector machine sooner than methods without small "
+    "budgets (§5.2.1)?",
     title="Support vector machine on MNIST",
     problems=("svm_mnist",),
     methods=("bohb", "hyperband", "random", "tpe", "hpbandster", "bracket-models", "gp-budget"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.drawing import LABELS
-from benchmarks.report import RESULTS, provenance
+from benchmarks.report import RESULTS, opening, provenance
 from benchmarks.results import write_json
 from benchmarks.rivals import MissingEnvironment, find, python, version
 from benchmarks.several import analysis
@@ -99,10 +99,16 @@ def constraints_part(runs: All) -> dict[str, Any]:
     }
 
 
-def write_markdown(path: Path, body: Mapping[str, Any]) -> None:
-    """Write the page."""
+def page(body: Mapping[str, Any]) -> str:
+    """Return docs/results/several.md."""
     methods = list(dict.fromkeys(m for row in body["hypervolume"].values() for m in row))
-    lines = ["# Several objectives and constraints", "", *_intro(body), ""]
+    lines = opening(
+        "Several objectives and constraints",
+        "Does the preset BEST find better trade-offs, and better configurations within a bound, than BOHB as published "
+        "and Optuna?",
+        _sentences(body),
+    )
+    lines += [*_intro(body), ""]
     lines += ["Dominated hypervolume after 10 %, 30 % and 100 %, relative to the best known front:", ""]
     lines += ["| task | " + " | ".join(_name(m) for m in methods) + " |", "|---|" + "---|" * len(methods)]
     for task, row in body["hypervolume"].items():
@@ -118,7 +124,18 @@ def write_markdown(path: Path, body: Mapping[str, Any]) -> None:
     if "mean rank" in body:
         lines += _constraint_lines(body)
     lines += _source_lines(body)
-    path.write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def _sentences(body: Mapping[str, Any]) -> list[str]:
+    reached = body["share of the budget to reach Optuna TPE's final hypervolume"]
+    names = [m for m in ("best", "bohb") if m in reached]
+    shares = [f"{_name(m)} after {reached[m][0]:.0%} of the budget" for m in names]
+    found = [f"The final hypervolume of Optuna's TPE is reached by {' and by '.join(shares)}."] if shares else []
+    ranks = body.get("mean rank", {}).get("100%", {})
+    ordered = sorted(ranks, key=lambda method: float(ranks[method]))
+    listed = ", ".join(f"{_name(method)} {ranks[method]:.2f}" for method in ordered)
+    return [*found, f"The mean ranks by the best error within a bound are {listed}."] if ranks else found
 
 
 def _intro(body: Mapping[str, Any]) -> list[str]:
@@ -204,8 +221,8 @@ def main() -> None:
     source["rivals"] = {m: decided[m].partition(" ")[2] if options.stored else version(m) for m in kept}
     body = {"source": source, **objectives_part(runs), **constraints_part(runs)}
     write_json(options.out / "several.json", body)
-    write_markdown(options.out / "several.md", body)
-    print((options.out / "several.md").read_text())
+    (options.out / "several.md").write_text(page(body))
+    print(page(body))
 
 
 if __name__ == "__main__":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.better import earlier, one_budget, rival_runs
+from benchmarks.better import one_budget, rival_runs
 from benchmarks.better import study as better
 from benchmarks.better.analysis import View
 from benchmarks.better.protocol import (
@@ -40,7 +39,7 @@ from tests.sizes import long
 needs_data = pytest.mark.skipif(not (directory() / "README.md").exists(), reason="the benchmark data is not here")
 
 
-def test_every_problem_is_either_for_choosing_or_for_confirming() -> None:
+def test_every_problem_is_either_for_tuning_or_held_out() -> None:
     every = [problem for problems in FAMILIES.values() for problem in problems]
     assert sorted([*CHOOSING, *CONFIRMING]) == sorted(every)
     assert (len(CHOOSING), len(CONFIRMING)) == (16, 25)
@@ -59,7 +58,7 @@ def test_long_runs_serve_all_points_and_rivals_have_none() -> None:
     ]
 
 
-def test_the_problems_of_all_rivals_are_a_third_of_the_confirming_ones_and_both_misleading_functions() -> None:
+def test_the_problems_of_all_rivals_are_a_third_of_the_held_out_ones_and_both_misleading_functions() -> None:
     third = {name for problems in FAMILIES.values() for name in confirming(problems)[::3]}
     assert set(RIVAL_PROBLEMS) - third == {"misleading_hartmann-3.5-4"}
     assert third - set(RIVAL_PROBLEMS) == {"counting_ones-8-8"}
@@ -186,22 +185,6 @@ def test_the_part_about_workers_compares_their_numbers_and_both_orders(
     assert "seeds per problem: BEST preset 2, " in (tmp_path / "better_workers.md").read_text()
 
 
-def test_regrets_of_an_earlier_preset_are_kept_and_read_again(tmp_path: Path) -> None:
-    runs = earlier.wanted(["hartmann-3", "hartmann-6"], Plan(2, end=2.0))
-    made = {run: execute(run) for run in runs}
-    points = (0.5, 1.0, 2.0)
-    earlier.keep(tmp_path / "kept" / "old.json", made, points, {"what": "A test.", "settings": {"model": "gp"}})
-    sources, read = earlier.read(tmp_path / "kept")
-    assert sources == {"old": {"what": "A test.", "settings": {"model": "gp"}, "points": list(points)}}
-    for point in points:
-        then, now = (View().regrets(results, point) for results in (read, made))
-        for problem in ("hartmann-3", "hartmann-6"):
-            np.testing.assert_allclose(then[problem]["old"], now[problem]["best"], rtol=1e-5)
-    found = earlier.tables({**made, **read}, ["old"], points)
-    assert [row["ratio"] for row in found["halves"]] == pytest.approx([1] * len(found["halves"]), rel=1e-5)
-    assert [line.split()[0] for line in earlier.criteria(found, ["old"], points)] == ["not", "met"]
-
-
 def test_runs_of_rivals_are_kept_and_read_again_while_their_problem_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,25 +220,3 @@ def test_the_part_about_one_budget_compares_its_parts(tmp_path: Path, monkeypatc
     assert {(row["half"], row["method"]) for row in rows if "of runs" in row} == {
         (half, method) for half in ("choosing", "confirming") for method in ours
     }
-
-
-def test_the_part_about_earlier_versions_names_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = run("earlier", tmp_path, monkeypatch, "--jobs", "1", "--problems", "hartmann-3")
-    sources, _ = earlier.read()
-    assert body["versions"] == sources
-    assert sources
-    for name in sources:
-        assert f"the version {name!r}" in (tmp_path / "better_earlier.md").read_text()
-
-
-def test_nothing_kept_is_told_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run("main", tmp_path, monkeypatch, "--kept")
-    assert "none of the runs is stored" in capsys.readouterr().err
-
-
-def test_our_methods_may_have_more_seeds_than_rivals() -> None:
-    runs = main_runs(("best", "optuna-gp"), ["hartmann-3"], Plan(runs=2, long=0, own=5))
-    assert Counter(run.method for run in runs) == {"best": 5, "optuna-gp": 2}

@@ -11,13 +11,19 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.paper.claims.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence
+from benchmarks.paper.claims.evidence import FAILS, HOLDS, NOT_MEASURED, PARTLY, UNDECIDED, Evidence, Finding
 from benchmarks.paper.claims.other_experiments import all_claims
 from benchmarks.paper.claims.surrogate_problems import Claim
 from benchmarks.paper.claims.why import explanation
-from benchmarks.report import RESULTS
+from benchmarks.report import RESULTS, opening
 
-VERDICTS = (HOLDS, PARTLY, FAILS, UNDECIDED, NOT_MEASURED)
+VERDICTS = {
+    HOLDS: "hold",
+    PARTLY: "hold where measured",
+    FAILS: "do not hold",
+    UNDECIDED: "are undecided",
+    NOT_MEASURED: "were not measured",
+}
 MODULES = {"networks": "benchmarks.paper.networks.experiment"}
 RULES = """\
 `python -m benchmarks.paper.claims` writes this page from the result files in the same folder.
@@ -29,9 +35,10 @@ RULES = """\
   *where measured*.
 - Numbers are mean regrets ± standard errors, unless stated otherwise.
 """
-REASONS = """\
-## Why claims do not hold or are undecided
+DETAILS = """\
+## Details
 
+All numbers of each claim, and the command that measured them. A claim that does not hold or is undecided has a reason.
 Signed numbers are differences in standard errors; positive ones speak for the claim.
 """
 
@@ -47,22 +54,46 @@ def command_of(claim: Claim, evidence: Evidence) -> str:
 
 
 def page(evidence: Evidence) -> str:
-    """Return the whole page."""
-    lines, reasons = [], []
+    """Return the whole page: a row for each claim, and the details of each, folded."""
+    rows, details = [], []
     verdicts: Counter[str] = Counter()
     for claim in all_claims():
         finding = claim.test(evidence)
         verdicts[finding.verdict] += 1
-        if finding.verdict in (FAILS, UNDECIDED):
-            why = explanation(finding, claim.why, evidence)
-            reasons.append(f"- **{claim.where}: {claim.says}** – {finding.verdict}. {why}".rstrip())
-        cells = (claim.where, claim.says, finding.numbers or "–", f"**{finding.verdict}**", command_of(claim, evidence))
-        lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
-    counts = ", ".join(f"{verdict}: {verdicts[verdict]}" for verdict in VERDICTS)
-    head = ["# The paper's claims, one by one", "", RULES, f"{len(lines)} claims; {counts}.", ""]
-    columns = ["| where | the paper says | we measured | verdict | command |", "|---|---|---|---|---|"]
-    section = ["", REASONS, *reasons] if reasons else []
-    return "\n".join([*head, *columns, *lines, *section]) + "\n"
+        cells = (claim.where, claim.says, f"**{finding.verdict}**", one_number(finding))
+        rows.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
+        details += details_of(claim, finding, evidence)
+    counts = ", ".join(f"{verdicts[verdict]} {words}" for verdict, words in VERDICTS.items() if verdicts[verdict])
+    lines = opening(
+        "The paper's claims, one by one",
+        "Which claims of the paper's §5 do our experiments confirm?",
+        [f"Of {len(rows)} claims, {counts}.", "The numbers of each claim are below the table."],
+    )
+    lines += [RULES, "| where | the paper says | verdict | in numbers |", "|---|---|---|---|", *rows, "", DETAILS]
+    return "\n".join([*lines, *details]) + "\n"
+
+
+def one_number(finding: Finding) -> str:
+    """Return the shortest account of a finding: in how many comparisons it holds, or the only difference."""
+    parts = [part for part in finding.parts or (finding,) if part.verdict != NOT_MEASURED]
+    if len(parts) > 1:
+        return f"{sum(part.verdict == HOLDS for part in parts)} of {len(parts)} comparisons"
+    if parts and parts[0].gap is not None:
+        return f"{parts[0].gap:+.1f} standard errors".replace("-", "−")
+    first, *more = finding.numbers.split("; ")
+    return f"{first} (and {len(more)} more)" if len(more) > 1 else finding.numbers or "–"
+
+
+def details_of(claim: Claim, finding: Finding, evidence: Evidence) -> list[str]:
+    """Return the numbers, the reason and the command of a claim, which a reader unfolds."""
+    lines = ["<details>", f"<summary>{claim.where}: {claim.says} ({finding.verdict})</summary>", ""]
+    if finding.verdict in (FAILS, UNDECIDED):
+        lines += [f"**Why.** {explanation(finding, claim.why, evidence)}".rstrip(), ""]
+    lines += [
+        *(f"- {text}" for text in finding.numbers.split("; ") if text),
+        f"- command: {command_of(claim, evidence)}",
+    ]
+    return [*lines, "", "</details>", ""]
 
 
 def main() -> None:

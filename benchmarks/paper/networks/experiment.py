@@ -26,6 +26,7 @@ from benchmarks.results import final_table, publish
 
 EXPERIMENT = Experiment(
     name="networks",
+    question="Does BOHB end with a lower regret than the other methods when it tunes feed-forward networks (§5.2.2)?",
     title="Feed-forward networks on six data sets",
     problems=tuple(f"networks-{name}" for name in ("adult", "higgs", "letter", "mnist", "optdigits", "poker")),
     methods=("bohb", "hyperband", "random", "tpe", "gp-bo", "hb-lcnet", "smac"),

@@ -31,7 +31,7 @@ from benchmarks.paper.networks.data import FILES
 from benchmarks.paper.networks.forest import Array, Forest, grow
 from benchmarks.paper.networks.space import EPOCHS, RANGES, Configs
 from benchmarks.paper.networks.surrogate import HERE, Surrogate, Task, curves, features, times
-from benchmarks.report import RESULTS
+from benchmarks.report import RESULTS, opening
 
 FOLDS = 10
 RATIO = 27  # of the largest budget to the smallest
@@ -147,11 +147,19 @@ def markdown(rows: dict[str, dict[str, float]]) -> str:
     names = list(next(iter(rows.values())))
     lines = ["| data set | " + " | ".join(names) + " |", "|" + "---|" * (len(names) + 1)]
     lines += [f"| {name} | " + " | ".join(f"{row[key]:.3g}" for key in names) + " |" for name, row in rows.items()]
-    head = (
-        "# Surrogates of feed-forward networks\n\nWritten by `python -m benchmarks.paper.networks.fit`. Errors and rank"
+    low, high = (f"{extreme(row['rank correlation'] for row in rows.values()):.2f}" for extreme in (min, max))
+    close = [f"{extreme(row['in the best fifth'] for row in rows.values()):.2f}" for extreme in (min, max)]
+    head = opening(
+        "Surrogates of feed-forward networks",
+        "How well do the surrogates predict networks that they were not fitted to?",
+        [
+            f"The rank correlation of predicted and recorded errors is {low} to {high}.",
+            f"Among the best fifth of the configurations it is {close[0]} to {close[1]}.",
+        ],
     )
-    head += f" correlations are on held-out configurations,\n{FOLDS}-fold; times in seconds of one core per epoch.\n\n"
-    return head + "\n".join(lines) + "\n"
+    head += ["Written by `python -m benchmarks.paper.networks.fit`. Errors and rank correlations are on held-out"]
+    head += [f"configurations, {FOLDS}-fold; times in seconds of one core per epoch.", ""]
+    return "\n".join([*head, *lines]) + "\n"
 
 
 def main(words: list[str] | None = None) -> None:
