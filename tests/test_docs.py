@@ -156,25 +156,27 @@ def test_the_tables_of_measurements_say_what_the_result_files_say() -> None:
 def test_the_tables_of_the_study_come_from_its_files_or_name_the_command_that_makes_them(tmp_path: Path) -> None:
     block = runpy.run_path(str(ROOT / "tools" / "measured.py"))["block"]
     block.__globals__["ROOT"] = tmp_path
-    assert "`python -m benchmarks.better.study --part parallel`" in block("better_parallel", "")
-    row = {"method": "bohb", "ratio": 2.345, "low": 1.5, "high": 3.25}
+    assert "`python -m benchmarks.better.study --part one_budget`" in block("better_one_budget")
+    row = {"name": "BOHB", "half": "confirming", "ratio": 2.345, "low": 1.5, "high": 3.25}
     source = {"runs": {"there": 4, "wanted": 5}, "seeds by method": {"best": "2", "bohb": "1 to 2"}}
-    body = {"source": source, "versus": [{**row, "point": point} for point in (6.0, 60.0)]}
+    body = {"source": source, "rows": [{**row, "point": point} for point in (6.0, 60.0)]}
     (tmp_path / "docs" / "results").mkdir(parents=True)
-    (tmp_path / "docs" / "results" / "better_parallel.json").write_text(json.dumps(body))
-    made = block("better_parallel", "")
+    (tmp_path / "docs" / "results" / "better_one_budget.json").write_text(json.dumps(body))
+    made = block("better_one_budget")
     assert " | 2.35 [1.50, 3.25] | 2.35 [1.50, 3.25] |\n" in made
-    assert "(results/better_parallel.md)" in made
+    assert "4 of 5 runs; seeds per problem: BEST 2, BOHB as published 1 to 2." in made
+    assert "(results/better_one_budget.md)" in made
 
 
-def test_the_page_about_the_preset_has_the_numbers_of_the_code() -> None:
+def test_the_pages_about_the_preset_have_the_numbers_of_the_code() -> None:
     page = (DOCS / "better.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]* \| [^|]*) \|", page, flags=re.MULTILINE))
     differing = {name for name, value in BEST.to_json().items() if value != PAPER.to_json()[name]}
     assert differing <= set(rows)
     for name, cells in rows.items():
         assert cells.split(" | ") == [_in_a_table(getattr(preset, name)) for preset in (PAPER, BEST)], name
-    constants = re.findall(r"^\| `(bohb[\w.]*)\.([A-Z_]+)` \| ([^|]*) \|", page, flags=re.MULTILINE)
+    process = (DOCS / "process.md").read_text()
+    constants = re.findall(r"^\| `(bohb[\w.]*)\.([A-Z_]+)` \| ([^|]*) \|", process, flags=re.MULTILINE)
     assert len(constants) > 10
     for module, name, value in constants:
         assert getattr(importlib.import_module(module), name) == ast.literal_eval(value), name
