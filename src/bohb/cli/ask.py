@@ -79,9 +79,9 @@ def ask(
 ) -> None:
     """Start the next trial and print it as one line of JSON.
 
-    The study is created from the study file if the journal does not have it. A trial is yours until you tell its
-    result: see 'bohb tell'. Several processes may ask at once. Exit code: 3 if no trial is ready within --wait because
-    running ones have to end first, 4 if the study is complete.
+    The study is created from the study file if the journal does not have it. The trial stays reserved for you until
+    you tell its result: see 'bohb tell'. Several processes may ask at once. Exit code: 3 if no trial is ready within
+    --wait because running ones have to end first, 4 if the study is complete.
 
     \b
     Examples:

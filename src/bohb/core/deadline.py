@@ -80,7 +80,7 @@ class Course:
 
 
 def course(history: History, left: TimeLeft) -> Course:
-    """Return which open brackets end in time: all of them, all but smaller, or those nearest to the largest budget."""
+    """Return the open brackets that end in time: all, all made smaller, or only those nearest to the largest budget."""
     nearest_first = sorted(history.open_brackets, key=lambda index: _distance(history.brackets[index]))
     if not left.knows_enough(history):
         return Course(frozenset(nearest_first))

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class BaseEvent:
-    """The parent of all events: a kind, and the fields that identify an event among those of its kind."""
+    """The parent of all events: a kind, and the fields that identify an event among others of the same kind."""
 
     __slots__ = ()
     kind: ClassVar[str]

@@ -1,4 +1,4 @@
-"""How much single evaluations deviate, and whether the best result leads by more than that."""
+"""How much single evaluations deviate, and whether the lead of the best result exceeds the noise."""
 
 from __future__ import annotations
 

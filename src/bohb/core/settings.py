@@ -49,10 +49,10 @@ class Settings:
 
     model: the model of the built-in sampler: "density" (Algorithm 2), or "gp", a Gaussian process over configurations
         and rungs; the density is used where the process makes no proposal.
-    schedule: "hyperband" (Algorithm 1); "informed": a bracket leaves out the lower rungs once the Gaussian process
-        expects nothing of them, and is repeated until one of its kind has finished; without a process, with several
-        objectives or if all configurations are random it is "hyperband"; or "adaptive": two of three brackets are
-        chosen by how well rungs agree.
+    schedule: "hyperband" is Algorithm 1. "informed" is Hyperband, but a bracket starts on the largest budget when the
+        Gaussian process expects no gain from smaller ones, and a bracket is repeated while none with the same rungs has
+        finished; without a process, with several objectives or if all configurations are random it is "hyperband".
+        "adaptive" chooses two of three brackets by how well rungs agree.
     """
 
     random_fraction: float = 1 / 3

@@ -289,7 +289,7 @@ def _key(key: object) -> str:
 
 
 def _is_numpy(value: object) -> bool:
-    """Whether a value is a number or an array of numpy, which need not be imported to know that it is not."""
+    """Whether a value is a number or an array of numpy (numpy is not imported just to check)."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.generic | numpy.ndarray)
 

@@ -17,7 +17,7 @@ COMPLAIN_SECONDS = 60.0  # after which the same trouble is reported again
 
 
 def patiently(shared: bool, act: Callable[[], T]) -> T:
-    """Call a function, again and again while the server is unavailable; its address is right, since it was connected.
+    """Call `act`, and retry while the server is unavailable.
 
     shared: whether the journal is on a server; otherwise the error is raised at once.
     """

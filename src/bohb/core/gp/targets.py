@@ -300,7 +300,7 @@ def standardised(y: Array) -> tuple[Array, float, float]:
 def best_first(found: Targets, most: int, merit: Array | None = None) -> Targets:
     """Return at most `most` results: the highest rungs and lowest losses, and lower results of promoted configurations.
 
-    The latter show how well rungs agree. They get what the others leave, but up to LOWER_SHARE in any case.
+    The latter show how well rungs agree. They fill the remaining places, at least LOWER_SHARE of all.
 
     merit: what to compare instead of losses.
     """

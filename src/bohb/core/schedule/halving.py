@@ -46,7 +46,7 @@ class Halving:
 
     bracket: its rungs.
     refill: whether a new configuration takes the place of a failed one in the next rung, as in HpBandSter.
-    choose: returns the numbers that go on from a complete rung; by default the best.
+    choose: selects the trials to promote from a complete rung; by default the best.
     first: the trials whose configurations begin it; by default it begins with new ones.
 
     survivors: the numbers that went on, by rung.

@@ -134,8 +134,9 @@ class Schedule:
     def repeats(self, index: int) -> bool:
         """Whether the next bracket of an informed study has to repeat the last one in Hyperband's order.
 
-        With several workers a bracket opens before those before it have finished. Hyperband's next one would start on a
-        larger budget without having learnt from them. So the last one is repeated until one of its kind has finished.
+        With several workers a bracket opens before earlier ones have finished. Hyperband's next one would start on a
+        larger budget without having learnt from them. So the last one is repeated while none with the same rungs has
+        finished.
 
         index: of the next bracket.
         """
@@ -162,7 +163,7 @@ class Schedule:
         return sum(self._first_of_round <= other < index and is_wanted(other) for other in self.planned)
 
     def _is_extra(self, index: int) -> bool:
-        """Whether a planned bracket is none of Hyperband's."""
+        """Whether a planned bracket is additional to Hyperband's round."""
         return index in self.planned and self.planned[index].reason.get(SKIPS) is not False
 
     def _is_repeated(self, index: int) -> bool:
