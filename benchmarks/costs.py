@@ -167,7 +167,7 @@ def study(name: str, seed: int, strength: float) -> dict[str, Any]:
         space_of(problem.parameters),
         budgets=problem.budgets,
         seed=seed,
-        settings=bohb.BEST,
+        preset="best",
         clock=executor.clock,
         stopwatch=executor.clock,
     )

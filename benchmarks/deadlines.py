@@ -108,7 +108,12 @@ def optimizer(case: Case, executor: SimulatedExecutor) -> bohb.BOHB:
     problem = problem_of(case.problem)
     clock = executor.clock
     return bohb.BOHB(
-        space_of(problem.parameters), budgets=problem.budgets, seed=case.seed, clock=clock, stopwatch=clock
+        space_of(problem.parameters),
+        budgets=problem.budgets,
+        seed=case.seed,
+        preset="paper",
+        clock=clock,
+        stopwatch=clock,
     )
 
 
@@ -155,7 +160,15 @@ def real(seed: int, seconds: float) -> dict[str, Any]:
     began = time.time()
     until = began + seconds
     study = bohb.minimize(
-        sleeping, {"x": (0.0, 1.0)}, min_budget=1, max_budget=27, seed=seed, workers=2, until=until, progress=False
+        sleeping,
+        {"x": (0.0, 1.0)},
+        min_budget=1,
+        max_budget=27,
+        seed=seed,
+        preset="paper",
+        workers=2,
+        until=until,
+        progress=False,
     )
     end = time.time()
     history = study.history

@@ -178,7 +178,7 @@ def test_a_wheel_works_without_any_extra(tmp_path: Path) -> None:
     code = """
 from bohb.cli.app import app
 assert "installed" in bohb.__file__
-study = minimize(journal="study.db", workers=2)
+study = minimize(journal="study.db", workers=1)
 assert len(study.trials) == 22 and not study.failures
 app.main(["status", "study.db"], "bohb")
 """

@@ -73,6 +73,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
             min_budget=MIN_BUDGET,
             max_budget=MAX_BUDGET,
             seed=args.seed,
+            preset="paper",
             workers=args.slots,
             journal=journal,
             study=STUDY,

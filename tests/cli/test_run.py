@@ -43,12 +43,12 @@ def awk(tmp_path: Path) -> Path:
 
 
 def test_a_training_loop_in_awk_is_tuned_resumed_and_explained(awk: Path) -> None:
-    first = process("run", "--max-trials", "10", "--json", cwd=awk)
+    first = process("run", "--workers", "1", "--max-trials", "10", "--json", cwd=awk)
     data = json.loads(first.stdout)
     assert data["stopped"] == "max_trials=10 reached"
     assert first.stderr.startswith("new study 'awk' in ")
     assert re.search(r"\[ +[\d.]+ s\] 10 done of 10, 0 running; best loss \S+ on budget \d", first.stderr)
-    again = process("run", cwd=awk)
+    again = process("run", "--workers", "1", cwd=awk)
     assert "continues: 10 trials finished" in again.stderr
     assert "all 3 brackets are complete" in again.stdout
     told = history(awk / "awk.db", "awk")

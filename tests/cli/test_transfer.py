@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bohb import History
+from bohb.core.events import BracketPlanned, TrialStarted
 from bohb.journal import SqlJournal
 from tests.cli.running import STUDY, answer, call, complaint, written
 from tests.integrations.test_hpbandster_logs import LOGS
@@ -27,7 +28,8 @@ def test_a_study_survives_the_way_through_text(finished: Path, tmp_path: Path) -
     assert answer("export", finished, "--out", text)["events"] == len(events(finished))
     assert answer("import", text, "--journal", copy)["study"] == "bowl"
     assert events(copy) == events(finished)
-    counts = {"decisions": 40, "exact": 40, "within_tolerance": 0, "different": 0, "differences": []}
+    decisions = sum(isinstance(event, TrialStarted | BracketPlanned) for event in events(finished))
+    counts = {"decisions": decisions, "exact": decisions, "within_tolerance": 0, "different": 0, "differences": []}
     assert answer("replay", copy) == counts
     assert "already has a study 'bowl'" in complaint("import", text, "--journal", copy)
     call("import", text, "--journal", copy, "--study", "twin")

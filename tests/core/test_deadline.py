@@ -19,6 +19,7 @@ from tests import objectives
 from tests.objectives import SPACE
 
 ROUND = hyperband((1.0, 3.0, 9.0, 27.0))
+PAPER: dict[str, Any] = {"min_budget": 1, "max_budget": 27, "seed": 0, "preset": "paper"}
 
 
 def time_left(seconds: float, workers: int = 1, **keywords: Any) -> TimeLeft:
@@ -136,7 +137,7 @@ def test_what_was_stopped_at_the_deadline_runs_again_when_the_study_is_resumed()
 
 def test_without_a_deadline_nothing_changes() -> None:
     executor = SimulatedExecutor(objectives.quadratic, 4)
-    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=0, clock=executor.clock, stopwatch=executor.clock)
+    optimizer = BOHB(SPACE, **PAPER, clock=executor.clock, stopwatch=executor.clock)
     bohb.run(optimizer, executor, Limits(max_trials=150))
     assert not optimizer.history.shortened
     assert not optimizer.history.planned
@@ -147,7 +148,7 @@ def test_the_rest_of_a_study_is_foreseen_by_running_it_ahead() -> None:
     """One second per unit of budget: the forecast equals what then happens."""
     half: list[float] = []
     executor = SimulatedExecutor(objectives.quadratic, 3)
-    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=0, clock=executor.clock, stopwatch=executor.clock)
+    optimizer = BOHB(SPACE, **PAPER, clock=executor.clock, stopwatch=executor.clock)
 
     def look(running: bohb.RunningStudy) -> None:
         if len(running.history.outcomes) >= 60 and not half:

@@ -14,8 +14,8 @@ from bohb.core.confirm_start import planned
 from bohb.core.noise import known_noise, lead_within_noise
 
 
-def study(losses: Sequence[float], settings: str = "paper", space: dict[str, object] | None = None) -> BOHB:
-    optimizer = BOHB(space or {"x": (0.0, 1.0)}, budgets=[1], seed=1, settings=settings, duplicates=True)  # type: ignore[arg-type]
+def study(losses: Sequence[float], preset: str = "paper", space: dict[str, object] | None = None) -> BOHB:
+    optimizer = BOHB(space or {"x": (0.0, 1.0)}, budgets=[1], seed=1, preset=preset, duplicates=True)  # type: ignore[arg-type]
     for loss in losses:
         optimizer.tell(optimizer.ask(), loss)
     return optimizer

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bohb import BEST, BOHB, Origin, Settings
+from bohb import BOHB, Origin, Settings
 from bohb.core.cost import Sample, fit_costs
 from bohb.core.deadline import TimeLeft
 from bohb.core.events import BracketPlanned, BracketShortened, ConfigGiven, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
 from bohb.core.policy import Now, Starter, restart_lost
+from bohb.core.settings import PRESETS
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 from tests.core.building import created, finished, folded, lost, promoted, rung, started
@@ -129,7 +130,7 @@ def test_a_limit_of_brackets_ends_a_study() -> None:
 
 
 def test_an_informed_study_with_several_workers_repeats_a_bracket_of_which_none_has_finished() -> None:
-    running: list[Event] = [created(settings=BEST), started(0), started(1), started(2)]
+    running: list[Event] = [created(settings=PRESETS["best"]), started(0), started(1), started(2)]
     usual = ((1.0, 3), (3.0, 1))
     (planned,) = following(*running)
     assert planned == BracketPlanned(1, usual, {"skips": False, "repeats": True})

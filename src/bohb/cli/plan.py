@@ -16,6 +16,7 @@ from bohb.cli.text import emit, json_option, note
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.schedule.plan import Plan
 from bohb.core.schedule.plan import plan as plan_of
+from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument
 from bohb.units import counted, duration, printable
 
@@ -158,8 +159,8 @@ def _planned(values: Mapping[str, Any], given: Mapping[str, Any]) -> Plan:
         budgets = geometric_budgets(budget["min"], budget["max"], eta, budget.get("integer", False))
     else:
         raise InvalidArgument("name a study file, or give --min and --max")
-    preset = "hpbandster" if settings.get("preset") == "hpbandster" else "paper"
-    sizes = given["sizes"] or settings.get("bracket_sizes", preset)
+    preset = PRESETS[values.get("preset", "best")]
+    sizes = given["sizes"] or settings.get("bracket_sizes", preset.bracket_sizes)
     return plan_of(hyperband(budgets, eta, sizes), given["brackets"] or values.get("limits", {}).get("max_brackets"))
 
 

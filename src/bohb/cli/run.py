@@ -40,7 +40,7 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--journal", help="A file or a database URL.")
 @click.option("--study", help="The name of the study in the journal.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
-@click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
+@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset: best (default), paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
 @click.option(
     "--objective", "objectives", multiple=True, help="A value to minimise; --objective=-accuracy maximises. Repeatable."

@@ -218,7 +218,7 @@ _ALL = (
         "Agreement of neighbouring budgets",
         "The estimated correlation of neighbouring budgets among all configurations, with its 90 % interval. For an "
         "adaptive study, the lower panel shows the first budget of each bracket, which was chosen from these "
-        "correlations; the last values are the current ones. For a study with the preset BEST, the upper panel shows "
+        'correlations; the last values are the current ones. With the preset "best", the upper panel shows '
         "how well the process expected a result on each smaller budget to agree with one on the largest, for the most "
         "promising configurations; brackets leave out the smaller budgets once these no longer pay.",
         agreement.draw_agreement,

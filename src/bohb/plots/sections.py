@@ -19,7 +19,7 @@ from bohb.core import confirm_text
 from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
-from bohb.core.settings import PAPER
+from bohb.core.settings import PRESETS, nearest_preset
 from bohb.core.space.describe import space_table
 from bohb.plots.markup import Markup, code, details, element, joined, table
 from bohb.units import DASH, counted, date, duration, number
@@ -109,12 +109,13 @@ def reproduction_section(history: History) -> Markup:
     """Return the section with settings, seed, space and versions."""
     created = history.created
     assert created is not None
-    default = PAPER.to_json()
+    preset, changes = nearest_preset(history.settings)
     settings = [
-        (name, repr(value), "" if value == default[name] else f"default: {default[name]!r}")
+        (name, repr(value), f"preset: {getattr(PRESETS[preset], name)!r}" if name in changes else "")
         for name, value in history.settings.to_json().items()
     ]
     facts = [
+        ("preset", preset),
         ("seed", str(created.seed)),
         ("budgets", ", ".join(f"{budget:g}" for budget in history.budgets)),
         ("eta", f"{created.eta:g}"),
@@ -199,11 +200,11 @@ def _space(history: History) -> Markup:
 def _reproduce(history: History) -> str:
     created = history.created
     assert created is not None
-    default = PAPER.to_json()
-    changed = {name: value for name, value in history.settings.to_json().items() if value != default[name]}
+    preset, changes = nearest_preset(history.settings)
     goals = history.goals
     named = {"direction": "maximize"} if goals == goals_of(direction="maximize") else goals.to_json()
-    arguments = {"budgets": list(history.budgets), "eta": created.eta, "seed": created.seed, **named, **changed}
+    arguments = {"budgets": list(history.budgets), "eta": created.eta, "preset": preset, "seed": created.seed}
+    arguments |= named | changes
     if history.brackets:
         arguments["max_brackets"] = len(history.brackets)
     lines = [

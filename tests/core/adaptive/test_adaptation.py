@@ -186,8 +186,9 @@ def test_a_third_of_the_brackets_is_as_published_in_hyperbands_order(
 
 
 def test_one_budget_that_cannot_be_lowered_is_hyperband() -> None:
-    adaptive = play(BOHB(SPACE, min_budget=1, max_budget=1, seed=0, budgets="adaptive"), honest, 40)
-    plain = play(BOHB(SPACE, min_budget=1, max_budget=1, seed=0), honest, 40)
+    one: dict[str, Any] = {"min_budget": 1, "max_budget": 1, "seed": 0, "preset": "paper"}
+    adaptive = play(BOHB(SPACE, **one, budgets="adaptive"), honest, 40)
+    plain = play(BOHB(SPACE, **one), honest, 40)
     assert list(adaptive.history.trials.values()) == list(plain.history.trials.values())
 
 
@@ -264,7 +265,7 @@ def test_a_resumed_study_is_the_uninterrupted_one() -> None:
 def test_another_schedule_is_another_study() -> None:
     journal = MemoryJournal()
     play(BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal), honest, 5)
-    with pytest.raises(bohb.errors.StudyMismatch, match="schedule: stored 'hyperband', given 'adaptive'"):
+    with pytest.raises(bohb.errors.StudyMismatch, match="schedule: stored 'informed', given 'adaptive'"):
         BOHB(SPACE, min_budget=1, max_budget=9, seed=0, budgets="adaptive", journal=journal)
 
 

@@ -16,7 +16,6 @@ from bohb.core.adaptive.informed import shared_noise
 from bohb.core.gp.process import LEVEL, Kernel, Process, matern
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
-from bohb.core.settings import Settings
 from bohb.errors import StudyMismatch
 from bohb.journal import MemoryJournal
 
@@ -46,7 +45,7 @@ def unpredictable(trial: Trial) -> float:
 
 
 def study(losses: Losses, trials: int, seed: int = 0, **arguments: Any) -> BOHB:
-    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": seed, "settings": "best", **arguments})
+    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": seed, "preset": "best", **arguments})
     for _ in range(trials):
         trial = made.ask()
         made.tell(trial, losses(trial))
@@ -138,7 +137,7 @@ def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"settings": "paper", "schedule": "informed"},
+        {"preset": "paper", "schedule": "informed"},
         {"budgets": [9], "min_budget": None, "max_budget": None},
         {"objectives": ["loss", "size"]},
         {"constraints": {"size": "<= 0.5"}},
@@ -147,7 +146,7 @@ def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
     ids=["density", "one budget", "several objectives", "a constraint", "own sampler"],
 )
 def test_without_a_process_of_one_loss_or_with_one_budget_nothing_is_chosen(arguments: dict[str, Any]) -> None:
-    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": 0, "settings": "best", **arguments})
+    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": 0, "preset": "best", **arguments})
     for _ in range(60):
         trial = made.ask()
         loss = misleading(trial)
@@ -229,7 +228,7 @@ def test_repeated_brackets_are_explained_and_decided_again_in_a_replay() -> None
     assert not bohb.replay(journal).differences
 
 
-@pytest.mark.parametrize("arguments", [{"settings": "paper"}, {"schedule": "hyperband"}], ids=["paper", "hyperband"])
+@pytest.mark.parametrize("arguments", [{"preset": "paper"}, {"schedule": "hyperband"}], ids=["paper", "hyperband"])
 def test_other_schedules_open_brackets_in_the_order_of_the_paper(arguments: dict[str, Any]) -> None:
     history = list(parallel(5, 100, **arguments))[-1].history
     opened = [halving.bracket for halving in history.brackets]
@@ -238,8 +237,8 @@ def test_other_schedules_open_brackets_in_the_order_of_the_paper(arguments: dict
 
 def test_a_study_of_the_paper_is_not_continued_with_the_preset() -> None:
     journal = MemoryJournal()
-    study(misleading, 5, journal=journal, settings=Settings())
-    with pytest.raises(StudyMismatch, match=r"model: stored 'density', given 'gp'"):
+    study(misleading, 5, journal=journal, preset="paper")
+    with pytest.raises(StudyMismatch, match=r"preset: stored 'paper', given 'best'"):
         study(misleading, 5, journal=journal)
 
 
