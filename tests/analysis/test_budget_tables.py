@@ -10,7 +10,7 @@ from scipy import stats
 
 from bohb import BOHB
 from bohb.analysis import correlations, curves, paths, picks, rung_of, survival, telling_budget
-from bohb.analysis.correlation import spearman
+from bohb.analysis.agreement import spearman
 from bohb.core.trial import Origin
 from tests.analysis.studies import KINDS, XY, play, played, tiny
 

@@ -11,7 +11,7 @@ from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvalu
 
 from bohb import BOHB, History, Trial
 from bohb.analysis import Importances, importance
-from bohb.analysis.interactions import most_important_pair
+from bohb.analysis.importance import most_important_pair
 from tests.analysis.studies import KINDS, play, played
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -14,8 +14,8 @@ import pytest
 
 from bohb import BOHB, History, Space
 from bohb.analysis.axes import axes
+from bohb.analysis.beliefs import beliefs
 from bohb.analysis.front import front, volumes
-from bohb.analysis.process import beliefs
 from bohb.core.trial import Status, outcome_of
 from bohb.errors import InvalidArgument
 from bohb.plots import PLOTS, template

@@ -4,22 +4,37 @@ Nothing here draws, reads a clock or touches a file. Rows are frozen dataclasses
 function returns an empty list or None.
 """
 
-from bohb.analysis.agreement import BracketChoice, bracket_choice, bracket_choices, rung_agreement
-from bohb.analysis.axes import Axis, axes
-from bohb.analysis.clock import RunClock, run_clock
+from bohb.analysis.agreement import (
+    BracketChoice,
+    Correlation,
+    bracket_choice,
+    bracket_choices,
+    correlations,
+    rung_agreement,
+)
+from bohb.analysis.axes import Axis, Configurations, axes, configurations, telling_budget
+from bohb.analysis.beliefs import Densities, Marginal, densities
+from bohb.analysis.clock import RunClock, Span, run_clock, timeline
 from bohb.analysis.comparison import Comparison, comparison
-from bohb.analysis.configurations import Configurations, configurations, telling_budget
 from bohb.analysis.contour import Contour, contour
-from bohb.analysis.correlation import Correlation, correlations
-from bohb.analysis.curves import Curve, Path, curves, paths
-from bohb.analysis.densities import Densities, Marginal, densities
 from bohb.analysis.evaluations import Evaluation, losses
 from bohb.analysis.failures import Cause, failures
 from bohb.analysis.importance import Importance, Importances, importance
-from bohb.analysis.picks import Picks, Record, picks, records
-from bohb.analysis.rungs import Entry, RungTable, rung_of, survival
+from bohb.analysis.lineage import (
+    Curve,
+    Entry,
+    Path,
+    Picks,
+    Record,
+    RungTable,
+    curves,
+    paths,
+    picks,
+    records,
+    rung_of,
+    survival,
+)
 from bohb.analysis.summary import BudgetCount, Summary, summary
-from bohb.analysis.timeline import Span, timeline
 from bohb.analysis.trajectory import Moment, Step, Trajectory, trajectory
 from bohb.analysis.why import Explanation, why
 

@@ -1,8 +1,9 @@
-"""Several objectives and constraints: all results of one budget, the front among them, and the volume it dominates."""
+"""Several objectives and constraints: the front, the volume it dominates, and a study seen by one of its values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,11 @@ from bohb.analysis.axes import Array
 from bohb.analysis.evaluations import losses
 from bohb.analysis.trajectory import Moment, moments
 from bohb.core.fronts import first_front, hypervolume
-from bohb.core.goals import Goals
+from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
 from bohb.core.results import Result
+from bohb.core.trial import Outcome
+from bohb.errors import InvalidArgument
 
 _ROOM = 0.1  # between the worst result and the reference point, as a share of the range
 
@@ -117,3 +120,26 @@ def volumes(history: History) -> list[Volume]:
 
 def _losses(goals: Goals, results: list[Result]) -> Array:
     return np.array([goals.losses(result.values) for result in results], dtype=float)
+
+
+def metrics(history: History) -> tuple[str, ...]:
+    """Return the values that a study can be seen by: its objectives and constraints, if it has named ones."""
+    return () if len(history.goals.names) < 2 else history.goals.names
+
+
+def seen_by(history: History, name: str) -> History:
+    """Return a history whose losses are another value of the same results. It is for reading only.
+
+    name: an objective or a constraint of the study.
+    """
+    if name not in metrics(history):
+        raise InvalidArgument(f"metric={name!r} is not a value of this study; there are {metrics(history)}")
+    objective = next((each for each in history.goals.objectives if each.name == name), Objective(name))
+
+    def seen(outcome: Outcome) -> Outcome:
+        return replace(outcome, loss=objective.loss(outcome.values[name])) if outcome.ok else outcome
+
+    still = copy.copy(history)
+    still.goals = Goals((objective,))
+    still.outcomes = {number: seen(outcome) for number, outcome in history.outcomes.items()}
+    return still

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bohb.analysis.rungs import RungTable
+from bohb.analysis.lineage import RungTable
 from bohb.core.history import History
 from bohb.core.trial import Status
 from bohb.units import counted

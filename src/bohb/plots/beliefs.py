@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.process import Beliefs, Slice, beliefs, uses_process
+from bohb.analysis.beliefs import Beliefs, Slice, beliefs, uses_process
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bohb.analysis.correlation import Correlation, correlations
-from bohb.analysis.curves import Curve, Path, curves, paths
+from bohb.analysis.agreement import Correlation, correlations
+from bohb.analysis.lineage import Curve, Path, curves, paths
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go

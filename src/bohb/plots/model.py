@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.densities import Marginal, densities
+from bohb.analysis.beliefs import Marginal, densities
 from bohb.analysis.importance import ENOUGH, importance
-from bohb.analysis.picks import Picks, picks
+from bohb.analysis.lineage import Picks, picks
 from bohb.core.density.sampler import points_needed
 from bohb.core.history import History
 from bohb.core.trial import Origin

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.axes import Axis, round_values, text
-from bohb.analysis.configurations import Configurations, configurations, telling_budget
+from bohb.analysis.axes import Axis, Configurations, configurations, round_values, telling_budget, text
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.core.trial import Trial

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.analysis.axes import axes
-from bohb.analysis.front import has_front
-from bohb.analysis.metric import metrics, seen_by
-from bohb.analysis.process import uses_process
+from bohb.analysis.beliefs import uses_process
+from bohb.analysis.front import has_front, metrics, seen_by
 from bohb.core.history import History
 from bohb.plots import agreement, beliefs, budgets, contours, fronts, model, parallel, progress, slices, workers
 from bohb.plots.drawing import Figure

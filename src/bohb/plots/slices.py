@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.configurations import Configurations, configurations
+from bohb.analysis.axes import Configurations, configurations
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots.drawing import Figure

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bohb.analysis.timeline import Span, timeline
+from bohb.analysis.clock import Span, timeline
 from bohb.core.history import History
 from bohb.plots.drawing import Figure, go
 from bohb.plots.theme import budget_colours, duration_unit, empty, figure, label, left_out, ticks
