@@ -33,7 +33,7 @@ PACKAGES = (  # packages that only contain modules
 )  # fmt: skip
 FULFILS = {"append", "read", "key"}  # documented by the protocol that they implement
 EXTRAS = {  # code that needs the extra, and the package that the extra installs
-    "plot": ("import bohb.plots", "plotly"),
+    "plot": ("from bohb.plots import PLOTS", "plotly"),
     "dashboard": ("import bohb.dashboard", "starlette"),
     "postgres": ("from bohb.journal import open_journal; open_journal('postgresql+psycopg://host/name')", "psycopg"),
     "dask": ("minimize(executor='dask://127.0.0.1:1')", "distributed"),

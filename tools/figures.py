@@ -341,24 +341,27 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
     several = bohb.minimize(
         measured, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=8, progress=False, **goals
     )
-    studies = {
-        "front": several,
-        "hypervolume": several,
-        "curves": bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=4),
-        "agreement": simulated(4, 81, 24, min_budget=3, budgets="adaptive"),
-        "process": simulated(4, 27, 6, preset="best"),
+    adaptive = simulated(4, 81, 24, min_budget=3, budgets="adaptive")
+    reporting = bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=4)
+    studies = {"front": several, "hypervolume": several, "model": simulated(4, 27, 6, preset="best")}
+    pictures: dict[str, tuple[str, bohb.Study, dict[str, str]]] = {
+        **{key: (key, studies.get(key, study), {}) for key in PLOTS},
+        "trajectory-cost": ("trajectory", study, {"over": "cost"}),
+        "correlation-neighbours": ("correlation", adaptive, {"pairs": "neighbours"}),
+        "curves-steps": ("curves", reporting, {"along": "steps"}),
+        "model-density": ("model", study, {"model": "density"}),
     }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 860, "height": 440})
-        for key, plot in PLOTS.items():
-            drawn = plot(studies.get(key, study).history)
+        for name, (key, shown, options) in pictures.items():
+            drawn = PLOTS[key](shown.history, **options)
             height = int(drawn.layout.height or 420)
             page.set_viewport_size({"width": 860, "height": height})
             content = drawn.to_html(include_plotlyjs=True, config={"displayModeBar": False}, default_height=height)
             page.set_content(content)
             page.wait_for_selector(".main-svg")
-            page.locator(".plotly-graph-div").screenshot(path=str(directory / f"plot-{key}.png"))
+            page.locator(".plotly-graph-div").screenshot(path=str(directory / f"plot-{name}.png"))
         browser.close()
 
 

@@ -93,6 +93,9 @@ def test_plots_are_listed_and_drawn(finished: Path, tmp_path: Path) -> None:
     assert all("<script" in Path(file).read_text() for file in data["files"])
     call("plot", "slice", finished, "--out", tmp_path / "s.json")
     assert "data" in json.loads((tmp_path / "s.json").read_text())
+    over = call("plot", "trajectory", finished, "--over", "cost", "--out", tmp_path / "t.json")
+    assert "budget spent" in (tmp_path / "t.json").read_text(), over
+    assert "--over is not an option of the plot 'slice'" in complaint("plot", "slice", finished, "--over", "cost")
     assert "must be a directory for 2 plots" in complaint("plot", "slice", "losses", finished, "--out", "a.html")
 
 

@@ -16,6 +16,7 @@ from bohb.errors import InvalidArgument
 
 Array = NDArray[np.float64]
 _TICKS = 6  # approximate number on a numeric axis
+_NARROWEST = 1e-290  # a range with round numbers in it; the powers of ten of a narrower one underflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,14 @@ def _round_numbers(low: float, high: float, integer: bool) -> list[float]:
     width = high - low
     if integer and width < _TICKS:
         return [float(value) for value in range(int(low), int(high) + 1)]
+    if not _NARROWEST < width < math.inf:
+        return [float(low), float(high)]
     power = 10.0 ** math.floor(math.log10(width / _TICKS))
     step = next(factor * power for factor in (1, 2, 5, 10, 20) if width / (factor * power) <= _TICKS)
     if integer:
         step = max(1.0, round(step))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    values = [min(max(round(k * step, 12), low), high) for k in range(first, last + 1)]
+    values = [min(max(float(f"{k * step:.12g}"), low), high) for k in range(first, last + 1)]
     return values if len(values) > 1 else [float(low), float(high)]
 
 
@@ -103,7 +106,7 @@ def _decades(low: float, high: float, integer: bool) -> list[float]:
     """Powers of ten within the range, thinned out; its ends if there are fewer than two."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     if last - first < 1:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)  # the product could overflow
         inner = round(middle) if integer else float(f"{middle:.1g}")
         return sorted({float(low), float(high), *([inner] if low < inner < high else [])})
     every = math.ceil((last - first + 1) / _TICKS)

@@ -10,6 +10,7 @@ from scipy.linalg import LinAlgError
 from bohb.analysis.axes import Array, Axis, axes, places
 from bohb.core.density import kde
 from bohb.core.density.kde import Density
+from bohb.core.goals import Objective
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
 from bohb.core.policy import Starter
@@ -38,6 +39,13 @@ class Marginal:
     bad_points: Array
     good_inactive: int
     bad_inactive: int
+
+    @property
+    def distance(self) -> float:
+        """How much the two differ: the total variation distance, from 0 if they are equal to 1 without an overlap."""
+        differences = np.abs(self.good - self.bad)
+        total = differences.sum() if self.axis.kind == "categorical" else differences.mean()
+        return float(total) / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +144,18 @@ class Beliefs:
 def uses_process(history: History) -> bool:
     """Whether a Gaussian process proposes configurations in this study."""
     return history.created is not None and history.settings.sampler == TPE and history.settings.model != "density"
+
+
+def proposed(trial: Trial, objective: Objective) -> tuple[float, float] | None:
+    """Return the loss and the deviation that the process expected when it proposed a configuration; None if unknown.
+
+    objective: the one whose loss is wanted, if the study has several objectives or constraints.
+    """
+    reason = trial.reason
+    if "expected_loss" in reason:
+        return reason["expected_loss"], reason["deviation"]
+    value = reason.get("expected", {}).get(objective.name)
+    return None if value is None else (objective.loss(value), reason["deviations"][objective.name])
 
 
 def beliefs(history: History, number: int | None = None, sampler: GaussianSampler | None = None) -> Beliefs | None:

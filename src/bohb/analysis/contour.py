@@ -94,7 +94,8 @@ def smoothed(both: tuple[Axis, Axis], points: Array, losses: Array, grid_x: Arra
     weight_y = _weights(both[1], points[finite, 1], grid_y)  # (gy, n)
     total = weight_y @ weight_x.T
     near = np.where(total >= _NEAR, total, np.nan)
-    surface: Array = (weight_y * z) @ weight_x.T / near
+    unit = float(np.abs(z).max()) or 1.0  # sums of huge losses could overflow
+    surface: Array = unit * ((weight_y * (z / unit)) @ weight_x.T / near)
     return surface
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bohb.analysis.axes import Array
 from bohb.analysis.evaluations import losses
 from bohb.analysis.trajectory import Moment, moments
+from bohb.core.events import ObservationAdded
 from bohb.core.fronts import first_front, hypervolume
 from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
@@ -100,10 +101,9 @@ def volumes(history: History) -> list[Volume]:
         return []
     kept = [Result(history.trials[n], history.outcomes[n]) for n in table.numbers[table.feasible].tolist()]
     points = dict(zip(table.numbers[table.feasible].tolist(), _losses(table.goals, kept), strict=True))
-    everything = np.array(list(points.values()))
-    low, high = everything.min(axis=0), everything.max(axis=0)
-    reference = high + _ROOM * np.where(high > low, high - low, 1.0)
-    box = float(np.prod(reference - low))
+    points = dict(zip(points, _scaled(np.array(list(points.values()))), strict=True))
+    reference = _ROOM + np.max(list(points.values()), axis=0)
+    box = float(np.prod(reference))
     rows = losses(history)
     found: list[Volume] = []
     so_far = np.empty((0, len(reference)))
@@ -116,6 +116,14 @@ def volumes(history: History) -> list[Volume]:
         if not found or share > found[-1].share:
             found.append(Volume(row.number, share, at))
     return found
+
+
+def _scaled(losses: Array) -> Array:
+    """Return losses from 0, the best of each objective, to 1, the worst; huge ones do not overflow."""
+    unit = np.maximum(np.abs(losses).max(axis=0), np.finfo(float).tiny)
+    low, high = (losses / unit).min(axis=0), (losses / unit).max(axis=0)
+    scaled: Array = (losses / unit - low) / np.where(high > low, high - low, 1.0)
+    return scaled
 
 
 def _losses(goals: Goals, results: list[Result]) -> Array:
@@ -139,7 +147,13 @@ def seen_by(history: History, name: str) -> History:
     def seen(outcome: Outcome) -> Outcome:
         return replace(outcome, loss=objective.loss(outcome.values[name])) if outcome.ok else outcome
 
+    def known(event: ObservationAdded) -> ObservationAdded:
+        value = event.values.get(name)
+        return replace(event, loss=None if value is None else objective.loss(value))
+
     still = copy.copy(history)
     still.goals = Goals((objective,))
     still.outcomes = {number: seen(outcome) for number, outcome in history.outcomes.items()}
+    still.observed = [known(event) for event in history.observed]
+    still.repeats = [repeat._replace(outcome=seen(repeat.outcome)) for repeat in history.repeats]
     return still

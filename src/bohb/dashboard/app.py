@@ -36,7 +36,7 @@ from bohb.dashboard.shelf import Shelf
 from bohb.dashboard.studies import Card, UnknownStudy, View
 from bohb.errors import BohbError, InvalidArgument
 from bohb.plots import PLOTS
-from bohb.plots.comparison import draw_comparison
+from bohb.plots.result import draw_comparison
 from bohb.plots.theme import templates
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -194,9 +194,9 @@ class _Site:
         if key not in PLOTS:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
         view = self._study(request)
-        if key == "process":
-            return _figure(self._figures.process(view))
         options = PLOTS[key].chosen(view.history, request.query_params)
+        if key == "model" and not options:
+            return _figure(self._figures.model(view))
         drawn = (view.name, view.version, key, repr(options))
         return _figure(self._figures.once(drawn, lambda: PLOTS[key](view.history, **options)))
 
@@ -209,7 +209,7 @@ class _Site:
     def process(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        return _figure(self._figures.process(view, trial.number))
+        return _figure(self._figures.model(view, trial.number))
 
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")

@@ -11,9 +11,9 @@ from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
 from bohb.core.trial import Trial
 from bohb.dashboard.studies import View
-from bohb.plots.beliefs import draw_process
-from bohb.plots.drawing import Figure, go
-from bohb.plots.theme import budget_colours, empty, figure, loss_axis
+from bohb.plots.axis import LossAxis, empty, figure
+from bohb.plots.model import draw_model
+from bohb.plots.theme import Figure, budget_colours, go
 
 _KEPT = 40  # figures, each below a megabyte
 _SAMPLERS = 4  # Gaussian processes, one per study
@@ -36,13 +36,13 @@ class Figures:
                 self._drawn.popitem(last=False)
             return found
 
-    def process(self, view: View, number: int | None = None) -> bytes:
-        """Return what the Gaussian process expects around a trial, by default the incumbent."""
+    def model(self, view: View, number: int | None = None) -> bytes:
+        """Return what the model believes; with a trial, what the Gaussian process expects around it."""
 
         def draw() -> Figure:
-            return draw_process(view.history, number=number, sampler=self._sampler(view))
+            return draw_model(view.history, number=number, sampler=self._sampler(view))
 
-        return self.once((view.name, view.version, "process", number), draw)
+        return self.once((view.name, view.version, "model", number), draw)
 
     def _sampler(self, view: View) -> GaussianSampler:
         """Return the sampler of a study, which keeps its fits while the study grows."""
@@ -65,7 +65,9 @@ def curve_figure(view: View, trial: Trial) -> Figure:
         return empty("No loss was reported during training")
     colours = budget_colours([history.trials[n].budget for n in numbers])
     goals = history.goals  # a reported score counts as its negative, like all losses
-    axis = loss_axis(goals, [goals.minimised(y) for n in numbers for _, y in history.outcomes[n].curve], "reported {}")
+    axis = LossAxis.of(
+        goals, [goals.minimised(y) for n in numbers for _, y in history.outcomes[n].curve], "reported {}"
+    )
     traces: list[Any] = []
     for n in numbers:
         steps, reported = zip(*history.outcomes[n].curve, strict=True)

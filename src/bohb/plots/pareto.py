@@ -9,19 +9,18 @@ import numpy as np
 
 from bohb.analysis.front import Front, front, volumes
 from bohb.core.history import History
-from bohb.plots.drawing import Figure, go
+from bohb.plots.axis import empty, figure, no_losses
 from bohb.plots.theme import (
     BLUE,
     GREY,
     MOST_POINTS,
     ORANGE,
     PINK,
-    empty,
-    figure,
+    Figure,
+    go,
     label,
     left_out,
     marks,
-    no_losses,
     thinned,
 )
 from bohb.units import counted

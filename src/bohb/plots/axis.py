@@ -1,4 +1,4 @@
-"""The axis of losses: outliers are drawn at its edge, and buttons switch between a linear and a logarithmic scale.
+"""The frame of all figures, and the axis of losses: outliers are drawn at its edge, and its scale can be switched.
 
 All tables have losses, which are minimised. The axis shows what the user knows: the score instead of its negative if it
 is maximised.
@@ -7,6 +7,7 @@ is maximised.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bohb.analysis.axes import Array
-from bohb.analysis.ranges import LossRange, loss_range
-from bohb.plots.drawing import go
+from bohb.analysis.ranges import LossRange, drawable, loss_range
+from bohb.core.goals import Goals
+from bohb.core.history import History
+from bohb.plots.theme import HEIGHT, Figure, go, label, template, text_at
 from bohb.units import counted
 
 _PAD = 0.06  # room beyond the losses, as a share of their range
 _LOG_TICKS = 3  # for plotly: at least so many; with more it labels nine digits of each power of ten, which overlap
+_LINE, _BAR = 17, 34  # pixels: height of a note, and of the row above the notes for plotly's buttons and tool bar
 
 
 class LossAxis:
@@ -53,6 +57,16 @@ class LossAxis:
         self.n_outliers = int(self._range.outside(losses).sum())
         self.bottom, self.top = self._ends()
 
+    @classmethod
+    def of(cls, goals: Goals, losses: Sequence[float] | Array, title: str = "{}", **options: Any) -> LossAxis:
+        """Return the axis of a study's losses, which shows them as the user knows them.
+
+        title: the title of the axis, with {} for what the user calls the loss.
+        options: of the constructor.
+        """
+        name = label(goals.label, 30)
+        return cls(losses, name, title.format(name), maximised=goals.objectives[0].maximised, **options)
+
     def _ends(self) -> tuple[float, float]:
         """Return where outliers are drawn: a little below and above all other losses."""
         low, high = self._range.low, self._range.high
@@ -70,11 +84,11 @@ class LossAxis:
 
     def values(self, losses: Sequence[float] | Array) -> Array:
         """Return what the user knows these losses as."""
-        return self.sign * np.asarray(losses, dtype=float)
+        return self.sign * drawable(losses)
 
     def place(self, losses: Sequence[float] | Array) -> Array:
         """Return the losses as drawn: outliers at the edge, NaN for what has no loss."""
-        values = np.asarray(losses, dtype=float)
+        values = drawable(losses)
         values = np.where(np.isfinite(values), values, np.nan)
         values = np.where(values > self._range.high, self.top, values)
         return self.sign * np.where(values < self._range.low, self.bottom, values)
@@ -93,6 +107,7 @@ class LossAxis:
             return None
         chosen = values[outside]
         place = self.place(chosen)
+        middle = self.sign * (self.bottom + self.top) / 2
         return go.Scatter(
             x=np.asarray(x, dtype=float)[outside],
             y=place,
@@ -101,7 +116,7 @@ class LossAxis:
             name="outlier",
             legendgroup="outlier",
             marker={
-                "symbol": ["triangle-up" if self._above(y) else "triangle-down" for y in place.tolist()],
+                "symbol": ["triangle-up" if y > middle else "triangle-down" for y in place.tolist()],
                 "size": 10,
                 "color": "#7d6bc4",
                 "line": {"width": 1, "color": "#ffffff"},
@@ -109,9 +124,6 @@ class LossAxis:
             hovertemplate="trial %{customdata[0]}<br>"
             f"{self.name} %{{customdata[1]:.6g}}<br>outside the axis<extra></extra>",
         )
-
-    def _above(self, y: float) -> bool:
-        return y > self.sign * (self.bottom + self.top) / 2
 
     @property
     def note(self) -> str:
@@ -176,3 +188,66 @@ class LossAxis:
             low, high = math.log10(low), math.log10(high)
         pad = _PAD * (high - low)
         return sorted(self.sign * end for end in (low - pad, high + pad))
+
+
+def figure(
+    traces: Sequence[Any] = (),
+    *,
+    dark: bool = False,
+    height: int = HEIGHT,
+    notes: Sequence[str] = (),
+    notes_from: int = 0,
+    losses: LossAxis | None = None,
+    loss_axes: Sequence[str] = ("yaxis",),
+    titles: int = 6,
+    **layout: Any,
+) -> Figure:
+    """Return a figure in our template; traces that are None are left out.
+
+    notes: lines in small print above the plot: what was left out, or how many results it rests on.
+    notes_from: 0 if the notes begin at the left edge of the plot, 1 if they end at its right edge.
+    losses: the axis of the losses, if the figure has one.
+    loss_axes: which axes of the layout show losses.
+    titles: pixels between the plot and the notes, for titles of panels.
+    """
+    buttons: list[dict[str, Any]] = []
+    if losses is not None:
+        notes = [*notes, losses.note]
+        buttons = losses.buttons(loss_axes)
+        for name in loss_axes:
+            layout[name] = {**losses.layout(), **layout.get(name, {})}
+        if losses.no_log:
+            layout["meta"] = {**layout.get("meta", {}), "no_log": losses.no_log}  # for the menu of a page
+    lines = [line for line in notes if line]
+    room = titles + _LINE * len(lines)
+    if buttons:
+        buttons[0]["pad"]["b"] = room
+    side = ("left", "right")[notes_from]
+    above = text_at(notes_from, 1, "<br>".join(lines), 12, xanchor=side, yshift=titles, align=side)
+    return go.Figure(
+        [trace for trace in traces if trace is not None],
+        {
+            "template": template(dark),
+            "height": height,
+            **layout,
+            "margin": {"t": max(40, room + (_BAR if buttons or lines else 0)), **layout.get("margin", {})},
+            "annotations": [*layout.get("annotations", ()), *([above] if lines else [])],
+            "updatemenus": buttons,
+        },
+    )
+
+
+def empty(message: str, dark: bool = False) -> Figure:
+    """Return a figure without data that shows why there is none."""
+    hidden = {"visible": False, "range": [0, 1]}
+    lines = "<br>".join(textwrap.wrap(message, 44))  # so that it fits on a phone
+    words = text_at(0.5, 0.5, lines, 15, xanchor="center", yanchor="middle")
+    return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[words])
+
+
+def no_losses(history: History, dark: bool) -> Figure:
+    """Return an empty figure for a study without a loss."""
+    message = (
+        "No trial has a result yet: all that finished have failed" if history.outcomes else "No finished trial yet"
+    )
+    return empty(message, dark)
