@@ -344,7 +344,7 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
     adaptive = simulated(4, 81, 24, min_budget=3, budgets="adaptive")
     reporting = bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=4)
     studies = {"front": several, "hypervolume": several, "model": simulated(4, 27, 6, preset="best")}
-    pictures: dict[str, tuple[str, bohb.Study, dict[str, str]]] = {
+    pictures: dict[str, tuple[str, bohb.Study, dict[str, Any]]] = {
         **{key: (key, studies.get(key, study), {}) for key in PLOTS},
         "trajectory-cost": ("trajectory", study, {"over": "cost"}),
         "correlation-neighbours": ("correlation", adaptive, {"pairs": "neighbours"}),

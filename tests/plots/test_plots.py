@@ -243,7 +243,11 @@ def test_a_process_of_several_objectives_is_drawn_for_each_of_them() -> None:
     def values(trial: Trial) -> dict[str, float]:
         return {"error": trial.config["x"], "accuracy": 1 - trial.config["x"] ** 2}
 
-    options = {"objectives": ["error", "-accuracy"], "constraints": {"error": "<= 0.9"}, "settings": BEST}
+    options: dict[str, Any] = {
+        "objectives": ["error", "-accuracy"],
+        "constraints": {"error": "<= 0.9"},
+        "settings": BEST,
+    }
     history = play(BOHB(XY, budgets=[1, 3, 9], seed=1, **options), 30, values).history
     assert any("expected" in trial.reason for trial in history.trials.values())
     titles = [PLOTS["model"](history, metric=name).layout.yaxis.title.text for name in ("error", "accuracy")]
@@ -455,7 +459,8 @@ def test_an_outlier_is_drawn_at_the_edge_with_its_true_loss() -> None:
 
 def test_one_diverged_loss_flattens_no_plot() -> None:
     for key in WITH_LOSS_AXIS:
-        figure = PLOTS[key](reported("outlier"), **({"budget": "all"} if key == "slice" else {}))
+        options: dict[str, Any] = {"budget": "all"} if key == "slice" else {}
+        figure = PLOTS[key](reported("outlier"), **options)
         losses = [y for trace in figure.data if trace.yaxis in (None, "y") for y in np.asarray(trace.y, dtype=float)]
         assert np.nanmax(losses) < 10, key
         if key not in ("trajectory", "picks"):

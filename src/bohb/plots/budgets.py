@@ -270,7 +270,7 @@ def draw_curves(history: History, dark: bool = False, along: str = "budgets") ->
         return empty(message, dark) if steps and history.outcomes else no_losses(history, dark)
     most = MOST_LINES if steps else 2 * MOST_LINES
     last = np.nan_to_num([line.losses[-1] for line in found], nan=np.inf)
-    best = np.lexsort((last, [-line.budget for line in found]))[: most // 2]
+    best = np.lexsort((last, np.array([-line.budget for line in found])))[: most // 2]
     kept = [found[i] for i in thinned(len(found), most, best).tolist()]
     axis = LossAxis.of(history.goals, [loss for line in kept for loss in line.losses], "reported {}" if steps else "{}")
     traces = [

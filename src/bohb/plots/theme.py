@@ -23,11 +23,12 @@ from bohb.core.trial import Origin, Status
 from bohb.errors import MissingExtra, install_hint
 
 try:
-    import plotly.graph_objects as go
+    import plotly.graph_objects
     from plotly.offline import get_plotlyjs as get_plotlyjs
 except ImportError as error:
     raise MissingExtra(f"plots and reports need plotly: {install_hint('plot')}") from error
 
+go = plotly.graph_objects
 Figure: TypeAlias = go.Figure
 
 # The options for Plotly.newPlot: no link to another site and only useful buttons.
