@@ -235,7 +235,7 @@ def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> No
     assert list(mark.customdata) == [expected]
     assert mark.y[0] == pytest.approx(expected), "it lies within the axis"
     assert f"through trial {number}" in annotation(figure)
-    assert "model" not in PLOTS["model"].choices(played("mixed"))
+    assert PLOTS["model"].choices(played("two objectives")) == {}, "densities are of no single objective"
     assert "no Gaussian process" in annotation(PLOTS["model"](played("mixed"), model="process"))
 
 

@@ -75,13 +75,14 @@ class Plot:
     def values(self, history: History) -> dict[str, list[str]]:
         """Return the values that each option can have in a study."""
         budgets = [f"{budget:g}" for budget in sorted({history.trials[n].budget for n in history.outcomes})]
+        process = uses_process(history)
         reported = any(outcome.curve for outcome in history.outcomes.values())
         known = {
             **{name: list(choice.values) for name, choice in CHOICES.items()},
             **{name: [axis.name for axis in axes(history.space)] for name in ("x", "y", "parameter")},
             "budget": ["all", *budgets] if self.joint and len(budgets) > 1 else budgets,
-            "metric": list(metrics(history)),
-            "model": ["process", "density"] if uses_process(history) else ["density"],
+            "metric": [] if "model" in self.options and not process else list(metrics(history)),
+            "model": ["process", "density"] if process else ["density"],
             "along": ["budgets", "steps"] if reported else ["budgets"],
         }
         return {option: known[option] for option in self.options}
