@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bohb import BEST, BOHB, History, Space, Trial
+from bohb import BOHB, History, Space, Trial
 from bohb.analysis.axes import axes, round_values
 from bohb.analysis.beliefs import beliefs, densities
 from bohb.analysis.front import front, volumes
@@ -246,7 +246,7 @@ def test_a_process_of_several_objectives_is_drawn_for_each_of_them() -> None:
     options: dict[str, Any] = {
         "objectives": ["error", "-accuracy"],
         "constraints": {"error": "<= 0.9"},
-        "settings": BEST,
+        "preset": "best",
     }
     history = play(BOHB(XY, budgets=[1, 3, 9], seed=1, **options), 30, values).history
     assert any("expected" in trial.reason for trial in history.trials.values())
