@@ -266,7 +266,7 @@ def main() -> None:
     rows = rows_of(results)
     told = goals(rows)
     print(table(rows), "", *told, sep="\n")
-    source = provenance([args.seed], ["bohb", "ConfigSpace", "numpy", "scipy", "SQLAlchemy"])
+    source = provenance([args.seed], ["bohb", "ConfigSpace", "numpy", "scipy"])
     write(args.out, "resume", source, {"results": results, "goals": told}, rows)
 
 

@@ -21,7 +21,7 @@ from bohb.dashboard import create_app
 from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
-from bohb.journal.files import files_directory
+from bohb.journal.location import files_directory
 from bohb.plots import PLOTS
 from tests.analysis.studies import ordinary_plots
 from tests.dashboard.demo import HOSTILE_NAMES

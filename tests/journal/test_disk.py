@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bohb.errors import JournalError
-from bohb.journal import disk, open_journal
-from bohb.journal.disk import filesystem_type, require_local
+from bohb.journal import location, open_journal
+from bohb.journal.location import filesystem_type, require_local
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ NETWORK = [
 def test_row_23_a_network_file_system_is_refused_with_advice(
     path: Path, kind: str, read_only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "filesystem_type", lambda _: kind)
+    monkeypatch.setattr(location, "filesystem_type", lambda _: kind)
     with pytest.raises(JournalError, match=rf"network file system \({kind}\).*local disk.*\[postgres\]"):
         open_journal(path, read_only=read_only)
     assert not path.exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bohb import minimize
-from bohb.journal.files import files_directory, plain_component
+from bohb.journal.location import files_directory, plain_component
 from tests.objectives import SPACE, quadratic
 
 LONG = ["研" * 29, "研" * 200, "é" * 200, "\U0001f600" * 200, "a" * 100 + "é" * 60, "." * 200, "/" * 200]

@@ -86,9 +86,8 @@ def test_an_event_that_cannot_be_read_is_named_by_its_position(tmp_path: Path) -
     bodies[3] = "{}"
     with SqlJournal(tmp_path / "s.db") as journal:
         journal.append([], after=0)
-        with journal.database.transaction() as connection:
-            records = chained("study", 0, 0, 1, zip(events, bodies, strict=True))
-            journal._insert(connection, records)
+        with journal.database.transaction():
+            journal._insert(chained("study", 0, 0, 1, zip(events, bodies, strict=True)))
         with pytest.raises(JournalError, match=r"event 3 of study 'study': a stored 'given' event cannot be read"):
             journal.read()
 

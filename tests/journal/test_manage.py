@@ -8,7 +8,7 @@ import pytest
 
 from bohb.errors import InvalidArgument, JournalBusy
 from bohb.journal import SqlJournal, import_jsonl, study_names
-from bohb.journal.manage import delete_study, rename_study
+from bohb.journal.copy import delete_study, rename_study
 from bohb.testing import example_events, numbered_events
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import text
 
 from bohb.errors import Conflict, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import Journal, SqlJournal, repair, study_names
@@ -74,9 +73,9 @@ def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(url:
 def test_a_reader_sees_only_what_is_committed_and_cannot_append(url: str) -> None:
     with SqlJournal(url) as writer, SqlJournal(url, read_only=True) as reader:
         with writer.database.transaction() as unfinished:
-            unfinished.execute(text("INSERT INTO study VALUES ('study', 1, 0, 0, '')"))
+            unfinished.execute("INSERT INTO study VALUES ('study', 1, 0, 0, '')")
             assert list(reader.read()) == []
-            unfinished.execute(text("DELETE FROM study"))
+            unfinished.execute("DELETE FROM study")
         with pytest.raises(JournalError, match="read_only"):
             reader.append(numbered_events(1), after=0)
 
@@ -158,7 +157,7 @@ def test_an_unreachable_server_is_named_without_the_password(tmp_path: Path) -> 
 def test_commits_are_synchronous_even_where_the_server_defaults_to_less(url: str) -> None:
     execute(url, "ALTER DATABASE postgres SET synchronous_commit = off")
     with SqlJournal(url) as journal, journal.database.transaction() as connection:
-        assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
+        assert connection.execute("SHOW synchronous_commit") == [("on",)]
 
 
 def test_a_connection_that_is_stuck_in_a_pipeline_counts_as_lost(url: str) -> None:
@@ -174,8 +173,8 @@ def test_a_connection_that_is_stuck_in_a_pipeline_counts_as_lost(url: str) -> No
 def _stick(journal: SqlJournal) -> None:
     """Send a statement that is never read, in pipeline mode, and then another."""
     with journal.database.transaction() as connection:
-        driver = connection.connection.dbapi_connection
+        driver = connection._connection
         assert isinstance(driver, psycopg.Connection)
         driver.pgconn.enter_pipeline_mode()
         driver.pgconn.send_query_params(b"SELECT 1", None)
-        connection.exec_driver_sql("ROLLBACK")
+        connection.execute("ROLLBACK")

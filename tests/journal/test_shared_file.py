@@ -10,8 +10,7 @@ import pytest
 from bohb import BOHB, History
 from bohb.errors import Conflict, JournalDamaged
 from bohb.journal import SqlJournal
-from bohb.journal.acknowledged import acknowledged
-from bohb.journal.lock import WriterLock
+from bohb.journal.lock import End, WriterLock, entries
 from bohb.testing import numbered_events
 from tests.faults.journal_processes import race, start
 
@@ -73,7 +72,7 @@ def test_a_lease_holds_while_any_writer_lives_and_has_not_expired(path: Path) ->
         other.take_over()
         assert trial.number in other.history.running
         with second.database.transaction() as connection:
-            connection.exec_driver_sql("UPDATE lease SET expires = 0 WHERE holder = 'one'")
+            connection.execute("UPDATE lease SET expires = 0 WHERE holder = 'one'")
         assert second.live_leases() == {"two"}
         other.take_over()
         assert trial.number in other.history.lost
@@ -104,11 +103,9 @@ def test_failures_of_a_broken_session_whose_runner_was_killed_are_forgotten(path
 def test_the_acknowledged_end_never_moves_back(path: Path) -> None:
     SqlJournal(path).close()
     slow, fast = WriterLock(path), WriterLock(path)
-    fast.acknowledge("study", 10, 7)
-    slow.acknowledge("study", 9, 5)  # it was suspended between its commit and this
-    entry = acknowledged(path)
-    assert entry is not None
-    assert entry[:2] == ("study", 10)
+    fast.acknowledge("study", End(10, 7))
+    slow.acknowledge("study", End(9, 5))  # it was suspended between its commit and this
+    assert entries(path).ends == {"study": End(10, 7)}
     slow.release()
     fast.release()
 

@@ -88,6 +88,7 @@ def test_what_cannot_be_a_journal_is_refused_by_name_without_its_password(target
 
 def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "bohb.journal.postgres", raising=False)  # another test may have imported it
     with pytest.raises(MissingExtra, match=r"postgresql\+psycopg://me:\*\*\*@host/db.*\[postgres\]"):
         open_journal("postgresql+psycopg://me:secret@host/db")
 

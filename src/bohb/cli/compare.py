@@ -11,7 +11,8 @@ import click
 from bohb.cli.target import Target, find_journal, history
 from bohb.cli.text import emit, json_option, table, value_text
 from bohb.errors import InvalidArgument
-from bohb.journal.stored import shown_journal, stored_names, study_of
+from bohb.journal import study_names
+from bohb.journal.location import shown_journal, study_of
 from bohb.units import DASH, duration, grouped, number, printable, short
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _places(target: str) -> list[Target]:
     given, study = study_of(target)
     journal, named = find_journal(given)
     study = study or named
-    return [Target(journal, name) for name in ([study] if study else stored_names(journal))]
+    return [Target(journal, name) for name in ([study] if study else study_names(journal))]
 
 
 def _data(place: Target, seen: History, found: Comparison, n: int) -> dict[str, Any]:

@@ -25,7 +25,8 @@ from bohb.core.estimate import time_to_end
 from bohb.core.notes import notes_of, tags_of
 from bohb.core.results import Result
 from bohb.errors import InvalidArgument
-from bohb.journal.stored import shown_journal
+from bohb.journal import SqlJournal
+from bohb.journal.location import shown_journal
 from bohb.units import clock, counted, duration, number, printable, short
 
 if TYPE_CHECKING:
@@ -130,14 +131,10 @@ def result(goals: Goals, found: Result) -> dict[str, Any]:
 
 def runner(place: Target) -> str | None:
     """Return who runs the study, as far as this machine or the server knows; None if nobody does."""
+    with SqlJournal(place.journal, place.study, read_only=True) as journal:
+        leases = sorted(journal.live_leases())
     if not place.is_file:
-        from bohb.journal import SqlJournal  # slow to import, and not needed for a file
-
-        with SqlJournal(place.journal, place.study, read_only=True) as journal:
-            return ", ".join(sorted(journal.live_leases())) or None
-    from bohb.journal.quick import quick_leases
-
-    leases = quick_leases(place.journal, place.study)
+        return ", ".join(leases) or None
     if alive := [name for name in leases if not _has_ended(name, r"(?P<machine>.+):(?P<pid>\d+):\w+$")]:
         return ", ".join(alive)
     try:  # a program that asks and tells without a lease
@@ -356,8 +353,6 @@ def studies(target: str | None, as_json: bool) -> None:
       bohb studies study.db
       bohb studies postgresql+psycopg://user@host/name --json
     """
-    from bohb.journal import SqlJournal
-
     journal, _ = find_journal(target)
     with SqlJournal(journal, read_only=True) as opened:
         found, noted = opened.finished(), opened.notes()

@@ -14,7 +14,7 @@ from bohb.cli.options import WithNegativeNumbers
 from bohb.cli.target import DEFAULT, find, history, target_options
 from bohb.cli.text import emit, json_option, pairs
 from bohb.errors import InvalidArgument
-from bohb.journal.stored import shown_journal
+from bohb.journal.location import shown_journal
 from bohb.plots.choices import CHOICES
 
 

@@ -18,7 +18,7 @@ from bohb.cli.options import CONSTRAINT, MEMORY, RESOURCE, SECONDS, limit_option
 from bohb.cli.target import Target, find, history, target_options
 from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
-from bohb.journal.stored import stored_names
+from bohb.journal import study_names
 from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _announce(arguments: dict[str, Any]) -> None:
     """Print whether the study is new or continued."""
     target = Target(str(arguments["journal"]), str(arguments["study"]))
     new = (
-        "://" in target.journal or not Path(target.journal).exists() or target.study not in stored_names(target.journal)
+        "://" in target.journal or not Path(target.journal).exists() or target.study not in study_names(target.journal)
     )
     if new:
         note(f"new {target.name}")

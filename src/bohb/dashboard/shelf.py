@@ -8,9 +8,7 @@ from pathlib import Path
 from bohb.dashboard.studies import Card, Library, UnknownStudy, View
 from bohb.errors import BohbError, InvalidArgument
 from bohb.journal import SqlJournal
-from bohb.journal.files import files_directory
-from bohb.journal.location import path_of
-from bohb.journal.stored import shown_journal
+from bohb.journal.location import files_directory, path_of, shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.units import short
 

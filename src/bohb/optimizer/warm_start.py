@@ -19,7 +19,7 @@ from bohb.core.streams import observation_stream
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, InvalidConfiguration
 from bohb.journal import SqlJournal, study_names
-from bohb.journal.stored import study_of
+from bohb.journal.location import study_of
 from bohb.units import counted
 
 log = logging.getLogger("bohb")

@@ -20,9 +20,8 @@ from bohb.core.events import check_storable
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Status, Trial, outcome_of, with_times
 from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
-from bohb.journal import Journal, SqlJournal
-from bohb.journal.files import files_directory
-from bohb.journal.stored import shown_journal, stored_events
+from bohb.journal import Journal, SqlJournal, stored_events
+from bohb.journal.location import files_directory, shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.reports import known_number
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint

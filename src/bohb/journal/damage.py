@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, select
-
 from bohb.errors import JournalDamaged, JournalError
-from bohb.journal import schema
+from bohb.journal.database import NEW_HEAD, NEW_STUDY
 from bohb.journal.lock import WriterLock
 from bohb.journal.records import Reader, Record, check_study_name
 from bohb.journal.sql import SqlJournal
@@ -52,17 +50,17 @@ def repair(target: str | Path, study: str = "study") -> int:
 
 
 @contextmanager
-def _reading(target: str | Path, study: str) -> Iterator[tuple[SqlJournal, Connection]]:
-    with SqlJournal(target, study, read_only=True) as journal, journal.database.transaction() as connection:
-        yield journal, connection
+def _reading(target: str | Path, study: str) -> Iterator[SqlJournal]:
+    with SqlJournal(target, study, read_only=True) as journal, journal.database.transaction(reads=True):
+        yield journal
 
 
 def _sound(target: str | Path, study: str) -> Iterator[Record]:
     """Yield the stored rows before the first damaged one."""
     reader = Reader(study)
     try:
-        with _reading(target, study) as (journal, connection):
-            for row in journal.raw_rows(connection):
+        with _reading(target, study) as journal:
+            for row in journal.raw_rows():
                 reader.check([row])
                 yield row
     except JournalDamaged:
@@ -72,12 +70,13 @@ def _sound(target: str | Path, study: str) -> Iterator[Record]:
 def _names(path: Path) -> set[str]:
     """Return the names of the studies that either table contains."""
     names: set[str] = set()
-    for column in (schema.STUDY.c.study, schema.EVENT.c.study):
+    for table in ("study", "event"):
         try:
-            with _reading(path, "study") as (_, connection):
-                names |= {name for name in connection.execute(select(column).distinct()).scalars() if _usable(name)}
+            with _reading(path, "study") as journal:
+                found = journal.database.execute(f"SELECT DISTINCT study FROM {table}")
         except JournalError:
             continue
+        names |= {name for (name,) in found if _usable(name)}
     return names
 
 
@@ -104,21 +103,17 @@ def _back_up(path: Path) -> Path:
 
 def _copy(path: Path, study: str, fresh: Path) -> int:
     """Copy the valid rows of one study to a new file."""
-    with SqlJournal(fresh, study) as journal, journal.database.transaction() as connection:
-        rows, last = list[Record](), Record(-1, 0, "", "", "", 0)
+    with SqlJournal(fresh, study) as journal, journal.database.transaction() as database:
+        rows, last = list[Record](), None
         for last in _sound(path, study):
             rows.append(last)
             if len(rows) == _BATCH:
-                _store(connection, study, rows)
-        _store(connection, study, rows)
-        if last.position >= 0:
-            connection.execute(schema.NEW_STUDY, {"of": study})
-            head = {"length": last.position + 1, "crc": last.crc, "epoch": last.epoch + 1, "owner": "repair"}
-            connection.execute(schema.STUDY.update().where(schema.STUDY.c.study == study).values(head))
+                database.insert(study, rows)
+                rows.clear()
+        if last is None:
+            return 0
+        database.insert(study, rows)
+        database.execute(NEW_STUDY, of=study)
+        end = {"length": last.position + 1, "crc": last.crc}
+        database.execute(NEW_HEAD, of=study, **end, epoch=last.epoch + 1, owner="repair")
     return last.position + 1
-
-
-def _store(connection: Connection, study: str, rows: list[Record]) -> None:
-    if rows:
-        connection.execute(schema.NEW_ROWS, [{"study": study, **row._asdict()} for row in rows])
-        rows.clear()
