@@ -1,4 +1,4 @@
-"""Exports a study to a text file and imports it; renames and deletes the studies of a journal, while nobody runs them.
+"""Export a study to a text file and import it; rename and delete the studies of a journal, while nobody runs them.
 
 A text file has one JSON object per line, with checksums as in the database.
 """
@@ -75,7 +75,7 @@ def _header(line: bytes, path: str | Path) -> tuple[str, int]:
         if header["bohb"] != "journal":
             raise ValueError(f"it says {header['bohb']!r}")
         version, study, length = int(header["format"]), check_study_name(header["study"]), int(header["events"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, OverflowError, KeyError, TypeError, RecursionError) as error:
         raise JournalDamaged(f"{path}: the first line is not that of an exported study ({error})") from error
     if version > FORMAT:
         raise JournalError(f"{path} has format {version}, this version reads up to {FORMAT}; upgrade bohb to read it")

@@ -1,4 +1,4 @@
-"""Cuts a damaged SQLite journal back to its last valid event, and keeps the old file."""
+"""Cut a damaged SQLite journal back to its last valid event, and keep the old file."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class RunSetup:
     checkpoints: whether trials get a directory.
     """
 
-    journal: str | Path | Journal
+    journal: str | Path | Journal = field(repr=False)  # a URL may have a password
     study: str
     directory: str | Path | None = None
     objective: Objective | None = None
