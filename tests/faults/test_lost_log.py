@@ -51,8 +51,8 @@ def log_bytes(path: Path) -> bytes:
     return log_of(path).read_bytes() if log_of(path).exists() else b""
 
 
-def stored(path: Path) -> list[Event]:
-    with SqlJournal(path, read_only=True) as journal:
+def stored(path: Path, study: str = "study") -> list[Event]:
+    with SqlJournal(path, study, read_only=True) as journal:
         return list(journal.read())
 
 
@@ -149,6 +149,39 @@ def test_the_loss_of_one_study_stops_the_writers_of_all_and_the_readers_of_that_
         assert list(reader.read()) == numbered_events(2)
 
 
+@pytest.mark.parametrize("others", [1, 30])
+def test_row_12_readers_of_every_study_of_a_file_notice_a_cut_log(path: Path, others: int) -> None:
+    """Not only those of the study that was appended to last, whose entry the lock file has as well."""
+    with SqlJournal(path) as journal:
+        journal.append(numbered_events(3, first=60), after=60)
+        for number in range(others):
+            with SqlJournal(path, f"other {number}") as other:
+                other.append(numbered_events(2), after=0)
+        copy = [(Path(f"{path}{suffix}"), Path(f"{path}{suffix}").read_bytes()) for suffix in ("", "-wal", ".lock")]
+    for file, contents in copy:  # as if it were killed
+        file.write_bytes(contents)
+    Path(f"{path}-shm").unlink(missing_ok=True)
+    assert stored(path) == numbered_events(63)
+    log_of(path).write_bytes(b"")
+    for study, lost in {"study": 63, **{f"other {number}": 2 for number in range(others)}}.items():
+        with pytest.raises(DamagedAt, match=rf"'{study}' is damaged .* {lost} of {lost} stored events are lost"):
+            stored(path, study)
+    with pytest.raises(DamagedAt, match="stored events are lost"):
+        SqlJournal(path, "a new one")
+
+
+def test_of_more_studies_than_a_lock_file_can_name_the_latest_are_kept(path: Path) -> None:
+    with SqlJournal(path) as journal:
+        for number in range(60):
+            with SqlJournal(path, f"{number:03d}" + "\U0001f600" * 20) as other:
+                other.append(numbered_events(1), after=0)
+        kept = list(entries(path).ends)
+        journal.append(numbered_events(1, first=60), after=60)
+    assert len(Path(f"{path}.lock").read_bytes()) <= SIZE
+    assert 10 < len(kept) < 60
+    assert [name[:3] for name in kept] == [f"{number:03d}" for number in range(60 - len(kept), 60)]
+
+
 def test_a_closed_journal_needs_no_entry_so_that_a_backup_can_take_its_place(path: Path, tmp_path: Path) -> None:
     assert entries(path).ends
     with SqlJournal(path) as journal:
@@ -173,7 +206,12 @@ def test_the_entry_stays_while_a_reader_keeps_the_log_open(path: Path) -> None:
 def test_a_journal_copied_without_its_lock_file_is_accepted_and_says_so(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    assert len(stored(path)) == 60
+    assert caplog.text == ""
     Path(f"{path}.lock").unlink()
+    for _ in range(2):
+        assert len(stored(path)) == 60
+    assert caplog.text.count("was copied without study.db.lock") == 1
     with caplog.at_level(logging.INFO, "bohb"), SqlJournal(path) as journal:
         assert len(journal.read()) == 60
     assert "no study.db.lock says how many events study.db-wal has" in caplog.text

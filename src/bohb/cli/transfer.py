@@ -88,12 +88,12 @@ def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any
 
     found = import_jsonl(source)
     History().extend(found.events)  # refuse inconsistent events before the journal is created
-    name = study or found.study
+    name, shown = study or found.study, shown_journal(target)
     with SqlJournal(target, name) as journal:
         if len(journal.read()) > 0:
-            raise JournalError(f"{shown_journal(target)} already has a study {name!r}; choose another name with --study")
+            raise JournalError(f"{shown} already has a study {name!r}; choose another name with --study")
         journal.append(found.events, 0)
-    return {"journal": shown_journal(target), "study": name, "events": len(found.events)}
+    return {"journal": shown, "study": name, "events": len(found.events)}
 
 
 def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dict[str, Any]:

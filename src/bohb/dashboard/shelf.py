@@ -102,5 +102,6 @@ def _distinct_names(journals: Sequence[str | Path]) -> list[str]:
             for name, path in zip(names, paths, strict=True)
         ]
     if len(set(names)) < len(names):
-        raise InvalidArgument(f"journals={[shown_journal(str(journal)) for journal in journals]} names one journal twice")
+        shown = [shown_journal(str(journal)) for journal in journals]
+        raise InvalidArgument(f"journals={shown} names one journal twice")
     return names

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bohb.errors import JournalDamaged, JournalError
 from bohb.journal.database import NEW_HEAD, NEW_STUDY
+from bohb.journal.location import shown_journal
 from bohb.journal.lock import WriterLock
 from bohb.journal.records import Reader, Record, check_study_name
 from bohb.journal.sql import SqlJournal
@@ -29,9 +30,10 @@ def repair(target: str | Path, study: str = "study") -> int:
     well, each up to its last valid event. The old file is kept as `<file>.bak`.
     """
     check_study_name(study)
-    path = Path(target).resolve()
     if "://" in str(target):
-        raise JournalError(f"{target}: repair works on SQLite files; for a server, restore the database's own backup")
+        shown = shown_journal(str(target))
+        raise JournalError(f"{shown}: repair works on SQLite files; for a server, restore the database's own backup")
+    path = Path(target).resolve()
     lock = WriterLock(path, exclusive=True)
     try:
         _back_up(path)

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from urllib.parse import quote
 from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.database import Connection, Database
 from bohb.journal.location import check_file, not_a_journal, other_kind
-from bohb.journal.lock import SHARED, End, TurnLock, WriterLock, check_complete, entries
+from bohb.journal.lock import SHARED, End, TurnLock, WriterLock, check_complete, entries, lock_file
 from bohb.journal.records import SCHEMA
 
 BUSY_SECONDS = 10
@@ -49,6 +50,8 @@ class SqliteDatabase(Database):
         self._in_file_turn = False
         self._turns: TurnLock | None = None
         self.lock = None if read_only else _complete(path)
+        if read_only and not lock_file(path).exists() and _has_log(path):
+            _warn_unchecked(path)
         try:
             if not read_only and SHARED:
                 self._turns = TurnLock(path)
@@ -178,9 +181,8 @@ def _complete(path: Path) -> WriterLock:
     lock = WriterLock(path)
     try:
         if not lock.ends:
-            log = Path(f"{path}-wal")
-            if log.exists() and log.stat().st_size and lock.alone:
-                _logger.info("no %s says how many events %s has: it is used as it is", lock.path.name, log.name)
+            if lock.alone and _has_log(path):
+                _logger.info("no %s says how many events %s-wal has: it is used as it is", lock.path.name, path.name)
         elif (stored := _ends(path)) is not None:  # None: opening the file says why
             for study, end in lock.ends.items():
                 check_complete(study, end, stored.get(study, End(0, 0)))
@@ -189,6 +191,23 @@ def _complete(path: Path) -> WriterLock:
         lock.release()
         raise
     return lock
+
+
+def _has_log(path: Path) -> bool:
+    """Whether some events may be in the write-ahead log only."""
+    log = Path(f"{path}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+@cache
+def _warn_unchecked(path: Path) -> None:
+    """Say once that nobody knows whether the log of a file is whole."""
+    _logger.warning(
+        "%s was copied without %s, which says how many events its write-ahead log has: if the log is damaged, the "
+        "study is shorter than it was",
+        path,
+        lock_file(path).name,
+    )
 
 
 def _ends(path: Path) -> dict[str, End] | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import sqlite3
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bohb.core.events import LARGEST_BODY, ConfigGiven
-from bohb.errors import Conflict, InvalidArgument, JournalBusy, JournalDamaged, JournalError, MissingExtra
-from bohb.journal import Journal, MemoryJournal, SqlJournal, last_good, open_journal, repair, study_names
-from bohb.testing import DurableJournalContract, JournalContract, example_events, numbered_events
+from bohb.errors import Conflict, JournalBusy, JournalDamaged, JournalError
+from bohb.journal import Journal, MemoryJournal, SqlJournal, last_good, repair, study_names
+from bohb.testing import JournalContract, example_events, numbered_events
+from tests.journal.contract import SqlJournalContract
 
 
 class TestMemoryJournal(JournalContract):
@@ -25,18 +25,10 @@ class TestMemoryJournal(JournalContract):
         return lambda study="study": MemoryJournal()
 
 
-class TestSqliteJournal(DurableJournalContract):
+class TestSqliteJournal(SqlJournalContract):
     @pytest.fixture
-    def journal_factory(self, tmp_path: Path) -> Iterator[Callable[..., Journal]]:
-        opened: list[SqlJournal] = []
-
-        def make(study: str = "study") -> Journal:
-            opened.append(SqlJournal(tmp_path / "study.db", study))
-            return opened[-1]
-
-        yield make
-        for journal in opened:
-            journal.close()
+    def target(self, tmp_path: Path) -> str:
+        return str(tmp_path / "study.db")
 
 
 @pytest.fixture
@@ -57,42 +49,6 @@ def change(path: Path, *statements: str) -> None:
             database.execute(statement)
 
 
-@pytest.mark.parametrize("target", [None, ":memory:", "sqlite://", "sqlite:///:memory:"])
-def test_no_file_means_a_journal_in_memory(target: str | None) -> None:
-    assert isinstance(open_journal(target), MemoryJournal)
-
-
-def test_a_journal_is_returned_as_it_is() -> None:
-    journal = MemoryJournal()
-    assert open_journal(journal) is journal
-
-
-def test_a_path_a_text_and_a_url_name_the_same_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(path.parent)
-    for target in (path, str(path), f"sqlite:///{path}", "study.db", "sqlite:///study.db", Path("./x/../study.db")):
-        journal = open_journal(target, read_only=True)
-        assert isinstance(journal, SqlJournal)
-        with journal:
-            assert len(journal.read()) == LENGTH
-
-
-@pytest.mark.parametrize(
-    "target",
-    ["mysql://user:secret@host/db", "http://me:secret@x", "sqlite:///a.db?mode=ro", "://", "", "a\0b", 17, "x" * 2**20],
-)
-def test_what_cannot_be_a_journal_is_refused_by_name_without_its_password(target: str) -> None:
-    with pytest.raises(InvalidArgument, match="journal=") as refused:
-        open_journal(target)
-    assert "secret" not in str(refused.value)
-
-
-def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "bohb.journal.postgres", raising=False)  # another test may have imported it
-    with pytest.raises(MissingExtra, match=r"postgresql\+psycopg://me:\*\*\*@host/db.*\[postgres\]"):
-        open_journal("postgresql+psycopg://me:secret@host/db")
-
-
 def test_a_missing_directory_a_directory_and_a_missing_file_are_named(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="does not exist"):
         SqlJournal(tmp_path / "no" / "study.db")
@@ -103,21 +59,13 @@ def test_a_missing_directory_a_directory_and_a_missing_file_are_named(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_studies_are_listed_by_name(tmp_path: Path) -> None:
-    for name in ("b", "<script>", "a"):
-        with SqlJournal(tmp_path / "s.db", name) as journal:
-            journal.append(numbered_events(1), after=0)
-    assert study_names(tmp_path / "s.db") == ["<script>", "a", "b"]
-    assert sorted(file.name for file in tmp_path.iterdir() if not file.name.endswith(("-wal", "-shm"))) == [
-        "s.db",
-        "s.db.lock",
-        "s.db.turn",
-    ]
-
-
-def test_a_read_only_journal_cannot_append(path: Path) -> None:
-    with SqlJournal(path, read_only=True) as journal, pytest.raises(JournalError, match="read_only"):
-        journal.append(numbered_events(1), after=LENGTH)
+def test_a_journal_is_three_files_and_the_log_of_its_reader(tmp_path: Path) -> None:
+    with SqlJournal(tmp_path / "s.db") as journal:
+        journal.append(numbered_events(1), after=0)
+    with SqlJournal(tmp_path / "s.db", read_only=True) as reader:
+        assert len(reader.read()) == 1
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names - {"s.db-wal", "s.db-shm"} == {"s.db", "s.db.lock", "s.db.turn"}
 
 
 def test_a_reader_sees_what_the_writer_has_committed_and_does_not_hold_it_up(path: Path) -> None:
