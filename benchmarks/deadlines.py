@@ -26,7 +26,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -383,7 +383,7 @@ def main() -> None:
     print(text)
 
 
-def page_of(body: dict[str, Any]) -> str:
+def page_of(body: Mapping[str, Any]) -> str:
     """Return docs/results/deadlines.md."""
     load = max((row["load"] for row in body["real"]), default=0.0)
     return page(body["claims"], body["simulated"], body["eta"], load)
