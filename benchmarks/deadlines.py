@@ -39,10 +39,10 @@ from benchmarks.methods import space_of
 from benchmarks.problem import Problem, uniform
 from benchmarks.problems import problem_of
 from benchmarks.report import RESULTS, ROOT, opening, provenance, wrapped, write
-from bohb.core.cost import fit_costs, samples
-from bohb.core.estimate import seconds_to_end
 from bohb.core.events import TrialFinished, TrialStarted
 from bohb.core.history import History
+from bohb.core.times.durations import learnt
+from bohb.core.times.forecast import seconds_to_end
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Done
 from bohb.executors.simulated import SimulatedExecutor
@@ -198,7 +198,7 @@ def eta(case: Case) -> list[float]:
         now = event.outcome.finished or 0.0
         if due <= now / end < 0.97:
             due = now / end + 0.05
-            left = seconds_to_end(history, fit_costs(samples(history)), limits, case.workers, now, now)
+            left = seconds_to_end(history, learnt(history), limits, case.workers, now, now)
             assert left is not None
             errors.append(abs(left / (end - now) - 1))
     return errors

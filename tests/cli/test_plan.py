@@ -9,9 +9,9 @@ import pytest
 
 import bohb
 from bohb import BOHB
-from bohb.core.estimate import makespan, proportional
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import plan
+from bohb.core.times.forecast import makespan, proportional
 from bohb.executors.simulated import SimulatedExecutor
 from bohb.journal import SqlJournal
 from tests import objectives

@@ -21,9 +21,9 @@ from bohb.cli.text import as_data, emit, json_option, pairs, table, value_text
 from bohb.core.causes import failure_kinds
 from bohb.core.confirm import last_confirmed
 from bohb.core.confirm_text import last_verdict
-from bohb.core.estimate import time_to_end
 from bohb.core.notes import notes_of, tags_of
 from bohb.core.results import Result
+from bohb.core.times.forecast import time_to_end
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
 from bohb.journal.location import shown_journal

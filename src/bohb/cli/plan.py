@@ -104,7 +104,7 @@ def plan(
 
 def _time_at(planned: Plan, workers: int, each: float, data: dict[str, Any]) -> str:
     """Return how long the plan takes if time is proportional to the budget; `data` gets the numbers."""
-    from bohb.core.estimate import makespan, proportional
+    from bohb.core.times.forecast import makespan, proportional
 
     data["workers"] = workers
     for name, continued in (("seconds_continued", True), ("seconds", False)):
@@ -117,11 +117,11 @@ def _time_at(planned: Plan, workers: int, each: float, data: dict[str, Any]) -> 
 
 def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> str:
     """Return how long the plan takes if evaluations take as long as those of another study."""
-    from bohb.core.cost import fit_costs, samples
-    from bohb.core.estimate import planned_time
+    from bohb.core.times.durations import learnt
+    from bohb.core.times.forecast import planned_time
 
     place = find(like, None)
-    costs = fit_costs(samples(history(place)))
+    costs = learnt(history(place))
     if costs is None:
         raise InvalidArgument(f"{place.name} has no successful trial with a known duration; name another study")
     expected, low, high = planned_time(planned.brackets, workers, costs)

@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bohb.core.cost import CostModel, Duration
 from bohb.core.decide import Restart, Run, StartPromotion, StartSample
-from bohb.core.estimate import planned
 from bohb.core.events import BracketPlanned, BracketShortened
 from bohb.core.history import History
 from bohb.core.proposal import significant
 from bohb.core.schedule.brackets import Bracket, Rung, halving
 from bohb.core.schedule.halving import Halving
+from bohb.core.times.durations import Duration, DurationModel
+from bohb.core.times.forecast import planned
 
 LIKELY = 0.6  # the chance of ending in time from which a trial is started
 ENOUGH_TRIALS = 6  # finished ones, before which no bracket is changed
@@ -39,7 +39,7 @@ class TimeLeft:
 
     seconds: float
     workers: int
-    costs: CostModel | None = None
+    costs: DurationModel | None = None
     remaining: Mapping[int, float] = field(default_factory=dict)
     alone: bool = True
 
@@ -61,7 +61,7 @@ class TimeLeft:
         """Whether durations are known well enough to change brackets: also how they grow with the budget."""
         if not self.alone or self.costs is None or self.costs.n < ENOUGH_TRIALS:
             return False
-        return self.costs.levels >= min(2, len(history.budgets))
+        return len(self.costs.levels) >= min(2, len(history.budgets))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ from bohb.core.events import (
 )
 from bohb.core.evidence import Evidence, collected
 from bohb.core.given import Given
-from bohb.core.goals import Goals, goals_of
+from bohb.core.goals import PLAIN, Goals, goals_of
 from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
@@ -81,6 +82,7 @@ class History:
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
+    waits: the seconds between the start of a finished trial and its end in which its objective did not run, by number.
     given: the user's configurations that have not been started yet.
     notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
@@ -112,6 +114,8 @@ class History:
         self.confirmations: list[Confirmation] = []
         self.repeats: list[Repeat] = []
         self.seconds = 0.0
+        self.waits: dict[int, float] = {}
+        self._began: dict[int, float] = {}  # when the running trials were started, by the clock of `seconds`
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
@@ -300,6 +304,7 @@ class History:
             case TrialFinished():
                 self._apply_finished(event.number, event.outcome)
                 self.seconds = max(self.seconds, event.elapsed or 0.0)
+                self._note_wait(event)
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
@@ -348,6 +353,8 @@ class History:
         self.started[number] = event.time
         self.owners[number] = event.session
         self.seconds = max(self.seconds, event.elapsed or 0.0)
+        if event.elapsed is not None:
+            self._began[number] = event.elapsed
         if number in self.pending:  # started again after its worker was lost
             self.lost.pop(number, None)
             self.trials[number] = self.pending[number] = replace(self.trials[number], attempt=trial.attempt)
@@ -360,6 +367,12 @@ class History:
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
+
+    def _note_wait(self, event: TrialFinished) -> None:
+        """Note how much longer a trial was in its slot than its objective ran; nothing if a time is unknown."""
+        began, seconds = self._began.pop(event.number, None), event.outcome.seconds
+        if began is not None and event.elapsed is not None and seconds is not None:
+            self.waits[event.number] = max(0.0, event.elapsed - began - seconds)
 
     def _apply_lost(self, event: TrialLost) -> None:
         if event.number not in self.pending:
@@ -390,6 +403,32 @@ class History:
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
         self._evidence = collected(self.goals, self.observed, self.trials, self.outcomes, self.forgotten)
         self._evaluated, self._n_indexed = {}, 0
+
+    def ahead(self) -> History:
+        """Return a copy to simulate the rest of the study with.
+
+        Hyperband's brackets follow, the lowest losses go on, and no configuration is encoded or compared with others.
+        """
+        ahead = History()
+        ahead.created, ahead.settings = self.created, replace(self.settings, duplicates=True)
+        ahead.schedule, ahead.goals = self.schedule.simulated(), PLAIN
+        ahead.trials, ahead.outcomes = self.trials.copy(), self.outcomes.copy()
+        ahead.pending, ahead.lost = self.pending.copy(), self.lost.copy()
+        ahead.forgotten, ahead.budget_spent = self.forgotten, self.budget_spent
+        return ahead
+
+    @contextmanager
+    def supposing(self, running: Iterable[Trial]) -> Iterator[None]:
+        """Let these trials be the running ones within the context: a library that starts its own trials may drop some.
+
+        No event describes that, so the history is as before when the context ends.
+        """
+        before = self.pending
+        self.pending = {trial.number: trial for trial in running}
+        try:
+            yield
+        finally:
+            self.pending = before
 
     def snapshot(self) -> History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""

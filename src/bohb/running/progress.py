@@ -16,11 +16,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from bohb.core.estimate import time_to_end
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.schedule.plan import plan
+from bohb.core.times.forecast import time_to_end
 from bohb.running.limits import Limits
 from bohb.units import clock, duration, printable
 

@@ -7,9 +7,9 @@ from collections import Counter
 from bohb.analysis.failures import Cause, failures
 from bohb.core import confirm_text
 from bohb.core.causes import failure_kinds
-from bohb.core.estimate import time_to_end
 from bohb.core.goals import Goals
 from bohb.core.results import Result
+from bohb.core.times.forecast import time_to_end
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, sentence, since, study_page
 from bohb.dashboard.notes import note_form
 from bohb.dashboard.pages.parts import (

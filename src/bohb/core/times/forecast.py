@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
 
-from bohb.core.cost import CostModel, fit_costs, samples
 from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
-from bohb.core.goals import PLAIN
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.settings import Settings
+from bohb.core.times.durations import DurationModel, learnt
 from bohb.core.trial import Origin, Outcome, Status, Trial
 
 SecondsOf = Callable[[Trial], float]
@@ -57,7 +56,7 @@ def forecast(
     plan: the brackets from the first on; those after it are Hyperband's.
     is_over: returns whether no further trial starts, given the state and the simulated seconds.
     """
-    ahead = fork(history)
+    ahead = history.ahead()
     left = remaining or {}
     running = [(left.get(n, 0.0), n) for n in ahead.running]  # (end, number)
     heapq.heapify(running)
@@ -89,11 +88,16 @@ def time_to_end(history: History, seconds: float, time: float) -> float | None:
     if not history.running or not sessions:
         return None
     workers = sum(session.workers or 0 for session in sessions) or len(history.running)
-    return seconds_to_end(history, fit_costs(samples(history)), sessions[-1].limits, workers, seconds, time)
+    return seconds_to_end(history, learnt(history), sessions[-1].limits, workers, seconds, time)
 
 
 def seconds_to_end(
-    history: History, costs: CostModel | None, limits: Mapping[str, float], workers: int, seconds: float, time: float
+    history: History,
+    model: DurationModel | None,
+    limits: Mapping[str, float],
+    workers: int,
+    seconds: float,
+    time: float,
 ) -> float | None:
     """Return the expected time until a study ends; None if nothing is known about it.
 
@@ -107,20 +111,22 @@ def seconds_to_end(
     reported = history.cost_reported / limits.get("max_reported_cost", math.inf)
     if reported > 0:
         ends.append(seconds / reported - seconds)
-    if costs is not None and _progress(history, limits) is not None:
-        ends.append(_counted_end(history, costs, limits, workers, time))
+    if model is not None and _progress(history, limits) is not None:
+        ends.append(_counted_end(history, model, limits, workers, time))
     return max(0.0, min(ends)) if ends else None
 
 
-def _counted_end(history: History, costs: CostModel, limits: Mapping[str, float], workers: int, time: float) -> float:
+def _counted_end(
+    history: History, model: DurationModel, limits: Mapping[str, float], workers: int, time: float
+) -> float:
     """Return the time until a limit on trials, brackets or budget is reached and the last trial has ended.
 
     Several workers wait for the slowest trial of a rung, and at last for the slowest of all. Durations are therefore
     drawn at random; if all took as long as expected, the end would be too early.
     """
     if workers == 1:
-        expected = remaining(history, costs, time)
-        return _simulated_end(history, limits, workers, lambda trial: costs.duration(trial).mean, expected)
+        expected = remaining(history, model, time)
+        return _simulated_end(history, limits, workers, lambda trial: model.duration(trial).mean, expected)
     ends = []
     for draw in range(_ENDS):
 
@@ -128,10 +134,10 @@ def _counted_end(history: History, costs: CostModel, limits: Mapping[str, float]
             return ((number + 1) * _GOLDEN + draw / _ENDS) % 1.0
 
         def seconds_of(trial: Trial, share: Callable[[int], float] = share) -> float:
-            return costs.duration(trial).drawn(share(trial.number))
+            return model.duration(trial).drawn(share(trial.number))
 
         running = {
-            number: costs.duration(trial).drawn(share(number), _since(history, number, time))
+            number: model.duration(trial).drawn(share(number), _since(history, number, time))
             for number, trial in history.running.items()
         }
         ends.append(_simulated_end(history, limits, workers, seconds_of, running))
@@ -178,9 +184,9 @@ def makespan(plan: Sequence[Bracket], workers: int, seconds_of: SecondsOf) -> fl
     return forecast(empty, workers, seconds_of, max_brackets=len(plan), plan=plan).seconds
 
 
-def planned_time(plan: Sequence[Bracket], workers: int, costs: CostModel) -> tuple[float, float, float]:
+def planned_time(plan: Sequence[Bracket], workers: int, model: DurationModel) -> tuple[float, float, float]:
     """Return the expected seconds until the last trial of the brackets ends, and the interval around it."""
-    ends = drawn_ends(costs, lambda seconds_of: makespan(plan, workers, seconds_of))
+    ends = drawn_ends(model, lambda seconds_of: makespan(plan, workers, seconds_of))
     return fmean(ends), ends[1], ends[-2]
 
 
@@ -193,32 +199,32 @@ def proportional(seconds: float, full: float, continued: bool) -> SecondsOf:
     return lambda trial: (trial.budget - (trial.previous_budget or 0.0 if continued else 0.0)) * seconds / full
 
 
-def drawn_ends(costs: CostModel, simulate: Callable[[SecondsOf], float]) -> list[float]:
+def drawn_ends(model: DurationModel, simulate: Callable[[SecondsOf], float]) -> list[float]:
     """Return simulated times in order: durations vary by trial, and all of them by the error of the model."""
     ends = []
     for draw in range(_DRAWS):
-        common = NormalDist().inv_cdf((draw + 0.5) / _DRAWS) * costs.error
+        common = NormalDist().inv_cdf((draw + 0.5) / _DRAWS) * model.error
 
         def seconds_of(trial: Trial, draw: int = draw, common: float = common) -> float:
             share = ((trial.number + 1) * _GOLDEN + draw / _DRAWS) % 1.0
-            duration = costs.duration(replace(trial, config_id=-1))  # a new study has other configurations
+            duration = model.duration(replace(trial, config_id=-1))  # a new study has other configurations
             return duration.drawn(share) * math.exp(common)
 
         ends.append(simulate(seconds_of))
     return sorted(ends)
 
 
-def remaining(history: History, costs: CostModel | None, time: float) -> dict[int, float]:
+def remaining(history: History, model: DurationModel | None, time: float) -> dict[int, float]:
     """Return the expected seconds until the running trials end, by number.
 
     time: the time of day. A trial that runs longer than expected is expected to run for a while longer.
     """
-    if costs is None:
+    if model is None:
         return {}
     found: dict[int, float] = {}
     for number, trial in history.running.items():
         since = _since(history, number, time)
-        expected = costs.duration(trial).mean
+        expected = model.duration(trial).mean
         found[number] = max(expected - since, _OVERDUE * max(since, expected))
     return found
 
@@ -226,18 +232,6 @@ def remaining(history: History, costs: CostModel | None, time: float) -> dict[in
 def _since(history: History, number: int, time: float) -> float:
     """Return for how many seconds a trial has been running; 0 if the clock was set back."""
     return max(0.0, time - (history.started.get(number) or time))
-
-
-def fork(history: History) -> History:
-    """Return a copy of the state to simulate with. It never encodes a configuration."""
-    ahead = History()
-    ahead.created = history.created
-    ahead.settings = replace(history.settings, duplicates=True)  # then no configuration is compared with others
-    ahead.schedule, ahead.goals = history.schedule.simulated(), PLAIN
-    ahead.trials, ahead.outcomes = history.trials.copy(), history.outcomes.copy()
-    ahead.pending, ahead.lost = history.pending.copy(), history.lost.copy()
-    ahead.forgotten, ahead.budget_spent = history.forgotten, history.budget_spent
-    return ahead
 
 
 def planned(index: int, bracket: Bracket, reason: dict[str, object]) -> BracketPlanned:
