@@ -23,7 +23,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 import bohb
-from bohb.analysis import timeline
+from bohb.analysis.clock import timeline
 from bohb.core.adaptive.adaptation import expected_gain
 from bohb.core.adaptive.agreement import agreements, correlations
 from bohb.core.density.observations import Observations

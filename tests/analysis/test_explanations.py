@@ -5,9 +5,8 @@ import math
 import pytest
 
 from bohb import BOHB
-from bohb.analysis import failures, why
-from bohb.analysis.why import _times
-from bohb.core.causes import FailureKind, failure_kinds, normalised
+from bohb.analysis.failures import FailureKind, failure_kinds, failures, normalised
+from bohb.analysis.why import _times, why
 from bohb.core.trial import Origin, Status
 from bohb.errors import UnknownTrial
 from tests.analysis.studies import KINDS, XY, play, played, smooth, tiny

@@ -49,7 +49,7 @@ def test_hpbandsters_results_start_a_study(tmp_path: Path) -> None:
     data = answer("import", LOGS, file)
     assert (data["observations"], data["failed"]) == (20, 2)
     result = call("run", file, "--max-trials", "5", "--workers", "0")
-    assert "5 trials" in result.stdout
+    assert "5 finished" in result.stdout
     history = History().extend(events(tmp_path / "study.db"))
     assert len(history.observed) == 20
     assert {trial.origin for trial in history.trials.values()} >= {"model"}, "the model knew enough from the start"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import bohb
 from bohb import BOHB, replay
-from bohb.analysis import why
+from bohb.analysis.why import why
 from bohb.cli.app import app
 from bohb.core.trial import Origin, Trial
 from bohb.errors import InvalidArgument

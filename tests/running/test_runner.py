@@ -280,7 +280,7 @@ def test_in_a_terminal_progress_shows_counts_rungs_and_the_best() -> None:
     with Progress(Limits(max_trials=30, max_seconds=60), Console(file=stream, force_terminal=True)) as progress:
         progress.update(study.history, 1.5, final=True)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
-    assert "30 done of 30, 0 running" in shown
+    assert "30 of 30 finished (0 failed), 0 running" in shown
     assert "failed" in shown
     assert "best" in shown
     assert "1.5 s of 1 min" in shown

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 
-import numpy as np
-
-from bohb.core.columns import finished, started
+from bohb.analysis.rows import finished, started
 from bohb.core.history import History
 from bohb.core.trial import Status
 
@@ -43,12 +43,12 @@ def run_clock(history: History) -> RunClock:
     if not first:
         return RunClock(None)
     origin = min(first)
-    busy = np.array(spans, dtype=float).reshape(-1, 2)
-    reached = np.maximum.accumulate(busy[:, 1]) if len(busy) else busy[:, 1]
+    starts = [start for start, _ in spans]
+    reached = list(accumulate((end for _, end in spans), max))
     pauses = []
     for session in sessions[1:]:
-        before = int(np.searchsorted(busy[:, 0], session, side="left"))  # spans that began before this session
-        end = float(reached[before - 1]) if before else origin
+        before = bisect_left(starts, session)  # spans that began before this session
+        end = reached[before - 1] if before else origin
         end = max(end, *(s for s in sessions if s < session), origin)
         if end < session:
             pauses.append((end, session))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
-from bohb.analysis.lineage import RungTable, records, rung_of
-from bohb.analysis.standing import standing
+from bohb.analysis.lineage import RungTable, records, rung_of, standing
 from bohb.core.density.sampler import points_needed
 from bohb.core.goals import Goals
 from bohb.core.history import History

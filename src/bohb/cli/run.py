@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.inspect import result
 from bohb.cli.options import CONSTRAINT, MEMORY, RESOURCE, SECONDS, limit_options
 from bohb.cli.target import Target, find, history, target_options
 from bohb.cli.text import emit, json_option, note, pairs
@@ -143,6 +142,8 @@ class _Notes(logging.Handler):
 
 
 def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
+    from bohb.analysis.verdicts import result_data
+
     return {
         "journal": arguments["journal"],
         "study": arguments["study"],
@@ -152,7 +153,7 @@ def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
         "full_evaluations": study.cost,
         "seconds": study.history.seconds,
         "error": study.cause,
-        "incumbent": None if study.incumbent is None else result(study.history.goals, study.incumbent),
+        "incumbent": None if study.incumbent is None else result_data(study.history.goals, study.incumbent),
     }
 
 

@@ -11,36 +11,42 @@ from importlib import metadata
 from typing import Any
 
 from bohb._version import __version__
-from bohb.analysis.axes import text
+from bohb.analysis import verdicts
 from bohb.analysis.failures import Cause, failures
-from bohb.analysis.summary import Summary, summary
+from bohb.analysis.overview import Overview
 from bohb.analysis.why import why
-from bohb.core import confirm_text
 from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
 from bohb.core.settings import PRESETS, nearest_preset
 from bohb.core.space.describe import space_table
 from bohb.plots.markup import Markup, code, details, element, joined, table
-from bohb.units import DASH, counted, date, duration, number
+from bohb.units import DASH, counted, date, duration, value_text
 
 _LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")
 
 
 def summary_section(history: History) -> Markup:
     """Return the section with counts, costs and times."""
-    numbers = summary(history)
-    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in _tiles(history, numbers)]
+    seen = Overview(history)
+    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in seen.facts()]
     parts: list[object] = [element("dl", *tiles, class_="tiles")]
-    if numbers.budgets:
+    if seen.budgets:
+        goals = history.goals
         rows = [
-            (f"{row.budget:g}", row.finished, row.failed, _best(history, row.budget), duration(row.seconds))
-            for row in numbers.budgets
+            (
+                f"{row.budget:g}",
+                row.finished,
+                row.failed,
+                DASH if row.best is None else verdicts.best_text(goals, row.best),
+                duration(row.seconds),
+            )
+            for row in seen.budgets
         ]
         head = ("budget", "finished", "failed", "best", "mean duration")
         parts.append(table(head, rows, "Trials by budget"))
-    if numbers.origins:
-        rows_of = [(origin.value, count) for origin, count in numbers.origins.items()]
+    if seen.origins:
+        rows_of = [(origin.value, count) for origin, count in seen.origins.items()]
         parts.append(table(("chosen", "trials"), rows_of, "Started trials by origin"))
     return joined(parts)
 
@@ -51,14 +57,15 @@ def best_section(history: History) -> Markup:
     if best is None:
         return element("p", "No trial has a result yet.")
     config = dict(best.config)
-    what = history.goals.described(history.goals.shown(best.loss), best.values).capitalize()
+    remarks = [element("li", remark) for remark in verdicts.remarks(history)]
     reasons = element("ul", *(element("li", sentence) for sentence in why(history, best.trial.number).sentences))
     return joined(
         [
-            element("p", f"{what} on budget {best.budget:g}, trial {best.trial.number}{best.caveat}."),
+            element("p", f"{verdicts.headline(history.goals, best)}."),
+            *([element("ul", remarks)] if remarks else []),
             table(
                 ("hyperparameter", "value"),
-                [(name, text(value)) for name, value in config.items()],
+                [(name, value_text(value)) for name, value in config.items()],
                 "Best configuration",
             ),
             *confirmation_part(history),
@@ -74,8 +81,8 @@ def confirmation_part(history: History) -> list[Markup]:
     if not history.confirmations:
         return []
     last = history.confirmations[-1]
-    found = element("ul", *(element("li", line) for line in confirm_text.last_verdict(history)))
-    return [found, table(confirm_text.columns(last), confirm_text.rows(last), "Confirmation with new evaluations")]
+    found = element("ul", *(element("li", line) for line in verdicts.last_verdict(history)))
+    return [found, table(verdicts.columns(last), verdicts.rows(last), "Confirmation with new evaluations")]
 
 
 def failures_section(history: History) -> Markup:
@@ -146,32 +153,6 @@ def command_line(config: Mapping[str, Any]) -> str:
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
-
-
-def _best(history: History, budget: float) -> str:
-    """Return the best result on a budget as the user knows it."""
-    best, goals = history.best.get(budget), history.goals
-    if best is None:
-        return DASH
-    return number(goals.shown(best.loss)) if len(goals.names) == 1 else goals.described(best.loss, best.values)
-
-
-def _tiles(history: History, numbers: Summary) -> list[tuple[str, str]]:
-    best = numbers.incumbent
-    tiles = [
-        (f"best {history.goals.label}", DASH if best is None else number(history.goals.shown(best.loss))),
-        ("finished trials", str(numbers.finished)),
-        ("failed", str(numbers.failed)),
-        ("running", str(numbers.running + numbers.waiting)),
-        ("configurations", str(numbers.configurations)),
-        ("full evaluations", f"{numbers.spent_continued:.1f}"),
-        ("run time", duration(numbers.seconds)),
-        ("trials per minute", DASH if numbers.rate is None else f"{60 * numbers.rate:.3g}"),
-        ("brackets done", f"{numbers.brackets_done} of {numbers.brackets_done + numbers.brackets_open}"),
-    ]
-    if numbers.cost:
-        tiles.append(("reported cost", f"{numbers.cost:.6g}"))
-    return tiles
 
 
 def _cause(cause: Cause) -> Markup:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from bohb.analysis.overview import Overview
 from bohb.core.confirm import Confirmation, last_confirmed
-from bohb.core.confirm_text import last_verdict
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan
@@ -17,11 +17,10 @@ from bohb.executors.base import Objective
 from bohb.journal import SqlJournal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.confirm import Default, confirm
-from bohb.running.frame import trials_frame
-from bohb.running.html import study_html
 from bohb.running.limits import common_cause
+from bohb.running.notebook import study_html, trials_frame
 from bohb.running.setup import RunSetup
-from bohb.units import counted, printable
+from bohb.units import aligned
 
 T = TypeVar("T")
 
@@ -161,22 +160,14 @@ class Study:
 
     def __str__(self) -> str:
         """Return a summary for people."""
-        done, failed = len(self.history.outcomes), self.history.n_failed
-        count = f"{counted(done, 'trial')} ({failed} failed)"
-        stopped = f"; stopped: {self.stopped}" if self.stopped else ""
-        lines = [f"{count}, cost of {self.cost:.1f} full evaluations{stopped}"]
-        if self.cause is not None and self.cause not in self.stopped:
-            lines.append(f"no trial succeeded: {self.cause}")
-        best = self.incumbent
-        if best is not None:
-            what = self.history.goals.described(best.loss, best.values)
-            lines.append(f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat}):")
-            lines += [f"  {name} = {value!r}" for name, value in best.config.items()]
-        lines += last_verdict(self.history)
-        return printable("\n".join(lines))
+        return aligned(self._seen.rows(stopped=self.stopped))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return study_html(self.history, str(self))
+        return study_html(self._seen, self.stopped)
+
+    @property
+    def _seen(self) -> Overview:
+        return Overview(self.history)

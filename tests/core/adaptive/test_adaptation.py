@@ -16,7 +16,8 @@ from scipy.stats import norm
 
 import bohb
 from bohb import BOHB, History, Trial
-from bohb.analysis import bracket_choice, bracket_choices, rung_agreement, why
+from bohb.analysis.agreement import bracket_choice, bracket_choices, rung_agreement
+from bohb.analysis.why import why
 from bohb.core.adaptive.adaptation import choose_bracket, expected_gain, lowered
 from bohb.core.decide import PlanBracket, decide
 from bohb.core.events import BracketPlanned, BudgetsRaised, from_json, to_json

@@ -11,7 +11,8 @@ import pytest
 
 import bohb
 from bohb import BOHB, Trial
-from bohb.analysis import bracket_choices, why
+from bohb.analysis.agreement import bracket_choices
+from bohb.analysis.why import why
 from bohb.core.adaptive.informed import shared_noise
 from bohb.core.gp.process import LEVEL, Kernel, Process, matern
 from bohb.core.gp.sampler import GaussianSampler

@@ -12,7 +12,7 @@ import pytest
 from scipy.integrate import quad
 
 import bohb
-from bohb.analysis import why
+from bohb.analysis.why import why
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.gp.search import log_prior
 from bohb.core.proposal import PRIOR_RESULTS, Situation

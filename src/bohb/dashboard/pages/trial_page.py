@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
+from bohb.analysis.rows import finished, seconds, started, state
 from bohb.analysis.why import why
-from bohb.core.columns import finished, seconds, started, state
 from bohb.core.history import History
 from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
-from bohb.dashboard.files import LOG_BYTES, Stored
+from bohb.dashboard.files import Stored, checkpoint_section, output_section
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since
-from bohb.dashboard.notes import note_form
+from bohb.dashboard.note_form import note_form
 from bohb.dashboard.pages.parts import badge, config_table, notes_section, origin_word, trial_link
-from bohb.dashboard.studies import View
+from bohb.dashboard.studies import Snapshot
 from bohb.plots.markup import Markup, details, element, joined, table
 from bohb.plots.menus import row, scale_menu
 from bohb.plots.theme import thinned
-from bohb.units import DASH, counted, duration, number, short, size
+from bohb.units import DASH, counted, duration, number, short
 
 _CHARACTERS = 100_000  # shown of a traceback or of `info`
 _POINTS = 50  # rows of a learning curve
 
 
-def trial_page(view: View, trial: Trial, files: Stored, now: float, editable: bool = False) -> Page:
+def trial_page(view: Snapshot, trial: Trial, files: Stored, now: float, editable: bool = False) -> Page:
     """Return everything about one trial.
 
     editable: whether notes can be added.
@@ -45,8 +44,8 @@ def trial_page(view: View, trial: Trial, files: Stored, now: float, editable: bo
         _curve(view, trial, outcome),
         _lineage(view, trial),
         _info(outcome),
-        _output(outcome, files.log),
-        _checkpoint(trial, files.files, files.more),
+        output_section(outcome, files.log),
+        checkpoint_section(trial, files.files, files.more),
     )
     return Page(
         f"Trial {trial.number} of {short(view.name, 100)}",
@@ -60,7 +59,7 @@ def trial_page(view: View, trial: Trial, files: Stored, now: float, editable: bo
     )
 
 
-def trial_version(view: View, trial: int) -> str:
+def trial_version(view: Snapshot, trial: int) -> str:
     """Return a text that changes when the page of this trial does: with its own state and that of its rung."""
     history = view.history
     place = history.trials[trial]
@@ -70,7 +69,7 @@ def trial_version(view: View, trial: int) -> str:
     return f"{state(history, trial)}-{place.attempt}-{halving.rung}-{halving.finished}-{budgets}-{notes}"
 
 
-def _neighbours(view: View, trial: Trial) -> Markup:
+def _neighbours(view: Snapshot, trial: Trial) -> Markup:
     before, after = trial.number - 1, trial.number + 1
     links = [trial_link(view.name, before, "‹ previous trial")] if before in view.history.trials else []
     links += [trial_link(view.name, after, "next trial ›")] if after in view.history.trials else []
@@ -79,7 +78,7 @@ def _neighbours(view: View, trial: Trial) -> Markup:
     return element("nav", items, aria_label="Neighbouring trials", class_="pager")
 
 
-def _facts(view: View, trial: Trial, outcome: Outcome | None, now: float) -> Markup:
+def _facts(view: Snapshot, trial: Trial, outcome: Outcome | None, now: float) -> Markup:
     history, n = view.history, trial.number
     spent: object = duration(seconds(history, n)) if outcome else since(history.started.get(n), now)
     continued = "" if trial.previous_budget is None else f" (continued from {number(trial.previous_budget)})"
@@ -127,7 +126,7 @@ def _failure(outcome: Outcome | None) -> Markup | None:
     return section("What went wrong", message, trace)
 
 
-def _why(view: View, trial: Trial) -> Markup:
+def _why(view: Snapshot, trial: Trial) -> Markup:
     explained = why(view.history, trial.number)
     links = []
     if explained.from_trial is not None:
@@ -139,12 +138,12 @@ def _why(view: View, trial: Trial) -> Markup:
     return section("Why it ran", element("ul", sentences), shown)
 
 
-def proposed_by_process(view: View, trial: Trial) -> bool:
+def proposed_by_process(view: Snapshot, trial: Trial) -> bool:
     """Whether the Gaussian process proposed the configuration of a trial."""
     return view.history.trials[trial.config_id].reason.get("model") == "gp"
 
 
-def _beliefs(view: View, trial: Trial) -> Markup | None:
+def _beliefs(view: Snapshot, trial: Trial) -> Markup | None:
     if not proposed_by_process(view, trial):
         return None
     name = short(view.history.goals.label, 30)
@@ -160,7 +159,7 @@ def _beliefs(view: View, trial: Trial) -> Markup | None:
     )
 
 
-def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
+def _curve(view: Snapshot, trial: Trial, outcome: Outcome | None) -> Markup | None:
     if outcome is None or not outcome.curve:
         return None
     points = [outcome.curve[i] for i in thinned(len(outcome.curve), _POINTS).tolist()]
@@ -180,7 +179,7 @@ def _curve(view: View, trial: Trial, outcome: Outcome | None) -> Markup | None:
     )
 
 
-def _lineage(view: View, trial: Trial) -> Markup | None:
+def _lineage(view: Snapshot, trial: Trial) -> Markup | None:
     numbers = view.lineage[trial.config_id]
     if len(numbers) == 1:
         return None
@@ -203,23 +202,3 @@ def _info(outcome: Outcome | None) -> Markup | None:
         return None
     text = json.dumps(outcome.info, indent=2, ensure_ascii=False, default=str)
     return section("Info from the objective", element("pre", short(text, _CHARACTERS), tabindex="0"))
-
-
-def _output(outcome: Outcome | None, log: tuple[str, int] | None) -> Markup:
-    kept = outcome.output if outcome is not None else None
-    if log is not None:
-        text, total = log
-        note = f"The end of {size(total)}." if total > LOG_BYTES else f"{size(total)}, from the study's logs."
-    elif kept:
-        note, text = "The last lines, as the journal stores them.", kept
-    else:
-        return section("Output", element("p", "No output of this trial is stored.", class_="quiet"))
-    return section("Output", element("p", note, class_="note"), element("pre", text, class_="log", tabindex="0"))
-
-
-def _checkpoint(trial: Trial, files: Sequence[tuple[str, int]], more: bool) -> Markup:
-    if not files:
-        return section("Checkpoint", element("p", "No checkpoint of this configuration is stored.", class_="quiet"))
-    rows = [[element("th", short(name, 200), scope="row", class_="user"), size(n_bytes)] for name, n_bytes in files]
-    caption = f"Files of configuration {trial.config_id}" + (f"; the first {len(files)}" if more else "")
-    return section("Checkpoint", table(["File", "Size"], rows, caption))

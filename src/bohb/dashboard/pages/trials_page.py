@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bohb.core.columns import CONFIG, INFO, VALUES, column, seconds, started, state
+from bohb.analysis.rows import CONFIG, INFO, VALUES, column, seconds, started, state
 from bohb.core.trial import Origin, Trial
 from bohb.dashboard.layout import Page, link_to, moment, since, study_page
-from bohb.dashboard.pages.parts import badge, choice, config_line, field, origin_word, trial_link, value_text
-from bohb.dashboard.rows import SIZES, STATES, Query, Selection, select
-from bohb.dashboard.studies import View
+from bohb.dashboard.pages.parts import badge, choice, config_line, field, origin_word, trial_link
+from bohb.dashboard.query import SIZES, STATES, Query, Selection, select
+from bohb.dashboard.studies import Snapshot
 from bohb.plots.markup import Markup, element, joined, table
-from bohb.units import DASH, counted, duration, grouped, number, short
+from bohb.units import DASH, counted, duration, grouped, number, short, value_text
 
 _COLUMNS = (
     ("number", "Trial"),
@@ -25,13 +25,13 @@ MOST_PARAMETERS = 8  # with a column each; the others share one
 MOST_INFO = 6  # entries of `info` with a column each
 
 
-def trials_page(view: View, query: Query, now: float) -> Page:
+def trials_page(view: Snapshot, query: Query, now: float) -> Page:
     """Return the trials that match the query."""
     selection = select(view, query)
     return study_page(view, "Trials", joined(_filters(view, query), _found(view, query, selection, now)))
 
 
-def _found(view: View, query: Query, selection: Selection, now: float) -> Markup:
+def _found(view: Snapshot, query: Query, selection: Selection, now: float) -> Markup:
     total = len(view.history.trials)
     if not total:
         return element("p", "No trial has been started yet.", class_="lead", id="found")
@@ -57,7 +57,7 @@ def _found(view: View, query: Query, selection: Selection, now: float) -> Markup
     return joined(status, listing, _pager(view, query, selection), download)
 
 
-def _value_columns(view: View) -> list[tuple[str, str]]:
+def _value_columns(view: Snapshot) -> list[tuple[str, str]]:
     """Return the columns of the results: the loss as the user knows it, or all named values."""
     goals = view.history.goals
     if goals.plain:
@@ -66,14 +66,14 @@ def _value_columns(view: View) -> list[tuple[str, str]]:
     return [(VALUES + name, short(name.capitalize() if one else name, 24)) for name in goals.names]
 
 
-def _info_columns(view: View, selection: Selection) -> list[tuple[str, str]]:
+def _info_columns(view: Snapshot, selection: Selection) -> list[tuple[str, str]]:
     """Return a column for each entry of `info` that a trial on this page has, as many as there is room for."""
     outcomes = (view.history.outcomes.get(n) for n in selection.numbers)
     names = dict.fromkeys(name for outcome in outcomes if outcome is not None for name in outcome.info)
     return [(INFO + name, short(name, 24)) for name in list(names)[:MOST_INFO]]
 
 
-def _header(view: View, query: Query, column: str, label: str, name: str | None = None) -> Markup:
+def _header(view: Snapshot, query: Query, column: str, label: str, name: str | None = None) -> Markup:
     """Return the head of a column: a link that sorts by it, or reverses the order."""
     current = query.sort == column
     first = "desc" if column in _DOWN_FIRST else "asc"
@@ -85,7 +85,7 @@ def _header(view: View, query: Query, column: str, label: str, name: str | None 
 
 
 def _row(
-    view: View, trial: Trial, values: list[str], names: list[str], info: list[str], rest: bool, now: float
+    view: Snapshot, trial: Trial, values: list[str], names: list[str], info: list[str], rest: bool, now: float
 ) -> list[object]:
     history, n = view.history, trial.number
     outcome = history.outcomes.get(n)
@@ -112,7 +112,7 @@ def _row(
     return cells
 
 
-def _filters(view: View, query: Query) -> Markup:
+def _filters(view: Snapshot, query: Query) -> Markup:
     """Return a form that works without scripts; with them, the table changes as one types."""
     budgets = [f"{budget:g}" for budget in sorted({t.budget for t in view.history.trials.values()})]
     states = {state: state.replace("_", " ") for state in STATES}
@@ -137,7 +137,7 @@ def _filters(view: View, query: Query) -> Markup:
     )
 
 
-def _pager(view: View, query: Query, selection: Selection) -> Markup | None:
+def _pager(view: Snapshot, query: Query, selection: Selection) -> Markup | None:
     if selection.pages == 1:
         return None
     page, pages = selection.page, selection.pages

@@ -8,11 +8,12 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.notes import notes_of, tags_of
 
-CONFIG, INFO = "config.", "info."  # prefixes of the columns of a hyperparameter and of an entry of `info` …
-VALUES = "values."  # … and of a value that the study's objectives or constraints name
+# Prefixes of the columns of a hyperparameter, of an entry of `info`, and of a value that the study's goals name.
+CONFIG, INFO, VALUES = "config.", "info.", "values."
 
 
 def started(history: History, number: int) -> float | None:
@@ -83,15 +84,35 @@ NOTES: dict[str, Callable[[History, int], Any]] = {  # of studies in which the u
     "tags": lambda history, number: ", ".join(tags_of(history, number)) or None,
     "note": lambda history, number: "\n".join(note.text for note in notes_of(history, number) if note.text) or None,
 }
-FLOATS = ("loss", "budget", "previous_budget", "started", "finished", "seconds", "cost")  # even if a value is missing
+_TAKEN = {*COLUMNS, *NOTES, "config", "reason", "values"}  # names that mean something else in a record of a trial
+_FLOATS = ("budget", "previous_budget", "started", "finished", "seconds", "cost")
+
+
+def loss_column(goals: Goals) -> str:
+    """Return the name of the column of results: "loss", or the name of the first objective if it is maximised."""
+    if not goals.objectives[0].maximised:
+        return "loss"
+    return VALUES + goals.label if goals.label in _TAKEN else goals.label
+
+
+def floats(history: History) -> tuple[str, ...]:
+    """Return the columns whose values are floats, even if all of them are missing."""
+    return (loss_column(history.goals), *_FLOATS)
+
+
+def fixed_columns(history: History) -> dict[str, Callable[[History, int], Any]]:
+    """Return the columns that every study has, and `NOTES` if there are any."""
+    result = loss_column(history.goals)
+    named = {result if name == "loss" else name: value for name, value in COLUMNS.items()}
+    return named | (NOTES if history.notes else {})
 
 
 def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
-    """Return all columns: `COLUMNS`, `NOTES` if there are any, one per value, hyperparameter and entry of `info`."""
+    """Return all columns: the fixed ones, and one per value, hyperparameter and entry of `info`."""
     names = {} if history.goals.plain else dict.fromkeys(VALUES + name for name in history.goals.names)
     names |= dict.fromkeys(CONFIG + name for trial in history.trials.values() for name in trial.config)
     names |= dict.fromkeys(INFO + name for outcome in history.outcomes.values() for name in outcome.info)
-    return COLUMNS | (NOTES if history.notes else {}) | {name: column(name) for name in names}
+    return fixed_columns(history) | {name: column(name) for name in names}
 
 
 def table(history: History, rows: Iterable[int]) -> dict[str, list[Any]]:
@@ -143,7 +164,7 @@ def column(name: str) -> Callable[[History, int], Any]:
 
 def sorted_trials(history: History, numbers: Iterable[int], name: str, descending: bool = False) -> list[int]:
     """Sort trials by a column. Trials without a value come last in either direction, numbers before text."""
-    value = column(name)
+    value = fixed_columns(history).get(name) or column(name)
     keyed = [(number, _comparable(value(history, number))) for number in numbers]
     valued = sorted(((key, number) for number, key in keyed if key is not None), reverse=descending)
     return [number for _, number in valued] + [number for number, key in keyed if key is None]

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from bohb.core.columns import sorted_trials, state
+from bohb.analysis.rows import sorted_trials, state
 from bohb.core.history import History
 from bohb.core.trial import STATES as TRIAL_STATES
 from bohb.core.trial import Origin, Status
-from bohb.dashboard.studies import View
+from bohb.dashboard.studies import Snapshot
 
 SIZES = (50, 100, 200)
 STATES = ("failed", *TRIAL_STATES)  # "failed" is every ending but ok
@@ -80,7 +80,7 @@ def parse(parameters: Mapping[str, str]) -> Query:
     )
 
 
-def select(view: View, query: Query) -> Selection:
+def select(view: Snapshot, query: Query) -> Selection:
     """Return one page of the trials that match a query; the last one if `query.page` is too large."""
     numbers = matching(view, query)
     pages = max(1, math.ceil(len(numbers) / query.size))
@@ -88,7 +88,7 @@ def select(view: View, query: Query) -> Selection:
     return Selection(numbers[(page - 1) * query.size : page * query.size], len(numbers), page, pages)
 
 
-def matching(view: View, query: Query) -> list[int]:
+def matching(view: Snapshot, query: Query) -> list[int]:
     """Return all trials that match a query, in its order."""
     numbers = [n for n in view.history.trials if _matches(view.history, n, query)]
     words = query.q.casefold().split()

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 
+from bohb.analysis import verdicts
 from bohb.analysis.failures import Cause, failures
-from bohb.core import confirm_text
-from bohb.core.causes import failure_kinds
+from bohb.analysis.overview import Overview
+from bohb.analysis.verdicts import best_title
 from bohb.core.goals import Goals
 from bohb.core.results import Result
-from bohb.core.times.forecast import time_to_end
 from bohb.dashboard.layout import Page, ago, facts, figure, link_to, moment, section, sentence, since, study_page
-from bohb.dashboard.notes import note_form
+from bohb.dashboard.note_form import note_form
 from bohb.dashboard.pages.parts import (
-    best_title,
     config_line,
     config_table,
-    loss_on_budget,
     notes_section,
     origin_word,
+    shown_best,
+    study_state,
     trial_link,
 )
-from bohb.dashboard.pages.studies import study_state
-from bohb.dashboard.studies import View
+from bohb.dashboard.studies import Snapshot
 from bohb.plots import PLOTS
 from bohb.plots.markup import Markup, element, joined, table
 from bohb.plots.menus import row, scale_menu
 from bohb.units import DASH, counted, duration, grouped, number, short
 
+_Places = Counter[tuple[int, int]]  # numbers of trials by bracket and rung
 _RUNNING = 64  # rows of running trials
 _BRACKETS = 12
 _CAUSES = 5
@@ -37,7 +37,7 @@ _BRACKETS_EXPLAINED = (
 )
 
 
-def overview_page(view: View, now: float, editable: bool = False) -> Page:
+def overview_page(view: Snapshot, now: float, editable: bool = False) -> Page:
     """Return the current state of a study.
 
     editable: whether notes can be added.
@@ -58,49 +58,28 @@ def overview_page(view: View, now: float, editable: bool = False) -> Page:
     return study_page(view, "Overview", main, figures=True, heading=heading)
 
 
-def _numbers(view: View, now: float) -> Markup:
-    numbers, created = view.summary, view.history.created
-    failed: object = grouped(numbers.failed)
-    if numbers.failed:
-        link = element("a", failed, href=link_to("/trials", study=view.name, status="failed"))
-        failed = joined(link, f": {_failure_counts(view)}")
-    rows: list[tuple[str, object]] = [
-        ("State", study_state(numbers.trials, numbers.running)),
-        (best_title(view.history.goals), loss_on_budget(view.history.goals, numbers.incumbent)),
-        ("Trials finished", f"{grouped(numbers.finished)} of {grouped(numbers.trials)} started"),
-        ("Trials failed", failed),
-        ("Configurations", grouped(numbers.configurations)),
-        ("Budget spent", f"{number(numbers.spent_continued, 4)} full evaluations"),
-        ("Run time", duration(numbers.seconds)),
-        ("Time left", _time_left(view, now)),
-        ("Rate", DASH if not numbers.rate else f"{_rounded(60 * numbers.rate)} trials per minute"),
-        ("Last activity", ago(view.last_activity, now)),
-        ("Started", moment(created.time if created else None)),
-    ]
-    if numbers.waiting:
-        rows.insert(2, ("Waiting for a worker", counted(numbers.waiting, "trial")))
-    return facts(rows, aria_label="Summary")
+def _numbers(view: Snapshot, now: float) -> Markup:
+    """Return the facts of the overview; times that pass are kept current by the page's script."""
+    seen, created = view.overview, view.history.created
+    left = Overview(view.history, now).left
+    known: dict[str, object] = dict(seen.facts())
+    started = known.pop("Started")
+    rows = {
+        **known,
+        "State": study_state(seen.counts),
+        best_title(view.history.goals): shown_best(view.history.goals, seen.best),
+        "Time left": DASH if left is None else joined(f"about {duration(left)}, until ", moment(now + left)),
+        "Last activity": ago(seen.last_event, now),
+        "Started": started if created is None else moment(created.time),
+    }
+    if seen.failures:
+        n, kinds = str(known["Trials failed"]).split(":", 1)
+        link = element("a", n, href=link_to("/trials", study=view.name, status="failed"))
+        rows["Trials failed"] = joined(link, f":{kinds}")
+    return facts(list(rows.items()), aria_label="Summary")
 
 
-def _rounded(rate: float) -> str:
-    return number(rate, 3) if rate < 100 else grouped(round(rate))
-
-
-def _time_left(view: View, now: float) -> object:
-    """Return the expected time until the study ends."""
-    history = view.history
-    since = 0.0 if view.last_activity is None else max(0.0, now - view.last_activity)
-    left = time_to_end(history, history.seconds + since, now)
-    return DASH if left is None else joined(f"about {duration(left)}, until ", moment(now + left))
-
-
-def _failure_counts(view: View) -> str:
-    """Return the number of failures of each kind; the section on causes has their messages."""
-    kinds = failure_kinds(view.history)
-    return ", ".join(f"{grouped(kind.n)} {kind.status.value.replace('_', ' ')}" for kind in kinds)
-
-
-def _incumbent(view: View) -> Markup:
+def _incumbent(view: Snapshot) -> Markup:
     best = view.history.incumbent
     if best is None:
         return section(
@@ -110,22 +89,24 @@ def _incumbent(view: View) -> Markup:
     link = trial_link(view.name, best.trial.number, f"trial {best.trial.number}")
     goals = view.history.goals
     name = f"{short(goals.label, 30).capitalize()} " if len(goals.names) == 1 else ""
-    where = element("p", name, loss_on_budget(goals, best), ", found by ", link, ".")
-    return section("Best configuration", where, config_table(best.config, "incumbent"), id="incumbent")
+    where = element("p", name, shown_best(goals, best), ", found by ", link, ".")
+    remarks = [element("li", remark, class_="user") for remark in view.overview.remarks]
+    listed = element("ul", remarks, class_="remarks") if remarks else None
+    return section("Best configuration", where, listed, config_table(best.config, "incumbent"), id="incumbent")
 
 
-def _confirmation(view: View) -> Markup | None:
+def _confirmation(view: Snapshot) -> Markup | None:
     """Return what new evaluations of the best configurations found; None without any."""
     if not view.history.confirmations:
         return None
     last = view.history.confirmations[-1]
-    lines = [element("li", sentence(line) + ".") for line in confirm_text.last_verdict(view.history)]
-    columns = [sentence(column) for column in confirm_text.columns(last)]
-    found = table(columns, confirm_text.rows(last), "Candidates, evaluated again with new seeds")
+    lines = [element("li", sentence(line) + ".") for line in verdicts.last_verdict(view.history)]
+    columns = [sentence(column) for column in verdicts.columns(last)]
+    found = table(columns, verdicts.rows(last), "Candidates, evaluated again with new seeds")
     return section("Confirmation", element("ul", lines), found, id="confirmation")
 
 
-def _front(view: View) -> Markup | None:
+def _front(view: Snapshot) -> Markup | None:
     """Return the front of a study with several objectives, and the constraints against the objective otherwise."""
     goals = view.history.goals
     if goals.single:
@@ -148,7 +129,7 @@ def _front(view: View) -> Markup | None:
     return joined(section("Front", listing, id="front"), plot)
 
 
-def _running(view: View, now: float) -> Markup:
+def _running(view: Snapshot, now: float) -> Markup:
     running = view.history.running
     if not running:
         return section("Running trials", element("p", "No trial is running.", class_="quiet"), id="running")
@@ -168,7 +149,7 @@ def _running(view: View, now: float) -> Markup:
     return section("Running trials", table(columns, rows, caption), id="running")
 
 
-def _brackets(view: View) -> Markup:
+def _brackets(view: Snapshot) -> Markup:
     history = view.history
     if not history.brackets:
         return section("Brackets", element("p", "No bracket has been opened yet.", class_="quiet"), id="brackets")
@@ -188,7 +169,9 @@ def _brackets(view: View) -> Markup:
     )
 
 
-def _bracket(view: View, index: int, started: Counter[tuple[int, int]], finished: Counter[tuple[int, int]]) -> Markup:
+def _bracket(
+    view: Snapshot, index: int, started: Counter[tuple[int, int]], finished: Counter[tuple[int, int]]
+) -> Markup:
     """Return one bracket, with the number of started and finished trials by (bracket, rung)."""
     halving = view.history.brackets[index]
     bars, running = [], 0
@@ -208,17 +191,17 @@ def _rung(budget: float, planned: int, finished: int) -> Markup:
     return element("li", element("span", label), bar, element("span", text))
 
 
-def _budgets(view: View) -> Markup:
-    goals, best = view.history.goals, view.history.best
+def _budgets(view: Snapshot) -> Markup:
+    goals = view.history.goals
     rows = [
         [
             element("a", number(row.budget), href=link_to("/trials", study=view.name, budget=f"{row.budget:g}")),
             grouped(row.finished),
             grouped(row.failed),
-            *(number(value) for value in _best_values(goals, best.get(row.budget))),
+            *(number(value) for value in _best_values(goals, row.best)),
             duration(row.seconds),
         ]
-        for row in view.summary.budgets
+        for row in view.overview.budgets
     ]
     if not rows:
         return section("Budgets", element("p", "No trial has finished yet.", class_="quiet"))
@@ -234,7 +217,7 @@ def _best_values(goals: Goals, best: Result | None) -> list[float | None]:
     return [best.values.get(name) if best else None for name in goals.names]
 
 
-def _failures(view: View) -> Markup | None:
+def _failures(view: Snapshot) -> Markup | None:
     causes = failures(view.history)
     if not causes:
         return None
@@ -256,6 +239,6 @@ def _cause(study: str, cause: Cause) -> list[object]:
     ]
 
 
-def _figure(view: View, plot: str, title: str) -> Markup:
+def _figure(view: Snapshot, plot: str, title: str) -> Markup:
     menu = row(scale_menu(plot)) if PLOTS[plot].scaled else None
     return figure(link_to("/api/figure", study=view.name, plot=plot), title, menus=menu, height=360)
