@@ -18,7 +18,7 @@ from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
 from bohb.core.notes import new_note
 from bohb.core.policy import Starter, restart_lost
-from bohb.core.results import Result
+from bohb.core.results import BestResults
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("bohb")
 
 
-class BOHB:
+class BOHB(BestResults):
     """A study driven by `ask` and `tell`.
 
     space: a ConfigSpace, or a dict such as {"lr": (1e-5, 1e-1, "log"), "units": (16, 512), "act": ["relu", "tanh"]}.
@@ -315,31 +315,6 @@ class BOHB:
     def history(self) -> History:
         """The state of the study."""
         return self._ledger.history
-
-    @property
-    def incumbent(self) -> Result | None:
-        """The best result so far: the lowest loss on the largest budget that has results."""
-        return self.history.incumbent
-
-    @property
-    def best_config(self) -> dict[str, Any]:
-        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
-        return dict(self.history.require_incumbent().config)
-
-    @property
-    def best_loss(self) -> float:
-        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
-        return self.history.goals.shown(self.history.require_incumbent().loss)
-
-    @property
-    def front(self) -> list[Result]:
-        """The results that no other dominates and that keep the constraints, by their first loss (`History.front`)."""
-        return self.history.front
-
-    @property
-    def best_trial(self) -> Trial:
-        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().trial
 
     @property
     def space(self) -> Space:

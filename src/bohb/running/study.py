@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from bohb.analysis.overview import Overview
 from bohb.core.confirm import Confirmation, last_confirmed
 from bohb.core.history import History
-from bohb.core.results import Result
+from bohb.core.results import BestResults, Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Study:
+class Study(BestResults):
     """A study and its results so far.
 
     history: everything that happened.
@@ -38,34 +38,6 @@ class Study:
     stopped: str = ""
     setup: RunSetup | None = field(default=None, compare=False, kw_only=True)
     _source: tuple[str, str] | None = field(default=None, compare=False)  # its journal, and its name there
-
-    @property
-    def incumbent(self) -> Result | None:
-        """The best configuration: the largest budget counts first, then the lowest loss. None if nothing succeeded."""
-        return self.history.incumbent
-
-    @property
-    def best_config(self) -> dict[str, Any]:
-        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
-        return dict(self.history.require_incumbent().config)
-
-    @property
-    def best_loss(self) -> float:
-        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
-        return self.history.goals.shown(self.history.require_incumbent().loss)
-
-    @property
-    def best_trial(self) -> Trial:
-        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().trial
-
-    @property
-    def front(self) -> list[Result]:
-        """The results that no other dominates and that keep the constraints, by their first loss.
-
-        They are those on the largest budget that has any. `Result.values` has what the objective returned.
-        """
-        return self.history.front
 
     @property
     def trajectory(self) -> list[Result]:
