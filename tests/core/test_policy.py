@@ -44,7 +44,7 @@ def trial_of(events: list[Event]) -> Trial:
 
 def time_left(seconds: float, **keywords: Any) -> TimeLeft:
     """One second per unit of budget, exactly, with one worker."""
-    known = [Sample(-1 - i, b, p, b - (p or 0.0), {}) for i in range(10) for p, b in ((None, 1.0), (1.0, 3.0))]
+    known = [Sample(-1 - i, b, p, b - (p or 0.0)) for i in range(10) for p, b in ((None, 1.0), (1.0, 3.0))]
     return TimeLeft(seconds, 1, fit_durations(known), **keywords)
 
 
