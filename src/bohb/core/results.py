@@ -5,13 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Outcome, Trial
-
-if TYPE_CHECKING:
-    from bohb.core.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +53,18 @@ class Result:
         return "" if self.feasible else ", violates the constraints"
 
 
+class _Known(Protocol):
+    """What a History knows of its best results."""
+
+    @property
+    def goals(self) -> Goals: ...
+    @property
+    def incumbent(self) -> Result | None: ...
+    @property
+    def front(self) -> list[Result]: ...
+    def require_incumbent(self) -> Result: ...
+
+
 class BestResults:
     """The answers of a study, for whatever has its `history`."""
 
@@ -64,7 +73,7 @@ class BestResults:
     if TYPE_CHECKING:
 
         @property
-        def history(self) -> History:
+        def history(self) -> _Known:
             """Everything that happened."""
 
     @property
