@@ -58,6 +58,19 @@ def test_a_page_speaks_of_the_present_in_common_words(page: Path) -> None:
         assert not re.search(words, text_of(page)), words
 
 
+def test_every_heading_that_a_page_links_to_exists() -> None:
+    for page in PROSE:
+        for file, anchor in re.findall(r"\]\(([^)#:\s]*)#([^)\s]+)\)", page.read_text()):
+            target = page.parent / file if file else page
+            assert anchor in anchors(target), f"{page.name} links to #{anchor} of {target.name}, which does not exist"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names by which links find the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_docstrings_speak_of_the_present_in_common_words() -> None:
     for path in sorted((ROOT / "src").rglob("*.py")):
         kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
