@@ -23,7 +23,7 @@ REFERENCE = ROOT / "docs" / "reference"
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.causes",
     "bohb.core.space.", "bohb.core.columns", "bohb.core.cost",
-    "bohb.core.deadline", "bohb.core.growth", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.",
+    "bohb.core.deadline", "bohb.core.growth", "bohb.core.decider", "bohb.core.density.normal", "bohb.dashboard.",
     "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip

@@ -116,7 +116,7 @@ def test_the_users_configurations_wait_until_they_start() -> None:
         [{"x": 0.5}],
         [{"x": 0.25}],
     )
-    history.extend([started(0, origin=Origin.GIVEN), BracketPlanned(1, ((3, 1),), {"given": True})])
+    history.extend([started(0, origin=Origin.GIVEN), BracketPlanned(1, ((3, 1),), "given")])
     assert (len(history.given), history.given.waiting(None)) == (1, [])
     history.apply(started(1, 1, 3, origin=Origin.GIVEN))
     assert (len(history.given), history.given.total) == (0, 2)

@@ -12,8 +12,16 @@ from bohb.analysis.correlation import losses_by_budget
 from bohb.core.adaptive.adaptation import ladder
 from bohb.core.adaptive.agreement import Agreement, agreements, correlations
 from bohb.core.history import History
-from bohb.core.schedule.brackets import Bracket
-from bohb.core.schedule.schedule import PROMOTES, REPEATS, SKIPS
+from bohb.core.schedule.brackets import Bracket, BracketRule
+
+_VERDICTS: Mapping[BracketRule, str] = {
+    "hyperband": "published",
+    "repeat": "repeated",
+    "skip": "skips",
+    "given": "given",
+    "promote": "grown",
+    "deadline": "deadline",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +76,9 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
     if event is None:
         return BracketChoice(index, bracket, True, start, "published")
     reason = event.reason
-    if history.schedule.is_given(index):
-        return BracketChoice(index, bracket, True, start, "given")
-    if PROMOTES in reason or "seconds_left" in reason:
-        return BracketChoice(index, bracket, True, start, "grown" if PROMOTES in reason else "deadline")
-    if SKIPS in reason:
-        verdict = "skips" if reason[SKIPS] else "repeated" if REPEATS in reason else "published"
+    if event.rule != "adaptive":
         starts, gains, to_top = (tuple(reason.get(name, ())) for name in ("starts", "gains", "to_top"))
-        choice = BracketChoice(index, bracket, not reason[SKIPS], start, verdict)
+        choice = BracketChoice(index, bracket, event.rule != "skip", start, _VERDICTS[event.rule])
         return replace(choice, starts=starts, gains=gains, to_top=to_top)
     lowest = reason["lowest"]
     return BracketChoice(

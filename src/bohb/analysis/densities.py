@@ -10,7 +10,7 @@ from bohb.analysis.axes import Array, Axis, axes
 from bohb.core.density import kde
 from bohb.core.density.kde import Density
 from bohb.core.history import History
-from bohb.core.policy import Starter
+from bohb.core.samplers.chain import Samplers
 from bohb.core.space.coordinates import Coordinates
 
 _POINTS, _MANY = 201, 1001  # along a numeric axis; the second where kernels may be as narrow as `min_bandwidth`
@@ -55,7 +55,7 @@ def densities(history: History) -> Densities | None:
     """Return the marginals of l and g; None while there is no model."""
     if history.created is None:
         return None
-    model = Starter(history).model()
+    model = Samplers(history).model()
     if model is None:
         return None
     boundary = history.settings.boundary

@@ -322,7 +322,7 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
         yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
         return
     if choice.verdict == "deadline":
-        left = duration(history.planned[choice.index].reason["seconds_left"])
+        left = duration(history.planned[choice.index].seconds_left or 0.0)
         yield f"{name} was chosen because {left} were left until the deadline."
         return
     if choice.verdict == "grown":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
 
 from bohb.core.cost import CostModel, fit_costs, samples
-from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide
+from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide, first_run
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.goals import PLAIN
 from bohb.core.history import History
@@ -240,20 +240,13 @@ def fork(history: History) -> History:
     return ahead
 
 
-def planned(index: int, bracket: Bracket, reason: dict[str, object]) -> BracketPlanned:
-    """Return the event that makes `bracket` the next one."""
-    return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in bracket.rungs), reason)
-
-
 def _next(ahead: History, max_brackets: int | None, plan: Sequence[Bracket]) -> Trial | None:
     """Return the trial that starts next; None if nothing can start. A new configuration is empty."""
     number, index = len(ahead.trials), len(ahead.brackets)
     if index < len(plan) and index not in ahead.planned:
-        ahead.apply(planned(index, plan[index], {}))
-    match decide(ahead, max_brackets):
-        case PlanBracket():
-            ahead.apply(planned(index, ahead.round[-1], {}))
-            return _next(ahead, max_brackets, plan)
+        ahead.apply(BracketPlanned(index, plan[index].pairs, "deadline"))
+    decision = decide(ahead, max_brackets)
+    match first_run(ahead, index) if isinstance(decision, PlanBracket) else decision:
         case Restart(trial):
             return replace(trial, attempt=trial.attempt + 1)
         case StartSample(bracket, rung, budget):

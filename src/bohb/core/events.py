@@ -10,11 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from bohb.core.confirm_events import ConfirmationEvent
 from bohb.core.event_base import BaseEvent as _Event
 from bohb.core.goals import goals_of
+from bohb.core.schedule.brackets import BracketRule
 from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, JournalError
 
@@ -91,14 +92,24 @@ class BudgetsRaised(_Event):
 
 @dataclass(frozen=True, slots=True)
 class BracketPlanned(_Event):
-    """An adaptive study has chosen the rungs of its next bracket; `reason` has the numbers behind the choice."""
+    """The rungs of the next bracket were chosen.
+
+    rungs: budget and size of each.
+    rule: by which rule.
+    promotes: the trials whose configurations begin the bracket; without any, it begins with new ones.
+    seconds_left: the time that was left until the deadline, if there was one that decided.
+    reason: the numbers behind the choice, which explain it.
+    """
 
     kind = "bracket"
     identity = ("index",)
 
     index: int
-    rungs: tuple[tuple[float, int], ...]  # budget and size of each
-    reason: dict[str, Any]
+    rungs: tuple[tuple[float, int], ...]
+    rule: BracketRule
+    promotes: tuple[int, ...] = ()
+    seconds_left: float | None = None
+    reason: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +181,8 @@ class BracketShortened(_Event):
 
     index: position among the events of this kind.
     rungs: budget and size of the current rung and of those that follow it; their old ones no longer count.
-    reason: the numbers behind it. The clock is among them, so that a replay takes this event as it is.
+    seconds_left: the time that was left until the deadline. It comes from the clock, so that a replay takes this event
+        as it is.
     """
 
     kind = "shortened"
@@ -179,7 +191,7 @@ class BracketShortened(_Event):
     index: int
     bracket: int
     rungs: tuple[tuple[float, int], ...]
-    reason: dict[str, Any]
+    seconds_left: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,12 +353,21 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if type(value) is list else value
 
 
+def _rule(name: str) -> BracketRule:
+    """Return the rule of that name."""
+    if name not in get_args(BracketRule):
+        raise ValueError(f"no bracket is chosen by a rule {name!r}")
+    return cast(BracketRule, name)
+
+
 # The fields whose types JSON does not have.
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "trial": trial_from_json,
     "outcome": outcome_from_json,
     "config": _config,
     "rungs": _tuples,
+    "rule": _rule,
+    "promotes": tuple,
     "budgets": tuple,
     "trials": tuple,
     "default": lambda config: None if config is None else _config(config),

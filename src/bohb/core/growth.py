@@ -8,7 +8,6 @@ from fractions import Fraction
 
 from bohb.core.events import BracketPlanned
 from bohb.core.history import History
-from bohb.core.schedule.schedule import PROMOTES
 from bohb.core.standings import best_first
 
 MOST_PROMOTED = 9  # configurations of the old largest budget
@@ -65,4 +64,4 @@ def promoting_bracket(history: History, larger: Sequence[float]) -> BracketPlann
         return None
     eta = history.created.eta
     rungs = tuple((budget, max(1, math.floor(len(numbers) / eta**i))) for i, budget in enumerate(larger))
-    return BracketPlanned(index, rungs, {PROMOTES: numbers})
+    return BracketPlanned(index, rungs, "promote", promotes=tuple(numbers))

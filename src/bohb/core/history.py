@@ -241,7 +241,7 @@ class History:
 
     @property
     def planned(self) -> dict[int, BracketPlanned]:
-        """The brackets that an adaptive study chose, by index, opened or not."""
+        """The brackets whose rungs were chosen by an event, by index, opened or not."""
         return self.schedule.planned
 
     @property
@@ -356,7 +356,7 @@ class History:
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
         self.schedule.start(trial.bracket, number)
         if trial.origin == "given":
-            self.given.start(own_bracket=self.schedule.is_given(trial.bracket))
+            self.given.start(own_bracket=self.schedule.rule(trial.bracket) == "given")
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bohb.core.goals import PLAIN, Goals
 from bohb.errors import InvalidArgument, InvalidResult
@@ -38,6 +38,9 @@ class Status(StrEnum):
     BAD_RESULT = "bad_result"  # returned something that is not a loss
     LOST = "lost"  # its worker disappeared in every attempt; not the fault of the objective
 
+
+Explains = Literal["density", "process", "function"]
+"""What explains a proposal: the densities l and g, a Gaussian process, or nothing but a function of the user."""
 
 STATES = (*(status.value for status in Status), "running", "waiting")  # of a trial that has not ended
 

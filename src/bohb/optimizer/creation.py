@@ -98,7 +98,7 @@ def given_events(
     if budget is not None:
         budget = _one_of(history.budgets, budget)
     started = [trial for trial in history.trials.values() if trial.origin is Origin.GIVEN]
-    directly = {trial.number: history.schedule.is_given(trial.bracket) for trial in started}
+    directly = {trial.number: history.schedule.rule(trial.bracket) == "given" for trial in started}
     given = [t.config for t in started if (t.budget if directly[t.number] else None) == budget]
     known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given.waiting(budget)))}
     checked: list[Event] = []

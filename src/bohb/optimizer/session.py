@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from bohb.core.decider import Now
 from bohb.core.events import Event, FailuresForgotten, SessionStarted
 from bohb.core.history import History
-from bohb.core.policy import Now
 from bohb.core.trial import Trial
 from bohb.optimizer.leases import Heartbeat, any_gone, orphans
 from bohb.optimizer.ledger import Ledger

@@ -315,7 +315,7 @@ def test_a_bracket_is_planned_once_and_in_turn() -> None:
     study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, budgets="adaptive")
     history = History(Space(SPACE)).extend(study.events)
     with pytest.raises(bohb.errors.JournalError, match="bracket 4 is planned, but the next one is 0"):
-        history.apply(BracketPlanned(4, ((1.0, 9),), {}))
+        history.apply(BracketPlanned(4, ((1.0, 9),), "adaptive"))
 
 
 def test_results_of_an_earlier_study_count() -> None:

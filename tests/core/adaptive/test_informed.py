@@ -15,7 +15,9 @@ from bohb.analysis import bracket_choices, why
 from bohb.core.adaptive.informed import shared_noise
 from bohb.core.gp.process import LEVEL, Kernel, Process, matern
 from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.samplers.chain import Samplers
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
+from bohb.core.schedule.rules import rule_of
 from bohb.core.settings import Settings
 from bohb.errors import StudyMismatch
 from bohb.journal import MemoryJournal
@@ -90,17 +92,17 @@ def test_the_first_round_and_every_third_bracket_are_hyperbands_in_its_order(los
     skips = [choice.verdict == "skips" for choice in bracket_choices(history)]
     assert not any(skips[: ROUND + 1])
     assert not any(all(skips[i : i + PUBLISHED_EVERY]) for i in range(len(skips) - PUBLISHED_EVERY + 1))
-    published = [halving.bracket for i, halving in enumerate(history.brackets) if not history.schedule.skips(i)]
+    published = [halving.bracket for i, halving in enumerate(history.brackets) if history.schedule.rule(i) != "skip"]
     assert published == [history.round[i % ROUND] for i in range(len(published))]
 
 
 def test_brackets_that_leave_out_lower_rungs_have_no_random_configurations() -> None:
     history = study(misleading, 120).history
-    origins = {t.origin for t in history.trials.values() if history.schedule.skips(t.bracket)}
+    origins = {t.origin for t in history.trials.values() if history.schedule.rule(t.bracket) == "skip"}
     assert origins == {"model"}
     told = [t for t in history.trials.values() if "largest_only" in t.reason]
     assert told
-    assert all(history.schedule.skips(t.bracket) for t in told)
+    assert all(history.schedule.rule(t.bracket) == "skip" for t in told)
     assert "on the largest budget alone" in str(why(history, told[-1].number))
     assert "leaves out the lower rungs, because they no longer pay" in str(why(history, told[-1].number))
 
@@ -154,8 +156,9 @@ def test_without_a_process_of_one_loss_or_with_one_budget_nothing_is_chosen(argu
         made.tell(trial, loss if made.history.goals.single else {"loss": loss, "size": -loss})
     assert len(made.history.brackets) > ROUND
     assert not made.history.planned
-    shares = {made.history.schedule.draws_at_random(index) for index in range(len(made.history.brackets))}
-    assert shares == ({True, False} if len(made.history.budgets) == 1 else {True})
+    rule = rule_of(made.history, Samplers(made.history).process)
+    shares = {rule.random_share(made.history, index) for index in range(len(made.history.brackets))}
+    assert shares == ({1 / 3, 0} if len(made.history.budgets) == 1 else {1 / 3})
 
 
 def test_all_losses_equal_leave_hyperbands_order() -> None:
@@ -178,7 +181,7 @@ def test_after_the_largest_budget_was_raised_a_whole_round_is_hyperbands() -> No
     first = study(misleading, 60, journal=journal)
     before = len(first.history.brackets)
     history = study(misleading, 140, journal=journal, max_budget=27).history
-    later = [history.schedule.skips(i) for i in range(before, len(history.brackets))]
+    later = [history.schedule.rule(i) == "skip" for i in range(before, len(history.brackets))]
     assert any(later)
     assert not any(later[:6])  # the bracket that continues the best, a round of four, and the next one's first
 

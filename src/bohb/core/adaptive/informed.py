@@ -10,17 +10,17 @@ Otherwise it is Hyperband's next.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from bohb.core.adaptive.adaptation import GAIN_DECIMALS, Choice, bracket_gains
+from bohb.core.adaptive.adaptation import GAIN_DECIMALS, bracket_gains
 from bohb.core.gp import targets
 from bohb.core.gp.sampler import GaussianSampler, Surrogate
 from bohb.core.gp.search import MUTATIONS, SCORE_DECIMALS, UNIFORM, mutations
 from bohb.core.history import History
 from bohb.core.proposal import descending
-from bohb.core.schedule.schedule import SKIPS
 from bohb.core.space import Array
 
 PROMISING = 20  # candidates of highest expected improvement, of which the correlations are averaged
@@ -29,23 +29,24 @@ _CORRELATION_DECIMALS = 4  # rounding hides the last bits, in which mathematical
 _LARGEST_CORRELATION = 0.999  # so that rounded correlations can be factorised
 
 
-def choose_informed(rng: np.random.Generator, history: History, index: int, process: GaussianSampler) -> Choice:
-    """Return the bracket on the largest budget alone if it has the largest expected gain, or Hyperband's next.
+def lower_rungs_pay(
+    rng: np.random.Generator, history: History, process: GaussianSampler
+) -> tuple[bool, dict[str, Any]]:
+    """Return whether rungs below the largest budget pay, and the numbers behind it.
 
-    index: of the bracket.
+    They do not pay if a bracket on the largest budget alone has the largest expected gain. While there is no process,
+    lower rungs pay, and there are no numbers.
     """
-    usual = history.bracket_plan(index)
     try:
         surrogate = process.surrogate(history)
     except LinAlgError:
         surrogate = None
     if surrogate is None:
-        return Choice(usual, {SKIPS: False})
+        return True, {}
     correlation = rung_correlation(rng, history, surrogate)
     gains = [round(gain, GAIN_DECIMALS) for gain in bracket_gains(rng, history.round, correlation)]
-    skips = gains[-1] > max(gains[:-1])
-    reason = {SKIPS: skips, "starts": list(history.budgets), "gains": gains, "to_top": correlation[:-1, -1].tolist()}
-    return Choice(history.round[-1] if skips else usual, reason)
+    reason = {"starts": list(history.budgets), "gains": gains, "to_top": correlation[:-1, -1].tolist()}
+    return gains[-1] <= max(gains[:-1]), reason
 
 
 def rung_correlation(rng: np.random.Generator, history: History, surrogate: Surrogate) -> Array:

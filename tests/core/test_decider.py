@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bohb import BEST, BOHB, Origin, Settings
 from bohb.core.cost import Sample, fit_costs
 from bohb.core.deadline import TimeLeft
+from bohb.core.decider import Decider, Now, restart_lost
 from bohb.core.events import BracketPlanned, BracketShortened, ConfigGiven, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
-from bohb.core.policy import Now, Starter, restart_lost
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 from tests.core.building import created, finished, folded, lost, promoted, rung, started
@@ -29,7 +29,7 @@ FIRST = [*FULL, promoted(3, started(1)), finished(3, 0.1)]
 def following(*events: Event | list[Event], **arguments: Any) -> list[Event]:
     """Return what starts after these events."""
     history = folded(*events)
-    n, made = history.n_events, Starter(history).next_events(NOW, **arguments)
+    n, made = history.n_events, Decider(history).next_events(NOW, **arguments)
     assert history.n_events == n, "deciding changes nothing"
     return made
 
@@ -87,7 +87,7 @@ def test_the_users_configurations_take_places_in_the_order_in_which_they_were_gi
 def test_a_configuration_with_a_budget_starts_in_a_bracket_of_its_own() -> None:
     wanted: list[Event] = [*FULL, ConfigGiven(0, {"x": 0.75}), ConfigGiven(1, {"x": 0.25}, 3)]
     planned = following(*wanted)
-    assert planned == [BracketPlanned(1, ((3, 1),), {"given": True})]
+    assert planned == [BracketPlanned(1, ((3, 1),), "given")]
     trial = trial_of(following(*wanted, *planned))
     assert (trial.config, trial.budget, trial.bracket, trial.origin) == ({"x": 0.25}, 3, 1, Origin.GIVEN)
 
@@ -132,9 +132,9 @@ def test_an_informed_study_with_several_workers_repeats_a_bracket_of_which_none_
     running: list[Event] = [created(settings=BEST), started(0), started(1), started(2)]
     usual = ((1.0, 3), (3.0, 1))
     (planned,) = following(*running)
-    assert planned == BracketPlanned(1, usual, {"skips": False, "repeats": True})
+    assert planned == BracketPlanned(1, usual, "repeat")
     again: list[Event] = [*running, planned, started(3, 1), started(4, 1), started(5, 1)]
-    assert following(*again) == [BracketPlanned(2, usual, {"skips": False, "repeats": True})]
+    assert following(*again) == [BracketPlanned(2, usual, "repeat")]
     done: list[Event] = [*again, *(finished(n, 0.1 * n) for n in range(3)), promoted(6, started(0)), finished(6, 0.0)]
     trial = trial_of(following(*done))
     assert (trial.bracket, trial.budget) == (2, 3)
@@ -142,16 +142,16 @@ def test_an_informed_study_with_several_workers_repeats_a_bracket_of_which_none_
 
 def test_a_bracket_that_leaves_out_rungs_has_the_largest_budget_alone_and_no_random_configuration() -> None:
     events = events_of("best-misled")
-    at = next(i for i, e in enumerate(events) if isinstance(e, BracketPlanned) and e.reason["skips"])
+    at = next(i for i, e in enumerate(events) if isinstance(e, BracketPlanned) and e.rule == "skip")
     history = History().extend(events[:at])
-    starter = Starter(history)
-    (planned,) = starter.next_events(NOW)
+    decider = Decider(history)
+    (planned,) = decider.next_events(NOW)
     assert isinstance(planned, BracketPlanned)
     assert [budget for budget, _ in planned.rungs] == [9]
     assert planned.reason["gains"][-1] == max(planned.reason["gains"])
     history.apply(planned)
     for _ in range(3):
-        (start,) = starter.next_events(NOW)
+        (start,) = decider.next_events(NOW)
         assert isinstance(start, TrialStarted)
         assert (start.trial.budget, start.trial.origin) == (9, Origin.MODEL)
         history.apply(start)
@@ -178,13 +178,13 @@ def test_before_a_deadline_a_new_bracket_is_as_large_as_the_time_allows() -> Non
     (planned,) = following(FIRST, *rung(0.5, 0.6, first=4, bracket=1, budget=3), left=time_left(4.6))
     assert isinstance(planned, BracketPlanned)
     assert planned.rungs == ((1, 2), (3, 1))
-    assert planned.reason == {"seconds_left": 4.6}
+    assert (planned.rule, planned.seconds_left) == ("deadline", 4.6)
     assert trial_of(following(FIRST, *rung(0.5, 0.6, first=4, bracket=1, budget=3), planned)).budget == 1
 
 
 def test_before_a_deadline_an_open_bracket_is_shortened_so_that_it_reaches_the_largest_budget() -> None:
     (shortened,) = following(rung(0.5), left=time_left(2.3))
-    assert shortened == BracketShortened(0, 0, ((1, 1), (3, 1)), {"seconds_left": 2.3})
+    assert shortened == BracketShortened(0, 0, ((1, 1), (3, 1)), 2.3)
     assert trial_of(following(rung(0.5), shortened, left=time_left(2.3))).from_trial == 0
 
 

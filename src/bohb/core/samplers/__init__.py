@@ -1,0 +1,1 @@
+"""Where configurations come from: the density, the Gaussian process, a user's function, or the prior."""
