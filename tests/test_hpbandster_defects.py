@@ -197,7 +197,7 @@ def test_failed_configurations_are_not_replaced_on_a_higher_rung() -> None:
 
 
 def test_json_logs_are_valid_json_even_with_nan() -> None:
-    from bohb.core.events import to_json
+    from bohb.core.encoding import to_json
 
     study = new()
     study.tell(study.ask(), {"loss": math.nan, "info": {"acc": math.nan}})

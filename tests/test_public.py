@@ -28,7 +28,8 @@ INTERNAL = (
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
 PACKAGES = (  # packages that only contain modules
-    "bohb.core", "bohb.core.adaptive", "bohb.core.density", "bohb.core.gp", "bohb.core.schedule", "bohb.core.space",
+    "bohb.core", "bohb.core.adaptive", "bohb.core.density", "bohb.core.gp", "bohb.core.samplers", "bohb.core.schedule",
+    "bohb.core.space",
     "bohb.executors", "bohb.integrations",
 )  # fmt: skip
 FULFILS = {"append", "read", "key"}  # documented by the protocol that they implement

@@ -153,19 +153,19 @@ REFUSED: dict[str, tuple[list[Event], str]] = {
     "a second end": ([started(0), finished(0, 0.5), finished(0, 0.5)], "trial 0 finishes, but it is not running"),
     "the loss of a trial that does not run": ([lost(0)], "trial 0 is lost, but it is not running"),
     "a bracket that is not the next": (
-        [BracketPlanned(2, ((1, 3), (3, 1)), {})],
+        [BracketPlanned(2, ((1, 3), (3, 1)), "adaptive")],
         "bracket 2 is planned, but the next one is 0",
     ),
     "a bracket that is planned twice": (
-        [BracketPlanned(0, ((3, 1),), {}), BracketPlanned(0, ((3, 1),), {})],
+        [BracketPlanned(0, ((3, 1),), "adaptive"), BracketPlanned(0, ((3, 1),), "adaptive")],
         "bracket 0 is planned",
     ),
     "a shortened bracket that is not open": (
-        [BracketShortened(0, 0, ((1, 1), (3, 1)), {})],
+        [BracketShortened(0, 0, ((1, 1), (3, 1)), 9.0)],
         "bracket 0 is shortened, but it is not open",
     ),
     "a shortened bracket on another rung": (
-        [started(0), BracketShortened(0, 0, ((3, 1),), {})],
+        [started(0), BracketShortened(0, 0, ((3, 1),), 9.0)],
         "bracket 0 is shortened, but it is not open on the first budget",
     ),
     "a rung of a bracket far ahead": ([RungCut(7, 0)], "does not fit the events before it"),

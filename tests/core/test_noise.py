@@ -9,8 +9,8 @@ import pytest
 from bohb import BOHB, Outcome, Status
 from bohb.core.confirm import continued
 from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_events import RepeatFinished
 from bohb.core.confirm_start import planned
+from bohb.core.events import RepeatFinished
 from bohb.core.noise import known_noise, lead_within_noise
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from bohb.core.events import LARGEST_BODY, ConfigGiven
+from bohb.core.encoding import LARGEST_BODY
+from bohb.core.events import ConfigGiven
 from bohb.errors import Conflict, InvalidArgument, JournalBusy, JournalDamaged, JournalError, MissingExtra
 from bohb.journal import Journal, MemoryJournal, SqlJournal, last_good, open_journal, repair, study_names
 from bohb.testing import DurableJournalContract, JournalContract, example_events, numbered_events

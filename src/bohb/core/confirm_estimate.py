@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bohb.core import streams
 from bohb.core.confirm import Confirmation
-from bohb.core.confirm_events import ConfirmationFinished
+from bohb.core.events import ConfirmationFinished
 from bohb.core.proposal import significant
 
 Array = NDArray[np.float64]

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.confirm import Confirmation, Repeat, apply_event
-from bohb.core.confirm_events import ConfirmationEvent
+from bohb.core.encoding import to_json
 from bohb.core.events import (
     BracketPlanned,
     BracketShortened,
     BudgetsRaised,
     ConfigGiven,
+    ConfirmationEvent,
     Event,
     FailuresForgotten,
     NoteAdded,
@@ -33,7 +34,6 @@ from bohb.core.events import (
     TrialFinished,
     TrialLost,
     TrialStarted,
-    to_json,
 )
 from bohb.core.evidence import Evidence, collected
 from bohb.core.given import Given

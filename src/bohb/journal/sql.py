@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Self
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from bohb.core.events import Event, NoteAdded, from_json
+from bohb.core.encoding import from_json
+from bohb.core.events import Event, NoteAdded
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import schema
 from bohb.journal.acknowledged import acknowledged, check_complete

@@ -12,12 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bohb.core.custom_sampler import Sampler, sampler_name
-from bohb.core.events import (
-    BudgetsRaised,
-    ConfigGiven,
-    Event,
-    StudyCreated,
-)
+from bohb.core.events import BudgetsRaised, ConfigGiven, Event, StudyCreated
 from bohb.core.goals import Goals, goals_of
 from bohb.core.growth import grown, promoting_bracket
 from bohb.core.history import History

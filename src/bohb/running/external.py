@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from bohb.core.events import check_storable
+from bohb.core.encoding import check_storable
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Status, Trial, outcome_of, with_times
 from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial

@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted, RepeatFinished
 from bohb.core.confirm_start import promising
 from bohb.core.custom_sampler import Sampler, sampler_name
 from bohb.core.decide import next_bracket, ready_runs
 from bohb.core.decider import Decider, Now, restart_lost
 from bohb.core.events import (
     BracketPlanned,
+    ConfirmationEvent,
+    ConfirmationStarted,
     Event,
+    RepeatFinished,
     RungCut,
     StudyCreated,
     TrialFinished,

@@ -97,8 +97,8 @@ class InformedRule:
     def repeats(self, schedule: Schedule, index: int) -> bool:
         """Whether bracket `index`, the next one, has to repeat the last one in Hyperband's order.
 
-        With several workers a bracket opens before those before it have finished. Hyperband's next one would start on a
-        larger budget without having learnt from them. So the last one is repeated until one with its rungs has
+        With several workers a bracket opens before earlier ones have finished. Hyperband's next one would start on a
+        larger budget without having learnt from them. So the last one is repeated while none with the same rungs has
         finished.
         """
         if len(schedule.round) == 1:
