@@ -245,7 +245,7 @@ def draw_process(path: Path) -> None:
     while True:
         before = sampler.surrogate(optimizer.history)
         trial = optimizer.ask()
-        if len(optimizer.history.outcomes) >= 15 and trial.reason.get("model") == "gp":
+        if len(optimizer.history.outcomes) >= 15 and trial.explains == "process":
             break
         optimizer.tell(trial, wavy(trial.config, trial.budget))
     after = sampler.surrogate(optimizer.history)

@@ -192,7 +192,7 @@ def test_correlations_are_written_with_their_sample_size() -> None:
 
 def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> None:
     history = played("best")
-    proposed = [n for n, trial in history.trials.items() if trial.reason.get("model") == "gp"]
+    proposed = [n for n, trial in history.trials.items() if trial.explains == "process"]
     number = min(proposed, key=lambda n: history.trials[n].reason["expected_loss"])  # marks of others may be cut off
     expected = history.trials[number].reason["expected_loss"]
     table = beliefs(history, number)

@@ -10,7 +10,6 @@ from scipy.linalg import LinAlgError
 from bohb.analysis.axes import Array, Axis, axes, places
 from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
-from bohb.core.settings import TPE
 from bohb.core.trial import Trial
 
 _POINTS = 61  # along a numeric axis
@@ -49,7 +48,7 @@ class Beliefs:
 
 def uses_process(history: History) -> bool:
     """Whether a Gaussian process proposes configurations in this study."""
-    return history.created is not None and history.settings.sampler == TPE and history.settings.model != "density"
+    return history.created is not None and history.settings.explains == "process"
 
 
 def beliefs(history: History, number: int | None = None, sampler: GaussianSampler | None = None) -> Beliefs | None:

@@ -46,7 +46,7 @@ class CustomSampler:
             except InvalidConfiguration as error:
                 raise InvalidConfiguration(f"the sampler {self._name!r} proposed {answer!r:.200}: {error}") from error
             if situation.is_new(config):
-                return Proposal(config, Origin.MODEL, {"sampler": self._name, **jsonable(reason)})
+                return Proposal(config, Origin.MODEL, {"sampler": self._name, **jsonable(reason)}, "function")
             if config == before:  # it would repeat itself
                 break
             before = config

@@ -163,6 +163,7 @@ class Decider:
             rung=start.rung,
             seed=streams.trial_seed(self._seed, number),
             origin=proposal.origin,
+            explains=proposal.explains,
             reason=proposal.reason,
         )
         return [TrialStarted(trial, *now)]
@@ -195,6 +196,7 @@ class Decider:
             attempt=1,
             from_trial=start.number,
             reuses=known,
+            explains=None,
             reason=reason,
         )
         started = TrialStarted(trial, *now)

@@ -11,6 +11,7 @@ from bohb.core.confirm_start import promising
 
 if TYPE_CHECKING:
     from bohb.core.history import History
+from bohb.core.settings import MODELS
 
 _DISTINCT = 1.96 * math.sqrt(2)  # deviations by which two single evaluations differ in 5 of 100 cases, by chance alone
 
@@ -49,7 +50,7 @@ def _repetitions(history: History, budget: float) -> float | None:
 def _of_process(history: History) -> float | None:
     """Return σ on the largest budget as the Gaussian process has learnt it; None if the study has none."""
     full, best = history.budgets[-1], history.incumbent
-    if history.settings.model == "density" or best is None or best.budget != full or not history.goals.single:
+    if MODELS[history.settings.model] != "process" or best is None or best.budget != full or not history.goals.single:
         return None
     from scipy.linalg import LinAlgError
 

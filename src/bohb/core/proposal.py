@@ -13,9 +13,9 @@ import numpy as np
 
 from bohb.core.failures import Failures
 from bohb.core.history import History
-from bohb.core.settings import TPE, Settings
+from bohb.core.settings import Settings
 from bohb.core.space import Array, Space
-from bohb.core.trial import Origin
+from bohb.core.trial import Explains, Origin
 
 TRIES = 16  # rounds of candidates before a sampler declines
 PRIOR_RESULTS = 10  # after which the user's prior counts half in a study with the Gaussian process
@@ -25,11 +25,16 @@ _ENUMERABLE = 20_000  # finite spaces up to this size are searched for what is l
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A configuration, and why it was chosen."""
+    """A configuration, and why it was chosen.
+
+    explains: what explains it; None if it was drawn at random or given by the user.
+    reason: the numbers behind it.
+    """
 
     config: dict[str, Any]
     origin: Origin
     reason: dict[str, Any] = field(default_factory=dict)
+    explains: Explains | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Situation:
         With a process, it is the share of random configurations that are drawn from the prior instead of uniformly,
         and the exponent of the prior in the process's score. A wrong prior then loses its influence.
         """
-        if not self.space.has_prior or self.settings.model == "density" or self.settings.sampler != TPE:
+        if not self.space.has_prior or self.settings.explains != "process":
             return 1.0
         return PRIOR_RESULTS / (PRIOR_RESULTS + len(self.history.outcomes))
 

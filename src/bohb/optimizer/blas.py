@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def one_thread(settings: Settings) -> AbstractContextManager[object]:
     """Return a context that limits BLAS to one thread; it does nothing if the settings need no linear algebra."""
-    return nullcontext() if settings.model == "density" else _controller().limit(limits=1, user_api="blas")
+    return _controller().limit(limits=1, user_api="blas") if settings.explains == "process" else nullcontext()
 
 
 @functools.cache

@@ -128,7 +128,7 @@ def test_a_good_prior_leads_the_first_proposals_to_it_and_the_reason_says_so() -
 
 def test_a_bad_prior_is_overcome() -> None:
     made = study(believed(0.9, 0.1), 60)
-    late = [distance(t.config) for t in made.history.trials.values() if t.reason.get("model") == "gp"][-10:]
+    late = [distance(t.config) for t in made.history.trials.values() if t.explains == "process"][-10:]
     assert np.median(late) < 0.1
     assert any(t.reason.get("uniform") for t in made.history.trials.values())
 
@@ -145,7 +145,7 @@ def earlier_and_later(earlier_loss: Loss) -> bohb.BOHB:
 
 def test_an_earlier_study_that_agrees_is_believed() -> None:
     later = earlier_and_later(lambda config: 5 + 100 * bowl(config))  # another level and another scale
-    first = [distance(t.config) for t in later.history.trials.values() if t.reason.get("model") == "gp"][:5]
+    first = [distance(t.config) for t in later.history.trials.values() if t.explains == "process"][:5]
     assert np.median(first) < 0.15
     told = [t for t in later.history.trials.values() if "earlier_agreement" in t.reason]
     assert max(t.reason["earlier_agreement"][0] for t in told) > 0.7
@@ -156,7 +156,7 @@ def test_an_earlier_study_that_says_the_opposite_is_ignored() -> None:
     later = earlier_and_later(lambda config: -bowl(config))
     told = [t.reason["earlier_agreement"][0] for t in later.history.trials.values() if "earlier_agreement" in t.reason]
     assert told[-1] < 0.3
-    late = [distance(t.config) for t in later.history.trials.values() if t.reason.get("model") == "gp"][-5:]
+    late = [distance(t.config) for t in later.history.trials.values() if t.explains == "process"][-5:]
     assert np.median(late) < 0.15
 
 

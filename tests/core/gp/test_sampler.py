@@ -36,7 +36,7 @@ def study(loss: Loss, trials: int, space: Any = PLANE, seed: int = 0, **settings
 
 
 def proposed(history: History) -> list[dict[str, Any]]:
-    return [t.config for t in history.trials.values() if t.reason.get("model") == "gp"]
+    return [t.config for t in history.trials.values() if t.explains == "process"]
 
 
 def test_proposals_come_near_the_optimum() -> None:
@@ -48,10 +48,10 @@ def test_proposals_come_near_the_optimum() -> None:
 
 def test_the_reason_tells_what_was_expected() -> None:
     made = study(bowl, 40, schedule="hyperband")
-    reasons = [t.reason for t in made.history.trials.values() if t.reason.get("model") == "gp"]
+    reasons = [t.reason for t in made.history.trials.values() if t.explains == "process"]
     last = reasons[-1]
     assert set(last) == {
-        "model", "log_improvement", "expected_loss", "deviation", "best_expected_loss", "model_points",
+         "log_improvement", "expected_loss", "deviation", "best_expected_loss", "model_points",
     }  # fmt: skip
     assert -0.2 < last["expected_loss"] < 0.7
     assert last["deviation"] > 0
@@ -136,7 +136,7 @@ def test_a_study_that_was_interrupted_goes_on_as_if_it_had_not_been(after: int) 
 def test_sixteen_workers_get_sixteen_different_points() -> None:
     made = study(bowl, 14, random_fraction=0.0)
     batch = made.ask_many(16)
-    fresh = [t for t in batch if t.reason.get("model") == "gp"]
+    fresh = [t for t in batch if t.explains == "process"]
     assert len(fresh) >= 5
     points = np.array([made.space.encode(t.config) for t in fresh])
     apart = np.sqrt(((points[:, None] - points) ** 2).sum(2))[np.triu_indices(len(points), 1)]

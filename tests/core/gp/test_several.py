@@ -35,7 +35,7 @@ def played(made: bohb.BOHB, trials: int) -> bohb.BOHB:
 
 
 def by_process(made: bohb.BOHB) -> list[bohb.Trial]:
-    return [trial for trial in made.history.trials.values() if trial.reason.get("model") == "gp"]
+    return [trial for trial in made.history.trials.values() if trial.explains == "process"]
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

@@ -129,7 +129,7 @@ def propose_by(model: Model, rng: np.random.Generator, situation: Situation) -> 
                     "model_points": model.n,
                     "good_points": len(model.good.points),
                 }
-                return Proposal(config, Origin.MODEL, reason)
+                return Proposal(config, Origin.MODEL, reason, "density")
     return Declined("no candidate allowed")
 
 

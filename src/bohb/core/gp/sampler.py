@@ -100,7 +100,6 @@ class Surrogate:
         if self.largest_only:
             more = {**more, "largest_only": True}
         return {
-            "model": "gp",
             "log_improvement": significant(score),
             "expected_loss": self.loss(float(mean[0])),
             "deviation": significant(targets.bounded(float(deviation[0]) * self.targets.spread)),

@@ -72,7 +72,8 @@ def search(
         except ForbiddenConfiguration:
             continue
         if is_new(config):
-            return Proposal(config, Origin.MODEL, _reason(acquisition, X[i : i + 1], float(score[i]), situation))
+            reason = _reason(acquisition, X[i : i + 1], float(score[i]), situation)
+            return Proposal(config, Origin.MODEL, reason, "process")
     return Declined("no candidate allowed")
 
 

@@ -143,7 +143,7 @@ class Surrogates:
             assert objective is not None
             expected[objective.name] = objective.loss(significant(losses[0], 6))
             deviations[objective.name] = significant(targets.bounded((losses[2] - losses[1]) / 2))
-        found: dict[str, object] = {"model": "gp", "log_improvement": significant(score), "expected": expected}
+        found: dict[str, object] = {"log_improvement": significant(score), "expected": expected}
         found |= {"deviations": deviations, "model_points": len(self.objectives[0].targets.y), "front": len(self.front)}
         if self.bounds:
             found["chance"] = significant(math.exp(float(self.log_chance(x)[0])))
