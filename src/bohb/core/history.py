@@ -12,7 +12,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.confirm import Confirmation, Repeat, apply_event
@@ -37,31 +37,19 @@ from bohb.core.events import (
 )
 from bohb.core.evidence import Evidence, collected
 from bohb.core.given import Given
-from bohb.core.goals import Goals, goals_of
+from bohb.core.goals import goals_of
 from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Schedule
 from bohb.core.settings import Settings
-from bohb.core.standings import best_first
+from bohb.core.standings import Order
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
 if TYPE_CHECKING:
     from bohb.core.density.observations import Observations
     from bohb.core.space import Space
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """Compares trials by several losses and constraints."""
-
-    goals: Goals
-    outcomes: Mapping[int, Outcome]
-
-    def best_first(self, numbers: Iterable[int]) -> list[int]:
-        return best_first(self.goals, self.outcomes, numbers)
-
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"
 
@@ -338,7 +326,7 @@ class History:
         self.settings = Settings.from_json(event.settings)
         self.goals = goals_of(event.objectives, event.constraints)
         self._leaders = Leaders(self.goals)
-        order = None if self.goals.single else _Order(self.goals, self.outcomes)
+        order = None if self.goals.single else Order(self.goals, self.outcomes)
         self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets, order)
         self._evidence = Evidence(self.goals)
 
