@@ -11,10 +11,10 @@ import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
 
 from bohb import BOHB, HPBANDSTER, Origin, Status, minimize
-from bohb.core.density import kde
-from bohb.core.density.observations import Observations
-from bohb.core.density.sampler import fit_model, model_budget, points_needed, propose_by, split
-from bohb.core.proposal import Proposal, Situation
+from bohb.core.samplers import kde
+from bohb.core.samplers.density import fit_model, model_budget, points_needed, propose_by, split
+from bohb.core.samplers.observations import Observations
+from bohb.core.samplers.proposal import Proposal, Situation
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.core.settings import PAPER
 from bohb.core.space import Space

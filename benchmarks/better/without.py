@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bohb.core.gp import process, sampler
-from bohb.core.gp.process import Kernel
-from bohb.core.gp.sampler import Surrogate
+from bohb.core.samplers import gaussian, process
 from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.gaussian import Surrogate
+from bohb.core.samplers.process import Kernel
 from bohb.core.schedule.rules import InformedRule
 from bohb.core.space import Array
 
@@ -43,8 +43,8 @@ PARTS = {
     "largest_only": (Part(Samplers, "process_on_largest", Samplers.process),),
     "no_random": (Part(InformedRule, "random_share", lambda _, history, _index: history.settings.random_fraction),),
     "repeats": (Part(InformedRule, "repeats", lambda *_: False),),
-    "priors": (Part(process, "prior", noisy_prior), Part(sampler, "prior", noisy_prior)),
-    "active": (Part(sampler, "configurations_needed", lambda X: X.shape[1] + 3),),
+    "priors": (Part(process, "prior", noisy_prior), Part(gaussian, "prior", noisy_prior)),
+    "active": (Part(gaussian, "configurations_needed", lambda X: X.shape[1] + 3),),
 }
 
 

@@ -109,7 +109,7 @@ def test_text_of_users_is_never_interpreted() -> None:
 
 
 def test_the_agreement_of_an_informed_study_shows_what_each_budget_was_worth() -> None:
-    from tests.core.adaptive.test_informed import misleading, study
+    from tests.core.schedule.test_informed import misleading, study
 
     history = study(misleading, 80).history
     figure = PLOTS["agreement"](history)

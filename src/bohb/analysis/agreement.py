@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from bohb.analysis.correlation import losses_by_budget
-from bohb.core.adaptive.adaptation import ladder
-from bohb.core.adaptive.agreement import Agreement, agreements, correlations
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket, BracketRule
+from bohb.core.schedule.correlations import Agreement, agreements, correlations
+from bohb.core.schedule.gains import ladder
 
 _VERDICTS: Mapping[BracketRule, str] = {
     "hyperband": "published",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bohb.analysis.axes import Array, Axis, axes
-from bohb.core.density import kde
-from bohb.core.density.kde import Density
 from bohb.core.history import History
+from bohb.core.samplers import kde
 from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.kde import Density
 from bohb.core.space.coordinates import Coordinates
 
 _POINTS, _MANY = 201, 1001  # along a numeric axis; the second where kernels may be as narrow as `min_bandwidth`

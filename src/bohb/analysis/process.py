@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from bohb.analysis.axes import Array, Axis, axes, places
-from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
+from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Trial
 
 _POINTS = 61  # along a numeric axis

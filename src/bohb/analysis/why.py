@@ -11,9 +11,9 @@ from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.picks import records
 from bohb.analysis.rungs import RungTable, rung_of
 from bohb.analysis.standing import standing
-from bohb.core.density.sampler import points_needed
 from bohb.core.goals import Goals
 from bohb.core.history import History
+from bohb.core.samplers.density import points_needed
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
 from bohb.core.trial import Explains, Origin, Status, Trial
 from bohb.errors import UnknownTrial

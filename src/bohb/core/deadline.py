@@ -16,7 +16,7 @@ import numpy as np
 from bohb.core.cost import CostModel, Duration
 from bohb.core.events import BracketPlanned, BracketShortened
 from bohb.core.history import History
-from bohb.core.proposal import significant
+from bohb.core.samplers.proposal import significant
 from bohb.core.schedule.brackets import Bracket, Rung, halving
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.rules import Rule

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bohb.core import streams
-from bohb.core.custom_sampler import Sampler
 from bohb.core.deadline import DeadlineRule, InTime, TimeLeft, in_time
 from bohb.core.decide import (
     Decision,
@@ -22,11 +21,12 @@ from bohb.core.decide import (
     fits,
     twin,
 )
-from bohb.core.density.sampler import Model
 from bohb.core.events import BracketPlanned, BracketShortened, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
-from bohb.core.proposal import Proposal, significant
 from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.density import Model
+from bohb.core.samplers.function import Sampler
+from bohb.core.samplers.proposal import Proposal, significant
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.rules import Rule, rule_of
 from bohb.core.standings import best_first, levels

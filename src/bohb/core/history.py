@@ -36,19 +36,18 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
-from bohb.core.given import Given
 from bohb.core.goals import goals_of
 from bohb.core.results import Leaders, Result
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
-from bohb.core.schedule.schedule import Schedule
+from bohb.core.schedule.schedule import Given, Schedule
 from bohb.core.settings import Settings
 from bohb.core.standings import Order
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
 if TYPE_CHECKING:
-    from bohb.core.density.observations import Observations
+    from bohb.core.samplers.observations import Observations
     from bohb.core.space import Space
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"

@@ -54,7 +54,7 @@ def _of_process(history: History) -> float | None:
         return None
     from scipy.linalg import LinAlgError
 
-    from bohb.core.gp.sampler import GaussianSampler  # slow to import, and most studies do without
+    from bohb.core.samplers.gaussian import GaussianSampler  # slow to import, and most studies do without
 
     try:
         surrogate = GaussianSampler(history.space).surrogate(history)

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
+from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Trial
 from bohb.dashboard.studies import View
 from bohb.plots.beliefs import draw_process

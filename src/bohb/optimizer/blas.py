@@ -25,6 +25,6 @@ def one_thread(settings: Settings) -> AbstractContextManager[object]:
 def _controller() -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
-    import bohb.core.gp.sampler  # noqa: F401 - the controller only finds libraries that are loaded
+    import bohb.core.samplers.gaussian  # noqa: F401 - the controller only finds libraries that are loaded
 
     return ThreadpoolController()

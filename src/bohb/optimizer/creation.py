@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bohb.core.custom_sampler import Sampler, sampler_name
 from bohb.core.events import BudgetsRaised, ConfigGiven, Event, StudyCreated
 from bohb.core.goals import Goals, goals_of
-from bohb.core.growth import grown, promoting_bracket
 from bohb.core.history import History
+from bohb.core.samplers.function import Sampler, sampler_name
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
+from bohb.core.schedule.rules import grown, promoting_bracket
 from bohb.core.settings import TPE, Preset, Settings, as_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bohb.analysis.agreement import BracketChoice, bracket_choices, rung_agreement
-from bohb.core.adaptive.agreement import Agreement
 from bohb.core.history import History
+from bohb.core.schedule.correlations import Agreement
 from bohb.plots.drawing import Figure, go
 from bohb.plots.theme import (
     BLUE,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bohb.analysis.process import Beliefs, Slice, beliefs, uses_process
-from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
+from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis
 from bohb.plots.panels import MOST_PARAMETERS, panels

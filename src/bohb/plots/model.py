@@ -9,8 +9,8 @@ import numpy as np
 from bohb.analysis.densities import Marginal, densities
 from bohb.analysis.importance import ENOUGH, importance
 from bohb.analysis.picks import Picks, picks
-from bohb.core.density.sampler import points_needed
 from bohb.core.history import History
+from bohb.core.samplers.density import points_needed
 from bohb.core.trial import Origin
 from bohb.plots.drawing import Figure, go
 from bohb.plots.loss_axis import LossAxis

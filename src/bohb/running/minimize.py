@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bohb.core.custom_sampler import Sampler
 from bohb.core.goals import Direction, Objectives
+from bohb.core.samplers.function import Sampler
 from bohb.core.settings import PAPER, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument

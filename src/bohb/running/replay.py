@@ -15,7 +15,6 @@ import numpy as np
 
 from bohb.core.confirm_estimate import conclusion
 from bohb.core.confirm_start import promising
-from bohb.core.custom_sampler import Sampler, sampler_name
 from bohb.core.decide import next_bracket, ready_runs
 from bohb.core.decider import Decider, Now, restart_lost
 from bohb.core.events import (
@@ -30,6 +29,7 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.history import History
+from bohb.core.samplers.function import Sampler, sampler_name
 from bohb.core.settings import TPE, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Trial

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bohb.core.custom_sampler import CustomSampler, Sampler
-from bohb.core.density.sampler import DensitySampler, Model, min_points
-from bohb.core.failures import Failures, fit_failures
 from bohb.core.history import History
-from bohb.core.proposal import Proposal, Proposer, Situation, propose_random
+from bohb.core.samplers.density import DensitySampler, Model, min_points
+from bohb.core.samplers.failures import Failures, fit_failures
+from bohb.core.samplers.function import CustomSampler, Sampler
+from bohb.core.samplers.proposal import Proposal, Proposer, Situation, propose_random
 from bohb.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from bohb.core.gp.sampler import GaussianSampler
-    from bohb.core.gp.several import SeveralSampler
+    from bohb.core.samplers.front import SeveralSampler
+    from bohb.core.samplers.gaussian import GaussianSampler
 
 
 class Samplers:
@@ -67,7 +67,7 @@ class Samplers:
     def process(self) -> GaussianSampler:
         """Return the Gaussian process of all results."""
         if self._process is None:
-            from bohb.core.gp.sampler import GaussianSampler  # slow to import, and not every study has a process
+            from bohb.core.samplers.gaussian import GaussianSampler  # slow to import, and not every study has a process
 
             self._process = GaussianSampler(self._history.space)
         return self._process
@@ -75,7 +75,7 @@ class Samplers:
     def process_on_largest(self) -> GaussianSampler:
         """Return the Gaussian process that knows the results on the largest budget alone."""
         if self._on_largest is None:
-            from bohb.core.gp.sampler import GaussianSampler
+            from bohb.core.samplers.gaussian import GaussianSampler
 
             self._on_largest = GaussianSampler(self._history.space, largest_only=True)
         return self._on_largest
@@ -111,7 +111,7 @@ class Samplers:
             case "process" if history.goals.single:
                 self._chain = (self.process(), self._density)
             case "process":
-                from bohb.core.gp.several import SeveralSampler
+                from bohb.core.samplers.front import SeveralSampler
 
                 self._several = SeveralSampler(history.space, history.goals)
                 self._chain = (self._several, self._density)

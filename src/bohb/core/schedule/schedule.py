@@ -1,16 +1,16 @@
-"""Schedule: the brackets of a study, and what each of them can start."""
+"""Schedule: the brackets of a study and what each of them can start, and the configurations that the user wants."""
 
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from bohb.core.events import BracketPlanned
+from bohb.core.events import BracketPlanned, ConfigGiven
 from bohb.core.schedule.brackets import Bracket, BracketRule, check_budgets, hyperband, published_before
-from bohb.core.schedule.halving import Choose, Halving, Loss, top_k
-from bohb.core.schedule.promotion import one_at_random
+from bohb.core.schedule.halving import Choose, Halving, Loss, one_at_random, top_k
 from bohb.core.settings import Settings
 from bohb.errors import JournalError
 
@@ -21,6 +21,42 @@ class Order(Protocol):
     def best_first(self, numbers: Iterable[int]) -> list[int]:
         """Return the trials of one rung from best to worst, without failed ones."""
         ...
+
+
+class Given:
+    """The user's configurations that wait to be started, in the order in which they were given.
+
+    anywhere: those that take the next place of any bracket.
+    on_budget: those that name their budget; each has a bracket of its own.
+    total: the number of configurations that were given, started ones included.
+    """
+
+    def __init__(self) -> None:
+        self.anywhere: deque[dict[str, Any]] = deque()
+        self.on_budget: deque[ConfigGiven] = deque()
+        self.total = 0
+
+    def __len__(self) -> int:
+        return len(self.anywhere) + len(self.on_budget)
+
+    def add(self, event: ConfigGiven) -> None:
+        """Let a configuration wait."""
+        self.total += 1
+        if event.budget is None:
+            self.anywhere.append(event.config)
+        else:
+            self.on_budget.append(event)
+
+    def waiting(self, budget: float | None) -> list[dict[str, Any]]:
+        """Return those that wait for a bracket of their own on this budget; None: for the next place of any bracket."""
+        if budget is None:
+            return list(self.anywhere)
+        return [event.config for event in self.on_budget if event.budget == budget]
+
+    def start(self, own_bracket: bool) -> None:
+        """Remove the first one, which was started: in a bracket of its own, or in any other."""
+        waiting: deque[Any] = self.on_budget if own_bracket else self.anywhere
+        waiting.popleft()
 
 
 class Schedule:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import bohb
-from bohb.core.gp.sampler import GaussianSampler
-from bohb.core.gp.search import mutations
 from bohb.core.history import History
+from bohb.core.samplers.gaussian import GaussianSampler
+from bohb.core.samplers.search import mutations
 from bohb.core.space import Space
 from bohb.core.trial import Origin
 from bohb.journal import MemoryJournal

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bohb.core.failures import Failures
 from bohb.core.history import History
+from bohb.core.samplers.failures import Failures
 from bohb.core.settings import Settings
 from bohb.core.space import Array, Space
 from bohb.core.trial import Explains, Origin

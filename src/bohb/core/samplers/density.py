@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bohb.core.density import kde
-from bohb.core.density.kde import Array, Density
-from bohb.core.density.observations import Observations
 from bohb.core.history import History
-from bohb.core.proposal import TRIES, Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers import kde
+from bohb.core.samplers.kde import Array, Density
+from bohb.core.samplers.observations import Observations
+from bohb.core.samplers.proposal import TRIES, Declined, Proposal, Situation, descending, significant
 from bohb.core.settings import Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin

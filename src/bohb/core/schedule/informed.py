@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from bohb.core.adaptive.adaptation import GAIN_DECIMALS, bracket_gains
-from bohb.core.gp import targets
-from bohb.core.gp.sampler import GaussianSampler, Surrogate
-from bohb.core.gp.search import MUTATIONS, SCORE_DECIMALS, UNIFORM, mutations
 from bohb.core.history import History
-from bohb.core.proposal import descending
+from bohb.core.samplers import targets
+from bohb.core.samplers.gaussian import GaussianSampler, Surrogate
+from bohb.core.samplers.proposal import descending
+from bohb.core.samplers.search import MUTATIONS, SCORE_DECIMALS, UNIFORM, mutations
+from bohb.core.schedule.gains import GAIN_DECIMALS, bracket_gains
 from bohb.core.space import Array
 
 PROMISING = 20  # candidates of highest expected improvement, of which the correlations are averaged

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.adaptive.agreement import Agreement, Losses, agreements, correlations
 from bohb.core.schedule.brackets import LARGEST_BRACKET, Bracket, Rung, hyperband
+from bohb.core.schedule.correlations import Agreement, Losses, agreements, correlations
 from bohb.core.space import Array
 
 MOST_LOWERED = 2  # rungs that may be added below the smallest budget

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from bohb.core.gp.process import Embedding, Kernel, Process, cholesky, fit, matern, negative_log_likelihood, prior
-from bohb.core.gp.sampler import log_expected_improvement
+from bohb.core.samplers.gaussian import log_expected_improvement
+from bohb.core.samplers.process import Embedding, Kernel, Process, cholesky, fit, matern, negative_log_likelihood, prior
 from bohb.core.space import Array, Space
 
 Indices = NDArray[np.intp]

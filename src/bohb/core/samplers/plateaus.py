@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.gp.process import squared_distances
+from bohb.core.samplers.process import squared_distances
 from bohb.core.space import Array
 
 _WIDTHS = np.geomspace(1e-3, 3.0, 40)

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bohb import BOHB
-from bohb.core.density.observations import Observations
-from bohb.core.density.sampler import Model, fit_model, min_points, model_budget, points_needed, propose_by, split
 from bohb.core.events import ObservationAdded
-from bohb.core.proposal import Declined, Proposal, Situation, propose_random
+from bohb.core.samplers.density import Model, fit_model, min_points, model_budget, points_needed, propose_by, split
+from bohb.core.samplers.observations import Observations
+from bohb.core.samplers.proposal import Declined, Proposal, Situation, propose_random
 from bohb.core.settings import HPBANDSTER, PAPER, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin

@@ -13,8 +13,8 @@ from scipy.special import ndtr
 from scipy.stats import chisquare, kstest
 from statsmodels.nonparametric.kernel_density import KDEMultivariate
 
-from bohb.core.density import kde
-from bohb.core.density.normal import upper_tail
+from bohb.core.samplers import kde
+from bohb.core.samplers.kde import upper_tail
 from bohb.core.space.coordinates import Coordinates
 
 # statsmodels 0.15 announces a change of its random generator, which the density does not use.

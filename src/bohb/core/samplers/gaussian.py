@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 from scipy.special import erfcx, ndtr
 
-from bohb.core.gp import targets
-from bohb.core.gp.plateaus import Plateaus, plateau_width
-from bohb.core.gp.process import MOST_BELOW, Embedding, Kernel, Process, fit, prior
-from bohb.core.gp.quantities import LOSS, Quantity
-from bohb.core.gp.search import SCORE_DECIMALS, search
-from bohb.core.gp.targets import Results, Targets
 from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers import targets
+from bohb.core.samplers.plateaus import Plateaus, plateau_width
+from bohb.core.samplers.process import MOST_BELOW, Embedding, Kernel, Process, fit, prior
+from bohb.core.samplers.proposal import Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers.quantity import LOSS, Quantity
+from bohb.core.samplers.search import SCORE_DECIMALS, search
+from bohb.core.samplers.targets import Results, Targets
 from bohb.core.space import Array, Space
 from bohb.core.trial import Trial
 

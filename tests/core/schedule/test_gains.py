@@ -17,11 +17,11 @@ from scipy.stats import norm
 import bohb
 from bohb import BOHB, History, Trial
 from bohb.analysis import bracket_choice, bracket_choices, rung_agreement, why
-from bohb.core.adaptive.adaptation import choose_bracket, expected_gain, lowered
 from bohb.core.decide import PlanBracket, decide
 from bohb.core.encoding import from_json, to_json
 from bohb.core.events import BracketPlanned, BudgetsRaised
 from bohb.core.schedule.brackets import Bracket, halving, hyperband
+from bohb.core.schedule.gains import choose_bracket, expected_gain, lowered
 from bohb.core.space import Space
 from bohb.journal import MemoryJournal
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import bohb
 from bohb.core.events import BracketPlanned
-from bohb.core.gp.targets import (
+from bohb.core.samplers.targets import (
     Results,
     best_first,
     joined,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.proposal import TRIES, Declined, Proposal, Situation
+from bohb.core.samplers.proposal import TRIES, Declined, Proposal, Situation
 from bohb.core.space import Array, Space
 from bohb.core.trial import Origin, jsonable
 from bohb.errors import ForbiddenConfiguration, InvalidConfiguration

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bohb.core.density import kde
-from bohb.core.density.kde import Array, Density
+from bohb.core.samplers import kde
+from bohb.core.samplers.kde import Array, Density
 from bohb.core.space.coordinates import Coordinates
 
 FLOOR = 0.1  # the least probability with which a random configuration is accepted

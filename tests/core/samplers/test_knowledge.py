@@ -13,9 +13,9 @@ from scipy.integrate import quad
 
 import bohb
 from bohb.analysis import why
-from bohb.core.gp.sampler import GaussianSampler
-from bohb.core.gp.search import log_prior
-from bohb.core.proposal import PRIOR_RESULTS, Situation
+from bohb.core.samplers.gaussian import GaussianSampler
+from bohb.core.samplers.proposal import PRIOR_RESULTS, Situation
+from bohb.core.samplers.search import log_prior
 from bohb.core.space import Space
 from bohb.journal import MemoryJournal
 

@@ -19,9 +19,9 @@ from scipy.special import log_ndtr, logsumexp
 from bohb.core import fronts
 from bohb.core.events import ObservationAdded
 from bohb.core.goals import Goals
-from bohb.core.gp import targets
-from bohb.core.gp.quantities import Quantity, quantities
-from bohb.core.gp.sampler import (
+from bohb.core.history import History
+from bohb.core.samplers import targets
+from bohb.core.samplers.gaussian import (
     PARENTS,
     POINTS,
     GaussianSampler,
@@ -29,10 +29,10 @@ from bohb.core.gp.sampler import (
     Surrogate,
     log_expected_improvement,
 )
-from bohb.core.gp.search import SCORE_DECIMALS, search
-from bohb.core.gp.targets import Results, Targets
-from bohb.core.history import History
-from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers.proposal import Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers.quantity import Quantity, quantities
+from bohb.core.samplers.search import SCORE_DECIMALS, search
+from bohb.core.samplers.targets import Results, Targets
 from bohb.core.space import Array, Space
 from bohb.core.standings import levels
 from bohb.core.trial import Origin, Outcome

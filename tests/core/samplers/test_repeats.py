@@ -11,8 +11,8 @@ import pytest
 from bohb import BOHB, History, Outcome, Status, replay
 from bohb.core.confirm_start import promising
 from bohb.core.events import ConfirmationStarted, Event, RepeatFinished
-from bohb.core.gp.process import Kernel, Process, fit, negative_log_likelihood, prior
-from bohb.core.gp.targets import Results, joined, rungs
+from bohb.core.samplers.process import Kernel, Process, fit, negative_log_likelihood, prior
+from bohb.core.samplers.targets import Results, joined, rungs
 from bohb.journal import MemoryJournal
 
 

@@ -12,10 +12,10 @@ import bohb
 from bohb.analysis.why import why
 from bohb.core.fronts import cells, hypervolume
 from bohb.core.goals import goals_of
-from bohb.core.gp.plateaus import Plateaus
-from bohb.core.gp.quantities import quantities
-from bohb.core.gp.several import SeveralSampler, log_hypervolume_improvement
-from bohb.core.gp.targets import best_first, targets, winsorised
+from bohb.core.samplers.front import SeveralSampler, log_hypervolume_improvement
+from bohb.core.samplers.plateaus import Plateaus
+from bohb.core.samplers.quantity import quantities
+from bohb.core.samplers.targets import best_first, targets, winsorised
 from bohb.core.trial import outcome_of
 
 SPACE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
@@ -153,7 +153,7 @@ def test_the_reason_names_what_was_expected_in_the_users_sign() -> None:
     goals: dict[str, Any] = {"objectives": ["error", "-speed"], "constraints": {"memory": "<= 2"}}
     reason = by_process(played(bohb.BOHB(SPACE, **BEST, seed=0, **goals), 40))[-1].reason
     assert set(reason) == {
-        "model", "log_improvement", "expected", "deviations", "model_points", "front", "chance",
+        "log_improvement", "expected", "deviations", "model_points", "front", "chance",
     }  # fmt: skip
     assert set(reason["expected"]) == {"error", "speed"}
     assert 0 <= reason["chance"] <= 1

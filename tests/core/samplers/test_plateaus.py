@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bohb.core.gp.plateaus import Plateaus, plateau_width
-from bohb.core.gp.process import squared_distances
+from bohb.core.samplers.plateaus import Plateaus, plateau_width
+from bohb.core.samplers.process import squared_distances
 from bohb.core.space import Array
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bohb.core.adaptive.agreement import PRIOR_RHO, Agreement, agreements, correlations, normal_scores
+from bohb.core.schedule.correlations import PRIOR_RHO, Agreement, agreements, correlations, normal_scores
 
 STEPS = [1.0, 3.0, 9.0, 27.0]
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bohb.core.proposal import Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers.proposal import Declined, Proposal, Situation, descending, significant
 from bohb.core.space import Array, Space
 from bohb.core.trial import Origin
 from bohb.errors import ForbiddenConfiguration

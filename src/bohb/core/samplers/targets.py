@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.gp.process import MOST_BELOW
-from bohb.core.gp.quantities import LOSS, Quantity
 from bohb.core.history import History
+from bohb.core.samplers.process import MOST_BELOW
+from bohb.core.samplers.quantity import LOSS, Quantity
 from bohb.core.space import Array
 
 LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations

@@ -12,11 +12,11 @@ import pytest
 import bohb
 from bohb import BOHB, Trial
 from bohb.analysis import bracket_choices, why
-from bohb.core.adaptive.informed import shared_noise
-from bohb.core.gp.process import LEVEL, Kernel, Process, matern
-from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.gaussian import GaussianSampler
+from bohb.core.samplers.process import LEVEL, Kernel, Process, matern
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
+from bohb.core.schedule.informed import shared_noise
 from bohb.core.schedule.rules import rule_of
 from bohb.core.settings import Settings
 from bohb.errors import StudyMismatch
