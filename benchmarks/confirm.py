@@ -86,7 +86,7 @@ def problems() -> dict[str, Callable[[], Noisy]]:
 
 def run(noisy: Noisy, seed: int) -> dict[str, float]:
     """Simulate one study; return what the confirmation says and the true regrets of both choices."""
-    optimizer = bohb.BOHB(space_of(noisy.problem.parameters), budgets=noisy.budgets, seed=seed)
+    optimizer = bohb.BOHB(space_of(noisy.problem.parameters), budgets=noisy.budgets, seed=seed, preset="paper")
     full, found, end = noisy.budgets[-1], None, math.inf
     while optimizer.history.budget_spent < end:
         if found is None and optimizer.history.budget_spent >= (COST - TOP * REPEATS) * full:

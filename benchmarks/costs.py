@@ -25,7 +25,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,12 @@ from benchmarks.methods import space_of
 from benchmarks.problem import uniform
 from benchmarks.problems import problem_of
 from benchmarks.report import RESULTS, ROOT, finite, goal_table, opening, provenance, verdict, wrapped
-from bohb.core.cost import encoder, fit_costs, samples
 from bohb.core.history import History
 from bohb.core.samplers import gaussian
 from bohb.core.samplers.search import Acquisition, search
-from bohb.core.space import Array
-from bohb.core.trial import Origin, Outcome, Trial
+from bohb.core.space import Array, Space
+from bohb.core.times.durations import learnt
+from bohb.core.trial import Outcome, Trial
 from bohb.executors.simulated import SimulatedExecutor
 
 PROBLEMS = (
@@ -89,28 +89,34 @@ class PerSecond:
 
 def log_seconds(history: History) -> Callable[[Array], Array] | None:
     """Return a function from vectors to the logarithm of their seconds on the largest budget; None while unknown."""
-    known = samples(history)
-    costs = fit_costs(known)
-    configs = {sample.config_id: sample.config for sample in known}
-    if costs is None or len(configs) < _FEW:
+    model = learnt(history)
+    if model is None or len(model.known) < _FEW:
         return None
-    space, encode, top = history.space, encoder(history.space), history.budgets[-1]
-    F = np.array([encode(config) for config in configs.values()])  # (n, features)
-    trials = (Trial(0, dict(config), top, c, 0, 0, 0, Origin.RANDOM) for c, config in configs.items())
-    y = np.log([costs.duration(trial).median for trial in trials])
+    space, top = history.space, history.budgets[-1]
+    trials = [replace(history.trials[config_id], budget=top, previous_budget=None) for config_id in model.known]
+    F = features(space, np.array([space.encode(trial.config) for trial in trials]))
+    y = np.log([model.duration(trial).median for trial in trials])
     typical, centre = float(np.median(y)), F.mean(axis=0)
     low, high = np.quantile(y, (0.02, 0.98)) - typical
     A = np.column_stack([np.ones(len(F)), F - centre])
     w = np.linalg.solve(A.T @ A + np.diag([1e-3, *[_RIDGE] * F.shape[1]]), A.T @ (y - typical))
-    kinds = space.coordinates
 
     def predict(X: Array) -> Array:
-        numeric = X[:, kinds.numeric] - 0.5
-        chosen = X[:, kinds.owner] == kinds.choice
-        features = np.hstack([np.nan_to_num(numeric), np.nan_to_num(numeric**2), np.isnan(numeric), chosen])
-        return np.asarray(np.clip(w[0] + (features - centre) @ w[1:], low, high))
+        return np.asarray(np.clip(w[0] + (features(space, X) - centre) @ w[1:], low, high))
 
     return predict
+
+
+def features(space: Space, X: Array) -> Array:
+    """Return what the seconds of vectors are predicted from: (n, features).
+
+    A numeric hyperparameter gives itself, its square and whether it is inactive; a categorical one, one column per
+    choice.
+    """
+    kinds = space.coordinates
+    numeric = X[:, kinds.numeric] - 0.5
+    chosen = X[:, kinds.owner] == kinds.choice
+    return np.hstack([np.nan_to_num(numeric), np.nan_to_num(numeric**2), np.isnan(numeric), chosen])
 
 
 @contextmanager
@@ -167,7 +173,7 @@ def study(name: str, seed: int, strength: float) -> dict[str, Any]:
         space_of(problem.parameters),
         budgets=problem.budgets,
         seed=seed,
-        settings=bohb.BEST,
+        preset="best",
         clock=executor.clock,
         stopwatch=executor.clock,
     )

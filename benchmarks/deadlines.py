@@ -26,7 +26,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -39,10 +39,10 @@ from benchmarks.methods import space_of
 from benchmarks.problem import Problem, uniform
 from benchmarks.problems import problem_of
 from benchmarks.report import RESULTS, ROOT, opening, provenance, wrapped, write
-from bohb.core.cost import fit_costs, samples
-from bohb.core.estimate import seconds_to_end
 from bohb.core.events import TrialFinished, TrialStarted
 from bohb.core.history import History
+from bohb.core.times.durations import learnt
+from bohb.core.times.forecast import seconds_to_end
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Done
 from bohb.executors.simulated import SimulatedExecutor
@@ -108,7 +108,12 @@ def optimizer(case: Case, executor: SimulatedExecutor) -> bohb.BOHB:
     problem = problem_of(case.problem)
     clock = executor.clock
     return bohb.BOHB(
-        space_of(problem.parameters), budgets=problem.budgets, seed=case.seed, clock=clock, stopwatch=clock
+        space_of(problem.parameters),
+        budgets=problem.budgets,
+        seed=case.seed,
+        preset="paper",
+        clock=clock,
+        stopwatch=clock,
     )
 
 
@@ -155,7 +160,15 @@ def real(seed: int, seconds: float) -> dict[str, Any]:
     began = time.time()
     until = began + seconds
     study = bohb.minimize(
-        sleeping, {"x": (0.0, 1.0)}, min_budget=1, max_budget=27, seed=seed, workers=2, until=until, progress=False
+        sleeping,
+        {"x": (0.0, 1.0)},
+        min_budget=1,
+        max_budget=27,
+        seed=seed,
+        preset="paper",
+        workers=2,
+        until=until,
+        progress=False,
     )
     end = time.time()
     history = study.history
@@ -185,7 +198,7 @@ def eta(case: Case) -> list[float]:
         now = event.outcome.finished or 0.0
         if due <= now / end < 0.97:
             due = now / end + 0.05
-            left = seconds_to_end(history, fit_costs(samples(history)), limits, case.workers, now, now)
+            left = seconds_to_end(history, learnt(history), limits, case.workers, now, now)
             assert left is not None
             errors.append(abs(left / (end - now) - 1))
     return errors
@@ -370,7 +383,7 @@ def main() -> None:
     print(text)
 
 
-def page_of(body: dict[str, Any]) -> str:
+def page_of(body: Mapping[str, Any]) -> str:
     """Return docs/results/deadlines.md."""
     load = max((row["load"] for row in body["real"]), default=0.0)
     return page(body["claims"], body["simulated"], body["eta"], load)

@@ -51,14 +51,14 @@ def bracket_model(rng: np.random.Generator, situation: Situation) -> Array | Non
 
 
 OURS: dict[str, dict[str, Any]] = {
-    "bohb": {},
-    "best": {"settings": bohb.BEST},
-    "hyperband": {"random_fraction": 1},
-    "random": {"random_fraction": 1, "one_budget": True},
-    "bohb-one-budget": {"one_budget": True},
-    "hpbandster-preset": {"settings": bohb.HPBANDSTER},
-    "widened": {"widen_categorical": True},
-    "bracket-models": {"sampler": bracket_model},
+    "bohb": {"preset": "paper"},
+    "best": {"preset": "best"},
+    "hyperband": {"preset": "paper", "random_fraction": 1},
+    "random": {"preset": "paper", "random_fraction": 1, "one_budget": True},
+    "bohb-one-budget": {"preset": "paper", "one_budget": True},
+    "hpbandster-preset": {"preset": "hpbandster"},
+    "widened": {"preset": "paper", "widen_categorical": True},
+    "bracket-models": {"preset": "paper", "sampler": bracket_model},
 }
 # Our own code as well, but it needs more than the package: the module and what to call in it.
 ABLATIONS = {

@@ -375,7 +375,7 @@ def main() -> None:
     else:
         objective = Objective(load(options.data, device))
         extent = {"max_budget": 81, "max_reported_cost": 3600 * options.hours}
-    study = bohb.minimize(objective, SPACE, min_budget=1, **extent, settings="best", journal=options.journal, seed=0)
+    study = bohb.minimize(objective, SPACE, min_budget=1, **extent, preset="best", journal=options.journal, seed=0)
     print(study)
 
 

@@ -58,7 +58,7 @@ def main(trials: int, journal: str | None = None) -> bohb.Study:
         budgets=[78, 233, 700],
         objectives=["error", "microseconds"],
         constraints={"size": "<= 2MB"},
-        settings="best",
+        preset="best",
         seed=1,
         max_trials=trials,
         journal=journal,

@@ -35,7 +35,7 @@ def main(seed: int = 0) -> dict[str, float]:
     accuracy = {}
     for resource in ("n_samples", "model__max_iter"):
         search = BOHBSearchCV(
-            pipeline, SPACE, resource=resource, settings="best", max_brackets=1, cv=3, random_state=seed
+            pipeline, SPACE, resource=resource, preset="best", max_brackets=1, cv=3, random_state=seed
         )
         search.fit(X_train, y_train)
         accuracy[resource] = search.score(X_test, y_test)

@@ -32,9 +32,9 @@ Objective = Callable[[bohb.Trial], Any]
 EPOCHS = BUDGETS["max_budget"]
 COST = 18  # full evaluations, that is trainings of 27 epochs
 METHODS: dict[str, dict[str, Any]] = {
-    "random": {"budgets": [EPOCHS], "random_fraction": 1},
-    "bohb": {**BUDGETS, "settings": "paper"},
-    "best": {**BUDGETS, "settings": "best"},
+    "random": {"budgets": [EPOCHS], "preset": "paper", "random_fraction": 1},
+    "bohb": {**BUDGETS, "preset": "paper"},
+    "best": {**BUDGETS, "preset": "best"},
 }
 LABELS = {"random": "random search", "bohb": "BOHB as published", "best": "BEST"}
 COLOURS = {"random": "#8a8f98", "bohb": "#2a80c2", "best": "#d9730d"}

@@ -14,7 +14,8 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
-from sqlalchemy import create_engine, make_url, text
+
+from bohb.journal.location import Address
 
 
 def _pgserver() -> Any:
@@ -30,8 +31,7 @@ def postgres_server() -> Iterator[str]:
     pgserver = _pgserver()
     with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
         running = pgserver.get_server(directory, cleanup_mode="stop")
-        url = make_url(running.get_uri()).set(drivername="postgresql+psycopg")
-        yield url.render_as_string(hide_password=False)
+        yield running.get_uri()
         running.cleanup()
 
 
@@ -126,9 +126,17 @@ def emptied(server: str) -> str:
     return server
 
 
+@contextmanager
+def connected(url: str, autocommit: bool = False) -> Iterator[Any]:
+    """A connection of our own, whose transaction is committed at the end."""
+    import psycopg
+
+    parameters: dict[str, Any] = Address.of(url).parameters()
+    with psycopg.connect(**parameters, autocommit=autocommit) as connection:
+        yield connection
+
+
 def execute(url: str, statement: str) -> None:
     """Run one statement."""
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")  # some statements are not allowed in a transaction
-    with engine.connect() as connection:
-        connection.execute(text(statement))
-    engine.dispose()
+    with connected(url, autocommit=True) as connection:  # some statements are not allowed in a transaction
+        connection.execute(statement)

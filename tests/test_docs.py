@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from bohb import BEST, PAPER
+from bohb.core.settings import PRESETS
 from bohb.plots import PLOTS
 from bohb.studyfile.space import build_space
 
@@ -171,10 +171,10 @@ def test_the_tables_of_the_study_come_from_its_files_or_name_the_command_that_ma
 def test_the_pages_about_the_preset_have_the_numbers_of_the_code() -> None:
     page = (DOCS / "better.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]* \| [^|]*) \|", page, flags=re.MULTILINE))
-    differing = {name for name, value in BEST.to_json().items() if value != PAPER.to_json()[name]}
+    differing = {name for name, value in PRESETS["best"].to_json().items() if value != PRESETS["paper"].to_json()[name]}
     assert differing <= set(rows)
     for name, cells in rows.items():
-        assert cells.split(" | ") == [_in_a_table(getattr(preset, name)) for preset in (PAPER, BEST)], name
+        assert cells.split(" | ") == [_in_a_table(getattr(PRESETS[key], name)) for key in ("paper", "best")], name
     process = (DOCS / "process.md").read_text()
     constants = re.findall(r"^\| `(bohb[\w.]*)\.([A-Z_]+)` \| ([^|]*) \|", process, flags=re.MULTILINE)
     assert len(constants) > 10

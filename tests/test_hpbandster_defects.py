@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
 
-from bohb import BOHB, HPBANDSTER, Origin, Status, minimize
+from bohb import BOHB, Origin, Settings, Status, minimize
 from bohb.core.samplers import kde
 from bohb.core.samplers.density import fit_model, model_budget, points_needed, propose_by, split
 from bohb.core.samplers.observations import Observations
 from bohb.core.samplers.proposal import Proposal, Situation
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
-from bohb.core.settings import PAPER
 from bohb.core.space import Space
 from bohb.core.space.coordinates import Coordinates
 from tests.core.playing import SPACE, fingerprint, loss_of, new, run
@@ -66,14 +65,14 @@ def test_the_first_model_comes_at_n_min_plus_2_not_at_twice_n_min() -> None:
         space = Space({f"x{i}": (0.0, 1.0) for i in range(d)})
         d_b = Observations(d)
         for i in range(first):
-            assert model_budget({1: d_b}, points_needed(space, PAPER)) is None
+            assert model_budget({1: d_b}, points_needed(space, Settings())) is None
             d_b.add(np.random.default_rng(i).random(d), float(i))
-        assert model_budget({1: d_b}, points_needed(space, PAPER)) == 1
+        assert model_budget({1: d_b}, points_needed(space, Settings())) == 1
 
 
 def test_the_worst_observation_is_not_dropped() -> None:
     for n in range(9, 200):
-        assert sum(split(n, n, 7, PAPER)) >= n, n
+        assert sum(split(n, n, 7, Settings())) >= n, n
 
 
 def test_constants_are_not_dimensions() -> None:
@@ -104,7 +103,7 @@ def test_an_unseen_choice_does_not_win() -> None:
         if good:
             config |= {f"c{j}": 1 for j in range(8)}
         d_b.add(space.encode(config), float(i))
-    model = fit_model(space, 1, d_b, PAPER)
+    model = fit_model(space, 1, d_b, Settings())
     situation = Situation(BOHB(space.configspace, budgets=[1], seed=0).history, 1, lambda _: True, None)
     picks = [propose_by(model, np.random.default_rng(i), situation) for i in range(100)]
     assert all(isinstance(p, Proposal) for p in picks)
@@ -118,7 +117,7 @@ def test_ratios_are_finite_where_both_densities_vanish() -> None:
     d_b = Observations(2)
     for i in range(30):
         d_b.add(np.array([3.0, 0.5]), float(i))
-    model = fit_model(space, 1, d_b, PAPER)
+    model = fit_model(space, 1, d_b, Settings())
     grid = np.array([[c, x] for c in range(12) for x in np.linspace(0, 1, 11)])
     assert np.isfinite(model.log_ratio(grid)).all()
 
@@ -147,7 +146,7 @@ def test_forbidden_clauses_do_not_turn_the_model_into_random_search() -> None:
 
 
 def test_a_bug_in_the_sampler_is_an_error_not_a_random_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = run(new(0, random_fraction=0), 40)
+    study = run(new(0, preset="paper", random_fraction=0), 40)
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a bug")
@@ -261,8 +260,8 @@ def test_constants_and_first_configurations_can_be_given() -> None:
 
 
 def test_the_preset_runs_and_differs() -> None:
-    theirs, ours = run(new(0, settings=HPBANDSTER), 60), run(new(0), 60)
+    theirs, ours = run(new(0, preset="hpbandster"), 60), run(new(0), 60)
     assert fingerprint(theirs) != fingerprint(ours)
-    assert [b.rungs[0].size for b in theirs.history.round] == [9, 3, 3]
+    assert [b.rungs[0].size for b in theirs.history.schedule.round] == [9, 3, 3]
     assert theirs.incumbent is not None
     assert loss_of(theirs.incumbent.trial) < 1

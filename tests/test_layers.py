@@ -29,10 +29,10 @@ ALLOWED: dict[str, set[str]] = {
     "journal": {"journal", "core", "errors", "units"},
     "optimizer": {"optimizer", "journal", "core", "errors", "units", "_version"},
     "executors": {"executors", "core", "errors", "units"},
-    "running": {"running", "optimizer", "executors", "journal", "core", "errors", "units"},
+    "analysis": {"analysis", "core", "errors", "units"},  # facts and words without I/O: a runner shows them, too
+    "running": {"running", "analysis", "optimizer", "executors", "journal", "core", "errors", "units"},
     "testing": {"testing", "journal", "executors", "core", "errors"},
     "studyfile": {"studyfile", "running", "executors", "core", "errors", "units"},
-    "analysis": {"analysis", "core", "errors", "units"},
     "plots": {"plots", "analysis", "core", "errors", "units", "_version"},
     "dashboard": {"dashboard", "plots", "analysis", "optimizer", "journal", "core", "errors", "units", "_version"},
     "integrations": {"integrations", "running", "optimizer", "executors", "journal", "core", "errors", "units"},

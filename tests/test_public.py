@@ -21,8 +21,8 @@ ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 # Only useful to people who change the package. Everything else is in the reference.
 INTERNAL = (
-    "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.core.causes",
-    "bohb.core.space.", "bohb.core.columns", "bohb.core.cost",
+    "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.analysis.failures",
+    "bohb.core.space.", "bohb.analysis.rows", "bohb.core.times",
     "bohb.core.deadline", "bohb.core.decider", "bohb.dashboard.",
     "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
@@ -33,7 +33,7 @@ PACKAGES = (  # packages that only contain modules
 )  # fmt: skip
 FULFILS = {"append", "read", "key"}  # documented by the protocol that they implement
 EXTRAS = {  # code that needs the extra, and the package that the extra installs
-    "plot": ("import bohb.plots", "plotly"),
+    "plot": ("from bohb.plots import PLOTS", "plotly"),
     "dashboard": ("import bohb.dashboard", "starlette"),
     "postgres": ("from bohb.journal import open_journal; open_journal('postgresql+psycopg://host/name')", "psycopg"),
     "dask": ("minimize(executor='dask://127.0.0.1:1')", "distributed"),
@@ -178,7 +178,7 @@ def test_a_wheel_works_without_any_extra(tmp_path: Path) -> None:
     code = """
 from bohb.cli.app import app
 assert "installed" in bohb.__file__
-study = minimize(journal="study.db", workers=2)
+study = minimize(journal="study.db", workers=1)
 assert len(study.trials) == 22 and not study.failures
 app.main(["status", "study.db"], "bohb")
 """

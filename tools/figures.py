@@ -23,7 +23,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 import bohb
-from bohb.analysis import timeline
+from bohb.analysis.clock import timeline
 from bohb.core.samplers import process as gp
 from bohb.core.samplers import targets
 from bohb.core.samplers.density import fit_model
@@ -79,7 +79,8 @@ def simulated(workers: int, max_budget: int, max_brackets: int, min_budget: int 
         duration=lambda trial, _: 10 * (trial.budget - (trial.previous_budget or 0)),
         straggling=0.2,
     )
-    changes |= {"clock": executor.clock, "stopwatch": executor.clock, "max_brackets": max_brackets}
+    changes = {"preset": "paper"} | changes | {"clock": executor.clock, "stopwatch": executor.clock}
+    changes["max_brackets"] = max_brackets
     optimizer = bohb.BOHB(SPACE, min_budget=min_budget, max_budget=max_budget, seed=4, **changes)
     return bohb.run(optimizer, executor, bohb.Limits(max_brackets=max_brackets))
 
@@ -131,9 +132,10 @@ def draw_densities(path: Path) -> None:
     observations = Observations(space.d)
     for x in rng.uniform(size=40):
         observations.add(np.array([x]), 0.4 * (x - 0.35) ** 2 + 0.03 * math.sin(18 * x) + rng.normal(0, 0.01))
-    model = fit_model(space, 1.0, observations, bohb.PAPER)
-    n_good = max(space.d + 1, int(bohb.PAPER.good_fraction * len(observations)))
-    candidates = model.good.sample(rng, 64, widen=bohb.PAPER.bandwidth_factor)
+    paper = bohb.Settings()
+    model = fit_model(space, 1.0, observations, paper)
+    n_good = max(space.d + 1, int(paper.good_fraction * len(observations)))
+    candidates = model.good.sample(rng, 64, widen=paper.bandwidth_factor)
     best = candidates[np.argmax(model.log_ratio(candidates))]
 
     figure, (top, middle, bottom) = plt.subplots(3, 1, figsize=(7, 6.4), sharex=True, constrained_layout=True)
@@ -240,7 +242,7 @@ def wavy(config: dict[str, Any], budget: float) -> float:
 
 def draw_process(path: Path) -> None:
     """Draw the process in one dimension, the observations of each rung, and log EI with a running trial."""
-    optimizer = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=3, settings=bohb.BEST, model="gp")
+    optimizer = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=3, preset="best")
     sampler = GaussianSampler(optimizer.history.space)
     while True:
         before = sampler.surrogate(optimizer.history)
@@ -337,26 +339,29 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
         sys.exit("no Chromium on this machine: apt-get install chromium")
     goals: dict[str, Any] = {"objectives": ["error", "latency"], "constraints": {"latency": "<= 6"}}
     several = bohb.minimize(
-        measured, SPACE, min_budget=1, max_budget=27, seed=4, max_brackets=8, progress=False, **goals
+        measured, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=8, progress=False, **goals
     )
-    studies = {
-        "front": several,
-        "hypervolume": several,
-        "curves": bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, max_brackets=4),
-        "agreement": simulated(4, 81, 24, min_budget=3, budgets="adaptive"),
-        "process": simulated(4, 27, 6, settings=bohb.BEST),
+    adaptive = simulated(4, 81, 24, min_budget=3, budgets="adaptive")
+    reporting = bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=4)
+    studies = {"front": several, "hypervolume": several, "model": simulated(4, 27, 6, preset="best")}
+    pictures: dict[str, tuple[str, bohb.Study, dict[str, Any]]] = {
+        **{key: (key, studies.get(key, study), {}) for key in PLOTS},
+        "trajectory-cost": ("trajectory", study, {"over": "cost"}),
+        "correlation-neighbours": ("correlation", adaptive, {"pairs": "neighbours"}),
+        "curves-steps": ("curves", reporting, {"along": "steps"}),
+        "model-density": ("model", study, {"model": "density"}),
     }
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 860, "height": 440})
-        for key, plot in PLOTS.items():
-            drawn = plot(studies.get(key, study).history)
+        for name, (key, shown, options) in pictures.items():
+            drawn = PLOTS[key](shown.history, **options)
             height = int(drawn.layout.height or 420)
             page.set_viewport_size({"width": 860, "height": height})
             content = drawn.to_html(include_plotlyjs=True, config={"displayModeBar": False}, default_height=height)
             page.set_content(content)
             page.wait_for_selector(".main-svg")
-            page.locator(".plotly-graph-div").screenshot(path=str(directory / f"plot-{key}.png"))
+            page.locator(".plotly-graph-div").screenshot(path=str(directory / f"plot-{name}.png"))
         browser.close()
 
 

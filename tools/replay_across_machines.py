@@ -65,7 +65,7 @@ def make(directory: Path, studies: int) -> None:
             min_budget=1,
             max_budget=27,
             seed=index,
-            settings=bohb.BEST if index % 2 else bohb.PAPER,
+            preset="best" if index % 2 else "paper",
             journal=journal,
         )
         running: list[bohb.Trial] = []

@@ -1,1 +1,1 @@
-"""How good the answers of `bohb.BEST` are: the study behind the preset, its ablations and its rivals."""
+"""How good the answers of the preset `best` are: the study behind the preset, its ablations and its rivals."""

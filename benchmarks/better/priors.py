@@ -139,7 +139,7 @@ def earlier(problem: str, case: str, seed: int, length: float) -> MemoryJournal:
         case "opposite", _:
             known = Changed(known, sign=-1.0)
     journal = MemoryJournal()
-    method = Ours(known, seed, {"settings": bohb.BEST, "journal": journal})
+    method = Ours(known, seed, {"preset": "best", "journal": journal})
     simulate(method, known, seed=seed, full_evaluations=length, accounting="continue")
     return journal
 
@@ -162,7 +162,7 @@ class Group:
 def execute(group: Group) -> list[list[float]]:
     """Return the regrets of each run of a group at the points of the criteria."""
     known = problem_of(group.problem)
-    arguments: dict[str, Any] = {"settings": bohb.BEST}
+    arguments: dict[str, Any] = {"preset": "best"}
     with threadpool_limits(1, user_api="blas"):
         if group.case in ("good", "bad"):
             arguments["space"] = space_with_prior(known, centre(group.problem, group.case == "good"))

@@ -78,7 +78,8 @@ def search_of(method: str, seed: int, cost: int) -> Any:
     budgets: dict[str, Any] = {"resource": "max_iter", **common}
     if method == "BOHBSearchCV":
         space = {**CHOICES, **{name: (*bounds, "log") for name, bounds in LOG.items()}, **LINEAR}
-        return BOHBSearchCV(network, space, min_resource=1, max_resource=EPOCHS, eta=ETA, max_cost=cost, **budgets)
+        budgets |= {"min_resource": 1, "max_resource": EPOCHS, "eta": ETA}
+        return BOHBSearchCV(network, space, preset="paper", max_cost=cost, **budgets)
     distributions = {
         **CHOICES,
         **{name: loguniform(*bounds) for name, bounds in LOG.items()},

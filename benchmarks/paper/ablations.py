@@ -33,7 +33,7 @@ class GaussianProcessOverBudgets(Ours):
     """The method "gp-budget"."""
 
     def __init__(self, problem: Problem, seed: int) -> None:
-        super().__init__(problem, seed, {"sampler": BudgetProcess()})
+        super().__init__(problem, seed, {"preset": "paper", "sampler": BudgetProcess()})
 
 
 class BudgetProcess:

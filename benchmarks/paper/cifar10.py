@@ -31,12 +31,12 @@ from benchmarks.report import RESULTS
 from bohb.journal import SqlJournal
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cifar10.py"
-RANDOM = bohb.Settings(random_fraction=1.0)
-METHODS: dict[str, tuple[bohb.Settings, bool]] = {  # settings, and whether low budgets are used
+RANDOM = {"preset": "paper", "random_fraction": 1.0}
+METHODS: dict[str, tuple[dict[str, Any], bool]] = {  # arguments, and whether low budgets are used
     "random": (RANDOM, False),
     "hyperband": (RANDOM, True),
-    "bohb": (bohb.PAPER, True),
-    "best": (bohb.BEST, True),
+    "bohb": ({"preset": "paper"}, True),
+    "best": ({"preset": "best"}, True),
 }
 
 
@@ -61,10 +61,10 @@ def tune(
     while limit < until:
         limit = min(limit + turn, until)
         for method, seed in [study for study, before in spent.items() if before < limit]:
-            name, (settings, low) = f"{method}-{seed}", METHODS[method]
+            name, (arguments, low) = f"{method}-{seed}", METHODS[method]
             yield name
             study = bohb.minimize(
-                objective, space, budgets=budgets if low else budgets[-1:], eta=3, seed=seed, settings=settings,
+                objective, space, budgets=budgets if low else budgets[-1:], eta=3, seed=seed, **arguments,
                 journal=out / f"{name}.db", directory=out / "files" / name, max_reported_cost=limit, progress=False,
             )  # fmt: skip
             spent[method, seed] = study.history.cost_reported

@@ -11,7 +11,7 @@ from typing import Any
 
 import bohb
 from benchmarks.report import opening
-from bohb.journal.jsonl import import_jsonl
+from bohb.journal.copy import import_jsonl
 
 JOURNALS = Path(__file__).with_name("cifar10_journals")
 NAMES = {

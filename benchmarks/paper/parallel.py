@@ -96,6 +96,7 @@ def study(case: Case) -> tuple[bohb.History, SimulatedExecutor]:
         space_of(problem.parameters),
         budgets=problem.budgets,
         seed=case.seed,
+        preset="paper",
         max_brackets=case.brackets,
         clock=executor.clock,
         stopwatch=executor.clock,

@@ -15,9 +15,9 @@ from bohb.errors import NoTrialReady, StudyDone
 from bohb.journal import MemoryJournal
 
 OURS: Mapping[str, dict[str, Any]] = {
-    "best": {"settings": bohb.BEST},
-    "bohb": {},
-    "random": {"random_fraction": 1, "one_budget": True},
+    "best": {"preset": "best"},
+    "bohb": {"preset": "paper"},
+    "random": {"preset": "paper", "random_fraction": 1, "one_budget": True},
 }
 RIVALS = ("optuna-motpe", "optuna-nsga2", "smac-parego", "synetune-moasha")
 NO_CONSTRAINTS = ("smac-parego", "synetune-moasha")  # they know no constraints

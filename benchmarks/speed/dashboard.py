@@ -205,7 +205,7 @@ def main() -> None:
     options = parser.parse_args()
     load = os.getloadavg()[0]
     found = measure(options.trials, options.repeats, not options.no_browser, options.seed)
-    source = provenance([options.seed], ["bohb", "plotly", "starlette", "uvicorn", "SQLAlchemy", "playwright"])
+    source = provenance([options.seed], ["bohb", "plotly", "starlette", "uvicorn", "playwright"])
     print(table(found["rows"]))
     print(f"\n{options.trials} trials, load {load:.1f} before the start; memory: {found['memory_MiB']}")
     print("\n".join(verdicts(found)))

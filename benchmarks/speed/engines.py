@@ -122,6 +122,7 @@ def study(keywords: dict[str, Any], trials: int, seed: int) -> dict[str, float]:
             min_budget=MIN_BUDGET,
             max_budget=MAX_BUDGET,
             seed=seed,
+            preset="paper",
             directory=directory,
             max_trials=trials,
             progress=False,

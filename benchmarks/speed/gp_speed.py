@@ -46,7 +46,7 @@ def study(d: int, n: int, seed: int) -> BOHB:
     import bohb
 
     space: dict[str, Any] = {f"x{i}": ["a", "b", "c"] if i % 4 == 3 else (0.0, 1.0) for i in range(d)}
-    made = bohb.BOHB(space, min_budget=1, max_budget=27, seed=seed, settings=bohb.BEST, random_fraction=1.0)
+    made = bohb.BOHB(space, min_budget=1, max_budget=27, seed=seed, preset="best", random_fraction=1.0)
     while len(made.history.outcomes) < n:
         trial = made.ask()
         made.tell(trial, loss(trial.config, trial.budget))

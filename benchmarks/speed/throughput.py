@@ -86,6 +86,7 @@ def run_bohb(workers: int, journal: Path | None, trials: int, seed: int) -> dict
         min_budget=MIN_BUDGET,
         max_budget=MAX_BUDGET,
         seed=seed,
+        preset="paper",
         workers=workers or None,
         journal=journal,
         max_trials=trials,

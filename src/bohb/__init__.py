@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bohb.core.samplers.function import Sampler
     from bohb.core.samplers.proposal import Situation
     from bohb.core.schedule.plan import Plan
-    from bohb.core.settings import BEST, HPBANDSTER, PAPER, Settings
+    from bohb.core.settings import Settings
     from bohb.core.space import Space
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from bohb.running.study import Study
 
 __all__ = [
-    "BEST",
     "BOHB",
-    "HPBANDSTER",
-    "PAPER",
     "Confirmation",
     "History",
     "Limits",
@@ -63,9 +60,9 @@ _HOMES = {
     "core.history": ("History",),
     "core.results": ("Result",),
     "core.schedule.plan": ("Plan",),
-    "core.settings": ("BEST", "HPBANDSTER", "PAPER", "Settings"),
-    "core.samplers.function": ("Sampler",),
-    "core.samplers.proposal": ("Situation",),
+    "core.settings": ("Settings",),
+    "core.custom_sampler": ("Sampler",),
+    "core.proposal": ("Situation",),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),

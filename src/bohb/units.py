@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import math
 import re
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 
 DASH = "–"  # an unknown value
 _SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
@@ -72,11 +75,15 @@ def clock(time: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Format a time span: 0.4 s, 12 s, 3 min 20 s, 5 h 7 min, 2 d 3 h."""
+    """Format a time span: 20 ms, 0.4 s, 12 s, 3 min 20 s, 5 h 7 min, 2 d 3 h."""
     if seconds is None or not math.isfinite(seconds):
         return DASH
+    if seconds <= 0:
+        return "0 s"
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.2g} ms"
     if seconds < 10:
-        return f"{max(seconds, 0.0):.1f} s"
+        return f"{seconds:.1f} s"
     whole = round(seconds)
     for size, unit, small, below in _SPANS:
         if whole >= size:
@@ -105,6 +112,29 @@ def date(time: float | None) -> str:
 def number(value: float | None, digits: int = 6) -> str:
     """Format a number with a few significant digits; a dash for None."""
     return DASH if value is None else f"{value:.{digits}g}"
+
+
+def value_text(value: object) -> str:
+    """Format the value of a hyperparameter: floats with six digits, text as it is, anything else as JSON."""
+    if isinstance(value, float):
+        return number(value)
+    return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def aligned(rows: Iterable[tuple[str, str]], width: int | None = None) -> str:
+    """Align labels and texts in two columns, without control characters.
+
+    width: texts are wrapped by words so that lines have at most so many characters; None does not wrap.
+    """
+    found = list(rows)
+    indent = 2 + max(len(label) for label, _ in found)
+    lines = []
+    for label, text in found:
+        parts = [printable(text)]
+        if width is not None:
+            parts = textwrap.wrap(parts[0], max(20, width - indent), break_on_hyphens=False) or [""]
+        lines += [f"{name:{indent}}{part}".rstrip() for name, part in zip_longest([label], parts, fillvalue="")]
+    return "\n".join(lines)
 
 
 def grouped(n: int) -> str:

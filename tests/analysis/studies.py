@@ -10,7 +10,7 @@ from typing import Any
 
 from ConfigSpace import ConfigurationSpace
 
-from bohb import BEST, BOHB, History, Outcome, Trial
+from bohb import BOHB, History, Outcome, Trial
 from bohb.core.trial import Status, outcome_of
 from bohb.plots.registry import Plot, suitable
 from tests.core import spaces
@@ -88,7 +88,7 @@ def played(kind: str) -> History:
 def _optimizer(space: ConfigurationSpace | Mapping[str, Any], **options: Any) -> tuple[BOHB, Watch]:
     watch = Watch()
     options = {"budgets": [1, 3, 9], "seed": 3, "clock": watch, **options}
-    return BOHB(space, **options), watch
+    return BOHB(space, **{"preset": "paper", **options}), watch
 
 
 def _timed(space: ConfigurationSpace | Mapping[str, Any], n: int, result: Results, **options: Any) -> BOHB:
@@ -165,7 +165,7 @@ _KINDS: dict[str, Callable[[], BOHB]] = {
     "finite": lambda: _timed({"a": (1, 4), "b": ["u", "v"]}, 24, mostly),
     "hostile": _hostile,
     "adaptive": lambda: _timed(XY, 150, mostly, budgets=[3, 9, 27], schedule="adaptive"),
-    "best": lambda: _timed(spaces.conditional(), 80, mostly, settings=BEST),
+    "best": lambda: _timed(spaces.conditional(), 80, mostly, preset="best"),
     "maximised": lambda: _timed(XY, 60, _score, direction="maximize"),
     "two objectives": lambda: _timed(
         XY, 60, _values, objectives=[HOSTILE, "-accuracy"], constraints={"memory": "<= 0.8"}, budgets=[1, 3]

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bohb import BOHB
-from bohb.analysis import correlations, curves, paths, picks, rung_of, survival, telling_budget
-from bohb.analysis.correlation import spearman
+from bohb.analysis.agreement import correlations, spearman
+from bohb.analysis.axes import telling_budget
+from bohb.analysis.lineage import curves, paths, picks, rung_of, survival
 from bohb.core.trial import Origin
 from tests.analysis.studies import KINDS, XY, play, played, tiny
 

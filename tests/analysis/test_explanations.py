@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from bohb import BEST, BOHB
-from bohb.analysis import failures, why
-from bohb.analysis.why import _times
-from bohb.core.causes import FailureKind, failure_kinds, normalised
+from bohb import BOHB
+from bohb.analysis.failures import FailureKind, failure_kinds, failures, normalised
+from bohb.analysis.why import _times, why
 from bohb.core.trial import Origin, Status
 from bohb.errors import UnknownTrial
 from tests.analysis.studies import KINDS, XY, play, played, smooth, tiny
@@ -123,7 +122,7 @@ def test_a_trial_of_the_gaussian_process_shows_the_expected_loss() -> None:
 
 
 def test_a_trial_of_the_density_that_stands_in_for_the_process_says_so() -> None:
-    history = play(BOHB(XY, budgets=[1, 3, 9], seed=0, settings=BEST), 40, lambda *_: 1.0).history
+    history = play(BOHB(XY, budgets=[1, 3, 9], seed=0, preset="best"), 40, lambda *_: 1.0).history
     by_density = next(n for n, trial in history.trials.items() if "log_ratio" in trial.reason)
     assert "was proposed by the density, as the best of 64 candidates" in why(history, by_density).sentences[0]
 

@@ -10,8 +10,7 @@ import pytest
 from optuna.importance import FanovaImportanceEvaluator, PedAnovaImportanceEvaluator, get_param_importances
 
 from bohb import BOHB, History, Trial
-from bohb.analysis import Importances, importance
-from bohb.analysis.interactions import most_important_pair
+from bohb.analysis.importance import Importances, importance, most_important_pair
 from tests.analysis.studies import KINDS, play, played
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)

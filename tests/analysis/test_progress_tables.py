@@ -5,7 +5,11 @@ from dataclasses import replace
 import pytest
 
 from bohb import BOHB
-from bohb.analysis import Moment, Record, losses, records, run_clock, summary, timeline, trajectory
+from bohb.analysis.clock import run_clock, timeline
+from bohb.analysis.evaluations import losses
+from bohb.analysis.lineage import Record, records
+from bohb.analysis.overview import Overview
+from bohb.analysis.trajectory import Moment, trajectory
 from bohb.core.trial import Origin, Status
 from tests.analysis.studies import KINDS, XY, Watch, play, played, smooth, tiny
 
@@ -64,35 +68,36 @@ def test_the_trajectory_ends_with_the_incumbent_and_never_turns_back(kind: str) 
 
 
 def test_a_study_in_numbers() -> None:
-    numbers = summary(tiny().history)
-    assert (numbers.trials, numbers.finished, numbers.failed, numbers.running, numbers.waiting) == (6, 6, 1, 0, 0)
-    assert (numbers.configurations, numbers.brackets_done, numbers.brackets_open) == (5, 2, 0)
-    assert numbers.statuses == {Status.OK: 5, Status.CRASHED: 1}
-    assert numbers.origins == {Origin.RANDOM: 5, Origin.PROMOTED: 1}
-    assert (numbers.spent, numbers.cost) == (4, 2.5)
-    assert numbers.spent_continued == pytest.approx(11 / 3)
-    assert (numbers.seconds, numbers.busy, numbers.rate) == (53, 12, 6 / 53)
-    assert numbers.incumbent is not None
-    assert numbers.incumbent.trial.number == 5
-    low, high = numbers.budgets
-    assert (low.budget, low.finished, low.failed, low.best, low.seconds) == (1, 3, 1, 0.2, 1)
-    assert (high.budget, high.finished, high.failed, high.best, high.seconds) == (3, 3, 0, 0.05, 3)
+    seen = Overview(tiny().history)
+    assert seen.counts == {"started": 6, "finished": 6, "failed": 1, "running": 0, "waiting": 0, "late": 0}
+    assert (seen.configurations, seen.finished_brackets, seen.open_brackets) == (5, 2, [])
+    assert [(kind.status, kind.n) for kind in seen.failures] == [(Status.CRASHED, 1)]
+    assert seen.origins == {Origin.RANDOM: 5, Origin.PROMOTED: 1}
+    assert seen.history.cost_reported == 2.5
+    assert seen.cost == pytest.approx(11 / 3)
+    assert (seen.seconds, seen.busy, seen.rate) == (53, 12, 6 / 53)
+    assert seen.best is not None
+    assert seen.best.trial.number == 5
+    low, high = seen.budgets
+    assert (low.budget, low.finished, low.failed, low.best, low.seconds) == (1, 3, 1, seen.history.best[1], 1)
+    assert (high.budget, high.finished, high.failed, high.best, high.seconds) == (3, 3, 0, seen.best, 3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_add_up(kind: str) -> None:
     history = played(kind)
-    numbers = summary(history)
-    assert sum(numbers.statuses.values()) == sum(row.finished for row in numbers.budgets) == numbers.finished
-    assert sum(numbers.origins.values()) == numbers.trials == len(history.trials)
-    assert numbers.finished + numbers.running + numbers.waiting == numbers.trials
-    assert numbers.failed == sum(row.failed for row in numbers.budgets)
+    seen = Overview(history)
+    n = seen.counts
+    assert sum(row.finished for row in seen.budgets) == n["finished"]
+    assert sum(seen.origins.values()) == n["started"] == len(history.trials)
+    assert n["finished"] + n["running"] + n["waiting"] == n["started"]
+    assert n["failed"] == sum(row.failed for row in seen.budgets) == sum(kind.n for kind in seen.failures)
 
 
 def test_trials_without_times_have_none() -> None:
     history = played("untimed")
     assert {row.seconds for row in losses(history)} == {None}
-    assert summary(history).seconds is None
+    assert Overview(history).seconds is None
     assert trajectory(history).incumbents[-1].at.seconds is None
     assert timeline(history) == []
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from bohb import BOHB, Space
-from bohb.analysis import axes, configurations, contour, densities
-from bohb.analysis.axes import places
+from bohb.analysis.axes import axes, configurations, places
+from bohb.analysis.beliefs import densities
+from bohb.analysis.contour import contour
 from bohb.errors import InvalidArgument
 from tests.analysis.studies import KINDS, XY, play, played, tiny
 from tests.core import spaces

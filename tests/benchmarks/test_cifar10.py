@@ -19,7 +19,7 @@ from benchmarks.report import RESULTS  # noqa: E402
 
 from bohb import History, Trial  # noqa: E402
 from bohb.journal import SqlJournal  # noqa: E402
-from bohb.journal.jsonl import import_jsonl  # noqa: E402
+from bohb.journal.copy import import_jsonl  # noqa: E402
 
 
 def test_the_example_tunes_made_up_images_on_a_cpu(tmp_path: Path) -> None:

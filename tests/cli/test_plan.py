@@ -9,9 +9,9 @@ import pytest
 
 import bohb
 from bohb import BOHB
-from bohb.core.estimate import makespan, proportional
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import plan
+from bohb.core.times.forecast import makespan, proportional
 from bohb.executors.simulated import SimulatedExecutor
 from bohb.journal import SqlJournal
 from tests import objectives
@@ -36,7 +36,7 @@ def test_a_study_file_gives_budgets_unit_and_workers_and_options_win(tmp_path: P
 
 
 def test_settings_and_limits_of_the_file_count(tmp_path: Path) -> None:
-    file = written(tmp_path, STUDY + '\n[settings]\npreset = "hpbandster"\n[limits]\nmax_brackets = 2\n')
+    file = written(tmp_path, 'preset = "hpbandster"\n' + STUDY + "\n[limits]\nmax_brackets = 2\n")
     data = answer("plan", file)
     assert [row["configurations"] for row in data["rungs"] if row["rung"] == 0] == [9, 3]
 

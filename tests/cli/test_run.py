@@ -43,12 +43,13 @@ def awk(tmp_path: Path) -> Path:
 
 
 def test_a_training_loop_in_awk_is_tuned_resumed_and_explained(awk: Path) -> None:
-    first = process("run", "--max-trials", "10", "--json", cwd=awk)
+    first = process("run", "--workers", "1", "--max-trials", "10", "--json", cwd=awk)
     data = json.loads(first.stdout)
     assert data["stopped"] == "max_trials=10 reached"
     assert first.stderr.startswith("new study 'awk' in ")
-    assert re.search(r"\[ +[\d.]+ s\] 10 done of 10, 0 running; best loss \S+ on budget \d", first.stderr)
-    again = process("run", cwd=awk)
+    ended = r"\[ +[\d.]+ s\] trials: 10 of 10 finished \(0 failed\), 0 running; best: loss \S+ on budget \d"
+    assert re.search(ended, first.stderr)
+    again = process("run", "--workers", "1", cwd=awk)
     assert "continues: 10 trials finished" in again.stderr
     assert "all 3 brackets are complete" in again.stdout
     told = history(awk / "awk.db", "awk")
@@ -101,7 +102,7 @@ def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     configs = {s: [t.config for t in history(other, s).trials.values()] for s in "abc"}
     assert configs["a"] == configs["c"] != configs["b"]
     assert not (tmp_path / "study.db").exists()
-    assert "stopped: max_seconds=0.3" in call("run", file, "--max-seconds", "0.3s", "--workers", "0", "--quiet").stdout
+    assert "stopped   max_seconds=0.3" in call("run", file, "--max-seconds", "0.3s", "--workers", "0", "--quiet").stdout
 
 
 def test_limits_of_a_trial_hold_for_commands_and_their_children(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_ctrl_c_once_finishes_the_running_trials(tmp_path: Path) -> None:
         wait_until(lambda: "finishing the running trials" in screen())
         assert running.poll() is None
         (tmp_path / "go").touch()
-        wait_until(lambda: "stopped: interrupted" in screen() and running.poll() is not None)
+        wait_until(lambda: "stopped   interrupted" in screen() and running.poll() is not None)
         assert running.returncode == 130
     told = history(tmp_path / "study.db")
     assert len(told.outcomes) == len(told.trials) == 2

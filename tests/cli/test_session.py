@@ -50,7 +50,7 @@ def normal(text: str) -> str:
     These are progress lines, which are printed at certain times, then times, fractions and spaces.
     """
     text = re.sub(r"^\[ *\d.*\] .*\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"\d+(\.\d+)? (d|h|min|s)\b( \d+ (h|min|s)\b)?", "# s", text)
+    text = re.sub(r"\d+(\.\d+)? (d|h|min|ms|s)\b( \d+ (h|min|s)\b)?", "# s", text)
     text = re.sub(r"-?\d+\.\d+(e[-+]?\d+)?", "#", text)
     return re.sub(r"[ \t]+", " ", text)
 

@@ -71,7 +71,7 @@ def test_a_study_goes_on_when_nobody_can_see_its_progress(
             check=False,
         )
     assert done.returncode == 0
-    assert done.stdout.startswith("30 trials (0 failed)")
+    assert done.stdout.startswith("trials    30 finished (0 failed)")
     with SqlJournal(tmp_path / "study.db", "bowl", read_only=True) as journal:
         assert len(BOHB.from_events(journal.read(0)).history.outcomes) == 30
 

@@ -9,9 +9,10 @@ from typing import Any
 from bohb import Origin, Outcome, Space, Status, Trial
 from bohb.core.events import Event, StudyCreated, TrialFinished, TrialLost, TrialStarted
 from bohb.core.history import History
-from bohb.core.settings import PAPER, Settings
+from bohb.core.settings import Settings
 
 SPACE: dict[str, Any] = {"x": (0.0, 1.0)}
+PAPER = Settings()
 
 
 @cache

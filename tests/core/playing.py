@@ -43,7 +43,9 @@ def busy_study() -> list[Event]:
     """Everything that can happen: failures, lost workers, reuse, cuts, raised budgets, earlier observations."""
     space: dict[str, Any] = {"a": (1, 25)}
     old = bohb.minimize(lambda t: float(t.config["a"]), space, budgets=[1], max_trials=3, seed=0, progress=False)
-    study = BOHB(space, min_budget=1, max_budget=9, seed=1, warm_start=old.history, initial_configs=[{"a": 3}])
+    study = BOHB(
+        space, min_budget=1, max_budget=9, seed=1, preset="paper", warm_start=old.history, initial_configs=[{"a": 3}]
+    )
     for number in range(200):
         study.begin_session(f"host:{number}") if number % 30 == 0 else None
         try:

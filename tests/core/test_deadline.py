@@ -10,23 +10,22 @@ import pytest
 import bohb
 from bohb import BOHB, Limits, replay
 from bohb.analysis.why import why
-from bohb.core.cost import Sample, fit_costs
 from bohb.core.deadline import TimeLeft, fitting_bracket, in_time
-from bohb.core.estimate import forecast, proportional, seconds_to_end
 from bohb.core.schedule.brackets import hyperband
+from bohb.core.times.durations import Sample, fit_durations
+from bohb.core.times.forecast import forecast, proportional, seconds_to_end
 from bohb.executors.simulated import SimulatedExecutor
 from tests import objectives
 from tests.objectives import SPACE
 
 ROUND = hyperband((1.0, 3.0, 9.0, 27.0))
+PAPER: dict[str, Any] = {"min_budget": 1, "max_budget": 27, "seed": 0, "preset": "paper"}
 
 
 def time_left(seconds: float, workers: int = 1, **keywords: Any) -> TimeLeft:
     """One second per unit of budget, exactly."""
-    known = [
-        Sample(-1 - i, b, p, b - (p or 0.0), {}) for i in range(10) for p, b in ((None, 1.0), (1.0, 3.0), (3.0, 9.0))
-    ]
-    return TimeLeft(seconds, workers, fit_costs(known), **keywords)
+    known = [Sample(-1 - i, b, p, b - (p or 0.0)) for i in range(10) for p, b in ((None, 1.0), (1.0, 3.0), (3.0, 9.0))]
+    return TimeLeft(seconds, workers, fit_durations(known), **keywords)
 
 
 def begun(n: int) -> BOHB:
@@ -84,19 +83,19 @@ def test_a_rung_ends_only_when_nothing_more_on_it_ends_in_time() -> None:
 
 
 def test_no_bracket_changes_before_durations_were_seen_on_two_budgets() -> None:
-    one = [Sample(-1 - i, 1.0, None, 1.0, {}) for i in range(10)]
-    two = [*one, Sample(-1, 3.0, 1.0, 2.0, {})]
+    one = [Sample(-1 - i, 1.0, None, 1.0) for i in range(10)]
+    two = [*one, Sample(-1, 3.0, 1.0, 2.0)]
     history = begun(10).history
-    assert in_time(history, TimeLeft(36.0, 1, fit_costs(one))).events == ()
-    assert in_time(history, TimeLeft(36.0, 1, fit_costs(two))).events
-    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_costs(one)), (), ROUND[0]) == ROUND[0]
-    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_costs(two)), (), ROUND[0]) != ROUND[0]
+    assert in_time(history, TimeLeft(36.0, 1, fit_durations(one))).events == ()
+    assert in_time(history, TimeLeft(36.0, 1, fit_durations(two))).events
+    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_durations(one)), (), ROUND[0]) == ROUND[0]
+    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_durations(two)), (), ROUND[0]) != ROUND[0]
 
 
 def test_with_enough_time_or_too_few_results_nothing_changes() -> None:
     optimizer = begun(10)
     assert in_time(optimizer.history, time_left(500.0)).events == ()
-    unknown = TimeLeft(10.0, 1, fit_costs([Sample(-1, 1.0, None, 1.0, {})]))
+    unknown = TimeLeft(10.0, 1, fit_durations([Sample(-1, 1.0, None, 1.0)]))
     assert in_time(optimizer.history, unknown).events == ()
     assert in_time(optimizer.history, time_left(10.0, alone=False)).events == ()
 
@@ -136,10 +135,10 @@ def test_what_was_stopped_at_the_deadline_runs_again_when_the_study_is_resumed()
 
 def test_without_a_deadline_nothing_changes() -> None:
     executor = SimulatedExecutor(objectives.quadratic, 4)
-    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=0, clock=executor.clock, stopwatch=executor.clock)
+    optimizer = BOHB(SPACE, **PAPER, clock=executor.clock, stopwatch=executor.clock)
     bohb.run(optimizer, executor, Limits(max_trials=150))
     assert not optimizer.history.shortened
-    assert not optimizer.history.planned
+    assert not optimizer.history.schedule.planned
     assert replay(optimizer.events).exact == 150
 
 
@@ -147,11 +146,11 @@ def test_the_rest_of_a_study_is_foreseen_by_running_it_ahead() -> None:
     """One second per unit of budget: the forecast equals what then happens."""
     half: list[float] = []
     executor = SimulatedExecutor(objectives.quadratic, 3)
-    optimizer = BOHB(SPACE, min_budget=1, max_budget=27, seed=0, clock=executor.clock, stopwatch=executor.clock)
+    optimizer = BOHB(SPACE, **PAPER, clock=executor.clock, stopwatch=executor.clock)
 
     def look(running: bohb.RunningStudy) -> None:
         if len(running.history.outcomes) >= 60 and not half:
-            costs = fit_costs([Sample(-i, b, None, b, {}) for i in range(9) for b in (1.0, 27.0)])
+            costs = fit_durations([Sample(-i, b, None, b) for i in range(9) for b in (1.0, 27.0)])
             left = seconds_to_end(running.history, costs, {"max_trials": 150}, 3, executor.now, executor.now)
             assert left is not None
             half.append(executor.now + left)
@@ -166,7 +165,7 @@ def test_many_workers_are_expected_to_wait_for_the_slowest_trial() -> None:
     for _ in range(16):
         optimizer.ask()
     spread = [math.exp(0.5 * (-1) ** i) for i in range(40)]
-    costs = fit_costs([Sample(-1 - i, 27.0, None, 27 * factor, {}) for i, factor in enumerate(spread)])
+    costs = fit_durations([Sample(-1 - i, 27.0, None, 27 * factor) for i, factor in enumerate(spread)])
     assert costs is not None
     one = costs.typical(27.0).mean
     left = seconds_to_end(optimizer.history, costs, {"max_trials": 16}, 16, 0.0, 100.0)

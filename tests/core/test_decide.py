@@ -7,13 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from bohb import BEST, BOHB, HPBANDSTER, Origin, Settings
+from bohb import BOHB, Origin, Settings
 from bohb.core.decide import Decision, PlanBracket, Restart, StartPromotion, StartSample, decide, first_run, ready_runs
 from bohb.core.events import BracketPlanned, BracketShortened, BudgetsRaised, ConfigGiven, Event, RungCut
 from bohb.core.history import History
 from bohb.core.samplers.chain import Samplers
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.rules import rule_of
+from bohb.core.settings import PRESETS
 from tests.core.building import SPACE, created, finished, folded, lost, promoted, rung, started
 
 # With the budgets 1 and 3, Hyperband's brackets are in turn: 3 configurations on 1 and the best on 3; 2 on 3.
@@ -22,7 +23,7 @@ RUNNING: list[Event] = [started(0), started(1), started(2)]
 ANYWHERE = ConfigGiven(0, {"x": 0.5})
 DIRECTLY = ConfigGiven(0, {"x": 0.5}, 3)
 OWN = BracketPlanned(0, ((3, 1),), "given")
-INFORMED = created(settings=BEST)
+INFORMED = created(settings=PRESETS["best"])
 ADAPTIVE = created(settings=Settings(schedule="adaptive"))
 USUAL = ((1, 3), (3, 1))
 FIRST = [*FULL, promoted(3, started(1)), finished(3, 0.1)]  # the whole first bracket
@@ -164,7 +165,7 @@ def test_a_limit_of_brackets_keeps_only_new_ones_from_opening(
 
 
 def test_hpbandster_starts_the_oldest_bracket_first() -> None:
-    events = [created(settings=HPBANDSTER), *RUNNING, *BOTH, started(5, 2), lost(5)]
+    events = [created(settings=PRESETS["hpbandster"]), *RUNNING, *BOTH, started(5, 2), lost(5)]
     ended: list[Event] = [finished(0, 0.3), finished(1, 0.1), finished(2, 0.2)]
     assert decide(folded(*events, *ended)) == StartPromotion(0, 1, 3, 1)
     assert decide(folded(created(), *events[1:], *ended)) == Restart(started(5, 2).trial)
@@ -172,7 +173,7 @@ def test_hpbandster_starts_the_oldest_bracket_first() -> None:
 
 def test_hpbandster_fills_the_place_of_a_failed_trial_on_the_next_rung() -> None:
     failed = rung(math.inf, math.inf, math.inf)
-    assert decide(folded(created(settings=HPBANDSTER), *failed)) == StartSample(0, 1, 3)
+    assert decide(folded(created(settings=PRESETS["hpbandster"]), *failed)) == StartSample(0, 1, 3)
 
 
 def test_all_that_can_start_is_listed_in_order() -> None:
@@ -193,7 +194,7 @@ def test_in_a_finite_space_a_promotion_waits_for_a_trial_that_evaluates_the_same
 
 def test_free_workers_take_the_smallest_budget_and_open_a_bracket_only_when_nothing_is_ready() -> None:
     """§4.2 by hand: budgets 1, 3, 9; bracket 0 has rungs 9·1, 3·3, 1·9, bracket 1 has 5·3, 1·9, bracket 2 has 3·9."""
-    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, preset="paper")
     first = [study.ask() for _ in range(9)]
     assert {(t.bracket, t.budget) for t in first} == {(0, 1.0)}
     # All nine run; a tenth worker finds nothing ready in bracket 0, so bracket 1 opens.
@@ -218,7 +219,7 @@ def test_free_workers_take_the_smallest_budget_and_open_a_bracket_only_when_noth
 
 
 def test_hpbandsters_order_goes_by_the_age_of_the_bracket() -> None:
-    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, start_order="oldest_bracket")
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, preset="paper", start_order="oldest_bracket")
     first = [study.ask() for _ in range(9)]
     for trial in first[:8]:
         study.tell(trial, trial.number)
@@ -229,7 +230,7 @@ def test_hpbandsters_order_goes_by_the_age_of_the_bracket() -> None:
 
 
 def test_decisions_are_data() -> None:
-    study = BOHB(SPACE, min_budget=1, max_budget=3, seed=0, max_brackets=1)
+    study = BOHB(SPACE, min_budget=1, max_budget=3, seed=0, preset="paper", max_brackets=1)
     assert decide(study.history) == PlanBracket(0)
     assert first_run(study.history, 0) == StartSample(0, 0, 1.0)
     trials = [study.ask() for _ in range(3)]

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bohb import BEST, BOHB, Origin, Settings
-from bohb.core.cost import Sample, fit_costs
+from bohb import BOHB, Origin, Settings
 from bohb.core.deadline import TimeLeft
 from bohb.core.decider import Decider, Now, restart_lost
 from bohb.core.events import BracketPlanned, BracketShortened, ConfigGiven, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
+from bohb.core.settings import PRESETS
+from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 from tests.core.building import created, finished, folded, lost, promoted, rung, started
@@ -43,8 +44,8 @@ def trial_of(events: list[Event]) -> Trial:
 
 def time_left(seconds: float, **keywords: Any) -> TimeLeft:
     """One second per unit of budget, exactly, with one worker."""
-    known = [Sample(-1 - i, b, p, b - (p or 0.0), {}) for i in range(10) for p, b in ((None, 1.0), (1.0, 3.0))]
-    return TimeLeft(seconds, 1, fit_costs(known), **keywords)
+    known = [Sample(-1 - i, b, p, b - (p or 0.0)) for i in range(10) for p, b in ((None, 1.0), (1.0, 3.0))]
+    return TimeLeft(seconds, 1, fit_durations(known), **keywords)
 
 
 def test_the_first_configuration_is_random_because_there_is_no_model() -> None:
@@ -129,7 +130,7 @@ def test_a_limit_of_brackets_ends_a_study() -> None:
 
 
 def test_an_informed_study_with_several_workers_repeats_a_bracket_of_which_none_has_finished() -> None:
-    running: list[Event] = [created(settings=BEST), started(0), started(1), started(2)]
+    running: list[Event] = [created(settings=PRESETS["best"]), started(0), started(1), started(2)]
     usual = ((1.0, 3), (3.0, 1))
     (planned,) = following(*running)
     assert planned == BracketPlanned(1, usual, "repeat")

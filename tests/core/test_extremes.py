@@ -39,7 +39,7 @@ def test_a_budget_larger_than_all_floats_is_refused(budgets: dict[str, Any]) -> 
         BOHB(SPACE, seed=0, **budgets)
 
 
-@pytest.mark.parametrize("settings", ["paper", "best"])
+@pytest.mark.parametrize("preset", ["paper", "best"])
 @pytest.mark.parametrize(
     "budgets",
     [
@@ -52,8 +52,8 @@ def test_a_budget_larger_than_all_floats_is_refused(budgets: dict[str, Any]) -> 
     ],
     ids=str,
 )
-def test_budgets_at_the_ends_of_the_scale_work(settings: Any, budgets: dict[str, Any]) -> None:
-    study = BOHB(SPACE, seed=0, settings=settings, **budgets)
+def test_budgets_at_the_ends_of_the_scale_work(preset: Any, budgets: dict[str, Any]) -> None:
+    study = BOHB(SPACE, seed=0, preset=preset, **budgets)
     for _ in range(20):
         trial = study.ask()
         study.tell(trial, trial.config["x"])
@@ -84,11 +84,11 @@ def test_a_scale_wider_than_all_floats_is_refused() -> None:
 
 
 @pytest.mark.parametrize("adaptive", [{}, {"budgets": "adaptive"}], ids=["fixed", "adaptive"])
-@pytest.mark.parametrize("settings", ["paper", "best"])
+@pytest.mark.parametrize("preset", ["paper", "best"])
 @pytest.mark.parametrize("losses", [[1e308, -1e308], [1.7e308, -1.7e308, 0.0], [5e-324, 0.0], [-1e308, 1e300]], ids=str)
-def test_huge_and_tiny_losses_store_no_nan_and_no_infinity(losses: list[float], settings: Any, adaptive: Any) -> None:
+def test_huge_and_tiny_losses_store_no_nan_and_no_infinity(losses: list[float], preset: Any, adaptive: Any) -> None:
     rng = random.Random(1)
-    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, settings=settings, **adaptive)
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, preset=preset, **adaptive)
     for _ in range(22):
         study.tell(study.ask(), rng.choice(losses))
     stored = "".join(encode(to_json(event)) for event in study.events)

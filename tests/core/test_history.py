@@ -125,7 +125,7 @@ def test_the_users_configurations_wait_until_they_start() -> None:
 def test_raised_budgets_change_brackets_from_the_next_on() -> None:
     history = folded(*FULL, BudgetsRaised((1, 3, 9), 1))
     assert history.budgets == (1, 3, 9)
-    assert [rung.budget for rung in history.bracket_plan(1).rungs] == [1, 3, 9]
+    assert [rung.budget for rung in history.schedule.plan(1).rungs] == [1, 3, 9]
     assert [rung.budget for rung in history.brackets[0].bracket.rungs] == [1, 3]
 
 
@@ -142,7 +142,7 @@ def test_the_configurations_that_may_be_promoted_are_alive_and_the_incumbent_wit
     assert folded(*FULL[:5]).alive() == {0, 1, 2}
     assert folded(*FULL).alive() == {1}
     ended = folded(*FULL, promoted(3, started(1)), finished(3, 0.5), *rung(0.6, 0.2, first=4, bracket=1, budget=3))
-    assert not ended.open_brackets
+    assert not ended.schedule.open
     assert ended.alive() == {5}
 
 
@@ -204,7 +204,7 @@ def facts(history: History) -> dict[str, Any]:
         "trajectory": [*history.trajectory],
         "observations": {b: d.losses.tolist() for b, d in history.observations.items()},
         "evaluated": dict(history.evaluated),
-        "open": [*history.open_brackets],
+        "open": [*history.schedule.open],
         "rungs": [bracket.rung for bracket in history.brackets],
         "given": len(history.given),
         "spent": history.budget_spent,

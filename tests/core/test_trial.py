@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bohb import Outcome, Status
-from bohb.core.settings import HPBANDSTER, PAPER, Settings
+from bohb.core.settings import PRESETS, Settings
 from bohb.core.trial import jsonable, outcome_of
 from bohb.errors import BohbError, InvalidArgument, InvalidResult
 
@@ -120,10 +120,10 @@ def test_deep_and_huge_info_is_cut() -> None:
 
 
 def test_the_defaults_are_the_papers() -> None:
-    assert PAPER.random_fraction == pytest.approx(1 / 3)
-    assert (PAPER.good_fraction, PAPER.num_samples, PAPER.min_points) == (0.15, 64, None)
-    assert (PAPER.bandwidth_factor, PAPER.min_bandwidth) == (3, 1e-3)
-    assert Settings.from_json(json.loads(json.dumps(HPBANDSTER.to_json()))) == HPBANDSTER
+    assert Settings().random_fraction == pytest.approx(1 / 3)
+    assert (Settings().good_fraction, Settings().num_samples, Settings().min_points) == (0.15, 64, None)
+    assert (Settings().bandwidth_factor, Settings().min_bandwidth) == (3, 1e-3)
+    assert Settings.from_json(json.loads(json.dumps(PRESETS["hpbandster"].to_json()))) == PRESETS["hpbandster"]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,6 @@ def test_bad_settings_are_refused_by_name_and_value(name: str, value: Any) -> No
 
 
 def test_unknown_settings_are_refused_by_name() -> None:
-    for change in (Settings.from_json, PAPER.changed):
+    for change in (Settings.from_json, Settings().changed):
         with pytest.raises(InvalidArgument, match="unknown settings \\['rho'\\]"):
             change({"rho": 0.5})

@@ -16,12 +16,12 @@ from starlette.testclient import TestClient
 
 import bohb
 from bohb import load
-from bohb.core.causes import failure_kinds
+from bohb.analysis.failures import failure_kinds
 from bohb.dashboard import create_app
 from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
-from bohb.journal.files import files_directory
+from bohb.journal.location import files_directory
 from bohb.plots import PLOTS
 from tests.analysis.studies import ordinary_plots
 from tests.dashboard.demo import HOSTILE_NAMES

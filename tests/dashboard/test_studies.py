@@ -11,7 +11,7 @@ import pytest
 
 import bohb
 from bohb import BOHB, History
-from bohb.dashboard.studies import Library, UnknownStudy
+from bohb.dashboard.studies import Studies, UnknownStudy
 from bohb.errors import JournalError
 from bohb.journal import SqlJournal
 
@@ -38,17 +38,17 @@ def facts(history: History) -> tuple[object, ...]:
 
 def test_a_view_follows_the_journal_and_an_old_one_stays_as_it_was(tmp_path: Path) -> None:
     journal, optimizer = start(tmp_path / "study.db")
-    library = Library(tmp_path / "study.db")
+    studies = Studies([tmp_path / "study.db"])
     with journal:
-        before = library.view("study")
+        before = studies.snapshot("study")
         known = facts(before.history)
         for _ in range(4):
             advance(optimizer, 7)
-            now = library.view("study")
+            now = studies.snapshot("study")
             assert facts(now.history) == facts(optimizer.history)
         assert facts(before.history) == known
-        assert library.view("study") is library.view("study"), "nothing new, nothing folded"
-    library.close()
+        assert studies.snapshot("study") is studies.snapshot("study"), "nothing new, nothing folded"
+    studies.close()
 
 
 def test_a_snapshot_shares_nothing_that_changes() -> None:
@@ -68,24 +68,24 @@ def test_only_the_last_few_studies_are_kept_and_all_can_be_seen(tmp_path: Path) 
         journal, optimizer = start(tmp_path / "study.db", f"study {index}")
         with journal:
             advance(optimizer, index + 1)
-    library = Library(tmp_path / "study.db", keep=2)
+    studies = Studies([tmp_path / "study.db"], keep=2)
     for _ in range(2):
         for index in range(5):
-            assert len(library.view(f"study {index}").history.outcomes) == index + 1
-            assert len(library._live) <= 2
-    library.close()
+            assert len(studies.snapshot(f"study {index}").history.outcomes) == index + 1
+            assert studies.n_followed <= 2
+    studies.close()
 
 
 def test_many_readers_at_once_see_sound_histories(tmp_path: Path) -> None:
     writers = [start(tmp_path / "study.db", name) for name in ("a",)]
-    library = Library(tmp_path / "study.db", keep=1)
+    studies = Studies([tmp_path / "study.db"], keep=1)
     journal, optimizer = writers[0]
     stop, troubles = threading.Event(), list[BaseException]()
 
     def read() -> None:
         try:
             while not stop.is_set():
-                history = library.view("a").history
+                history = studies.snapshot("a").history
                 assert len(history.trials) == len(history.outcomes) + len(history.pending)
         except BaseException as error:  # noqa: BLE001 - the main thread will say
             troubles.append(error)
@@ -98,7 +98,7 @@ def test_many_readers_at_once_see_sound_histories(tmp_path: Path) -> None:
         stop.set()
         for thread in threads:
             thread.join()
-    library.close()
+    studies.close()
     assert troubles == []
 
 
@@ -107,25 +107,25 @@ def test_a_replaced_file_is_noticed(tmp_path: Path) -> None:
     journal, optimizer = start(path)
     with journal:
         advance(optimizer, 10)
-    library = Library(path)
-    assert len(library.view("study").history.outcomes) == 10
+    studies = Studies([path])
+    assert len(studies.snapshot("study").history.outcomes) == 10
     for file in tmp_path.glob("study.db*"):
         file.unlink()
     with pytest.raises(JournalError, match="no journal"):
-        library.view("study")
+        studies.snapshot("study")
     journal, optimizer = start(path)
     with journal:
         advance(optimizer, 3)
-    assert len(library.view("study").history.outcomes) == 3
-    library.close()
+    assert len(studies.snapshot("study").history.outcomes) == 3
+    studies.close()
 
 
 def test_unknown_names_are_refused_by_name(tmp_path: Path) -> None:
     start(tmp_path / "study.db")[0].close()
-    library = Library(tmp_path / "study.db")
+    studies = Studies([tmp_path / "study.db"])
     with pytest.raises(UnknownStudy, match="'nobody'"):
-        library.view("nobody")
-    library.close()
+        studies.snapshot("nobody")
+    studies.close()
 
 
 def test_only_public_methods_of_other_objects_are_used() -> None:
@@ -140,26 +140,26 @@ def test_only_public_methods_of_other_objects_are_used() -> None:
     assert found == []
 
 
-def test_cards_are_made_once_per_state(tmp_path: Path) -> None:
+def test_entries_of_the_list_are_made_once_per_state(tmp_path: Path) -> None:
     journal, optimizer = start(tmp_path / "study.db")
-    library = Library(tmp_path / "study.db")
+    studies = Studies([tmp_path / "study.db"])
     with journal:
-        length = library.lengths()["study"]
-        card = library.card("study", length)
-        assert library.card("study", length) is card
+        length = studies.lengths()["study"]
+        entry = studies.entry("study", length)
+        assert studies.entry("study", length) is entry
         advance(optimizer, 2)
-        length = library.lengths()["study"]
-        assert library.known_card("study", length) is None
-        assert library.card("study", length).trials == 2
-    library.close()
+        length = studies.lengths()["study"]
+        assert studies.known_entry("study", length) is None
+        assert studies.entry("study", length).trials["started"] == 2
+    studies.close()
 
 
 def test_reading_takes_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     start(path)[0].close()
-    library = Library(path)
-    library.view("study")
+    studies = Studies([path])
+    studies.snapshot("study")
     with SqlJournal(path, "study") as writer:  # a second writer would be refused
         advance(BOHB.from_journal(writer), 1)
-    assert len(library.view("study").history.outcomes) == 1
-    library.close()
+    assert len(studies.snapshot("study").history.outcomes) == 1
+    studies.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import apsw
 
-from bohb.journal import schema
+from bohb.journal import sqlite
 
 _SECTOR = 512
 _NEEDS_DIRSYNC = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
@@ -161,9 +161,7 @@ class DiskFile(apsw.VFSFile):
 
 
 class _Connection:
-    """As much of sqlite3.Connection as SQLAlchemy uses, over apsw, which alone can put a VFS underneath."""
-
-    isolation_level = None
+    """As much of sqlite3.Connection as a journal uses, over apsw, which alone can put a VFS underneath."""
 
     def __init__(self, uri: str, disk: Disk) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
@@ -187,30 +185,23 @@ class _Connection:
         except apsw.Error:
             pass  # as sqlite3 does: what could not be written back stays in the log
 
-    def create_function(self, *_: object, **__: object) -> None:
-        """Ours are never used."""
-
 
 class _Cursor:
-    arraysize = 1
-    rowcount = -1
-    lastrowid = None
-
     def __init__(self, raw: apsw.Connection) -> None:
         self.raw = raw
         self.description: Any = None
         self.rows: list[Any] = []
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> _Cursor:
+    def execute(self, sql: str, parameters: Mapping[str, Any] | None = None) -> _Cursor:
         cursor = self.raw.cursor()
         cursor.exec_trace = self._describe
         with _translated():
-            self.rows = cursor.execute(sql, tuple(parameters)).fetchall()
+            self.rows = cursor.execute(sql, parameters).fetchall()
         return self
 
-    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> _Cursor:
+    def executemany(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> _Cursor:
         with _translated():
-            self.raw.cursor().executemany(sql, [tuple(row) for row in rows])
+            self.raw.cursor().executemany(sql, rows)
         return self
 
     def _describe(self, cursor: apsw.Cursor, _sql: str, _bindings: object) -> bool:
@@ -218,18 +209,7 @@ class _Cursor:
         return True
 
     def fetchall(self) -> list[Any]:
-        rows, self.rows = self.rows, []
-        return rows
-
-    def fetchmany(self, size: int = 1) -> list[Any]:
-        rows, self.rows = self.rows[:size], self.rows[size:]
-        return rows
-
-    def fetchone(self) -> Any:
-        return self.rows.pop(0) if self.rows else None
-
-    def close(self) -> None:
-        self.rows = []
+        return self.rows
 
 
 @contextmanager
@@ -250,10 +230,10 @@ def _translated() -> Iterator[None]:
 def failing_disk() -> Iterator[Disk]:
     """Journals opened in this context lie on a disk that can fail."""
     disk = Disk("failing")
-    real = schema.connect_sqlite
-    schema.connect_sqlite = lambda uri: _Connection(uri, disk)  # type: ignore[assignment, return-value]
+    real = sqlite.connect_sqlite
+    sqlite.connect_sqlite = lambda uri: _Connection(uri, disk)  # type: ignore[assignment, return-value]
     try:
         yield disk
     finally:
-        schema.connect_sqlite = real
+        sqlite.connect_sqlite = real
         disk.unregister()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
-
-from sqlalchemy.engine.default import DefaultDialect
 
 from bohb.errors import Conflict
 from bohb.journal import SqlJournal
@@ -45,14 +42,14 @@ def commit_and_pause(pipe: Connection, path: Path, first: int, count: int) -> No
     """Append, but stop for ever between the commit and its acknowledgement."""
     with SqlJournal(path) as journal:
         journal.append([], after=first)  # claims the epoch, so that the next commit is that of the events
-        commit: Callable[[DefaultDialect, Any], None] = DefaultDialect.do_commit
+        commit = journal.database.commit
 
-        def pause(self: DefaultDialect, connection: Any) -> None:
-            commit(self, connection)
+        def pause() -> None:
+            commit()
             pipe.send("committed")
             pipe.recv()
 
-        DefaultDialect.do_commit = pause  # type: ignore[method-assign]
+        journal.database.commit = pause  # type: ignore[method-assign]
         journal.append(numbered_events(count, first), after=first)
 
 

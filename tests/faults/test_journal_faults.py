@@ -111,9 +111,7 @@ def _append_until_it_fails(path: Path, rng: random.Random) -> int:
     try:
         with SqlJournal(path) as journal:
             if journal.database._connection is not None and rng.random() < 0.8:  # so that the log is often written back
-                journal.database._connection.connection.cursor().execute(
-                    f"PRAGMA wal_autocheckpoint={rng.randint(3, 20)}"
-                )
+                journal.database._connection.cursor().execute(f"PRAGMA wal_autocheckpoint={rng.randint(3, 20)}")
             while True:
                 group = numbered_events(rng.choice([1, 1, 1, 10]), first=length)
                 journal.append(group, after=length)
@@ -265,7 +263,7 @@ def test_a_reader_sees_whole_appends_only_while_another_process_writes(path: Pat
 
 
 def test_a_database_locked_by_another_program_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bohb.journal.schema.BUSY_SECONDS", 0.01)
+    monkeypatch.setattr("bohb.journal.sqlite.BUSY_SECONDS", 0.01)
     with SqlJournal(path) as journal:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -278,8 +276,8 @@ def test_a_database_locked_by_another_program_is_named(path: Path, monkeypatch: 
 def test_a_database_that_became_read_only_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SqlJournal(path) as journal:
         assert journal.database._connection is not None
-        journal.database._connection.connection.cursor().execute("PRAGMA query_only=1")
+        journal.database._connection.cursor().execute("PRAGMA query_only=1")
         with pytest.raises(JournalError, match=r"cannot be opened or written.*permissions"):
             journal.append(numbered_events(1), after=0)
-        journal.database._connection.connection.cursor().execute("PRAGMA query_only=0")
+        journal.database._connection.cursor().execute("PRAGMA query_only=0")
         journal.append(numbered_events(1), after=0)

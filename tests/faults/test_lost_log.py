@@ -16,8 +16,7 @@ from bohb.cli.app import app
 from bohb.core.events import Event
 from bohb.errors import JournalDamaged, JournalError
 from bohb.journal import SqlJournal, last_good, repair
-from bohb.journal.acknowledged import SIZE, acknowledged
-from bohb.journal.quick import quick_read
+from bohb.journal.lock import SIZE, entries
 from bohb.journal.records import DamagedAt
 from bohb.testing import numbered_events
 from tests.faults.journal_processes import start, write_groups_of_three
@@ -48,25 +47,27 @@ def log_of(path: Path) -> Path:
     return Path(f"{path}-wal")
 
 
-def stored(path: Path) -> list[Event]:
-    with SqlJournal(path, read_only=True) as journal:
+def log_bytes(path: Path) -> bytes:
+    return log_of(path).read_bytes() if log_of(path).exists() else b""
+
+
+def stored(path: Path, study: str = "study") -> list[Event]:
+    with SqlJournal(path, study, read_only=True) as journal:
         return list(journal.read())
 
 
 def accepted(path: Path) -> int:
     """How many events a reader, a writer and the command line read; -1 if all of them refuse the journal by name."""
-    quick = quick_read(str(path), "study")
-    log = log_of(path).read_bytes() if log_of(path).exists() else None
+    log = log_bytes(path)
     try:
         found = stored(path)
     except DamagedAt:
         for _ in range(2):  # a refused writer changes nothing, so the next one is refused too
             with pytest.raises(DamagedAt, match="stored events are lost, because the write-ahead log"):
                 SqlJournal(path)
-        assert quick is None
-        assert (log_of(path).read_bytes() if log_of(path).exists() else None) == log, "the log is left for recovery"
+        assert log_bytes(path) == log, "the log is left for recovery"
         return -1
-    assert quick == found == numbered_events(len(found))
+    assert found == numbered_events(len(found))
     with SqlJournal(path) as journal:
         assert list(journal.read()) == found
     return len(found)
@@ -126,7 +127,7 @@ def test_repair_accepts_the_loss(path: Path) -> None:
 
 def test_a_failed_repair_does_not_accept_the_loss(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_of(path).unlink()
-    monkeypatch.setattr("bohb.journal.recovery.os.replace", lambda *_: os.stat("/missing"))
+    monkeypatch.setattr("bohb.journal.damage.os.replace", lambda *_: os.stat("/missing"))
     with pytest.raises(FileNotFoundError):
         repair(path)
     monkeypatch.undo()
@@ -148,11 +149,44 @@ def test_the_loss_of_one_study_stops_the_writers_of_all_and_the_readers_of_that_
         assert list(reader.read()) == numbered_events(2)
 
 
+@pytest.mark.parametrize("others", [1, 30])
+def test_row_12_readers_of_every_study_of_a_file_notice_a_cut_log(path: Path, others: int) -> None:
+    """Not only those of the study that was appended to last, whose entry the lock file has as well."""
+    with SqlJournal(path) as journal:
+        journal.append(numbered_events(3, first=60), after=60)
+        for number in range(others):
+            with SqlJournal(path, f"other {number}") as other:
+                other.append(numbered_events(2), after=0)
+        copy = [(Path(f"{path}{suffix}"), Path(f"{path}{suffix}").read_bytes()) for suffix in ("", "-wal", ".lock")]
+    for file, contents in copy:  # as if it were killed
+        file.write_bytes(contents)
+    Path(f"{path}-shm").unlink(missing_ok=True)
+    assert stored(path) == numbered_events(63)
+    log_of(path).write_bytes(b"")
+    for study, lost in {"study": 63, **{f"other {number}": 2 for number in range(others)}}.items():
+        with pytest.raises(DamagedAt, match=rf"'{study}' is damaged .* {lost} of {lost} stored events are lost"):
+            stored(path, study)
+    with pytest.raises(DamagedAt, match="stored events are lost"):
+        SqlJournal(path, "a new one")
+
+
+def test_of_more_studies_than_a_lock_file_can_name_the_latest_are_kept(path: Path) -> None:
+    with SqlJournal(path) as journal:
+        for number in range(60):
+            with SqlJournal(path, f"{number:03d}" + "\U0001f600" * 20) as other:
+                other.append(numbered_events(1), after=0)
+        kept = list(entries(path).ends)
+        journal.append(numbered_events(1, first=60), after=60)
+    assert len(Path(f"{path}.lock").read_bytes()) <= SIZE
+    assert 10 < len(kept) < 60
+    assert [name[:3] for name in kept] == [f"{number:03d}" for number in range(60 - len(kept), 60)]
+
+
 def test_a_closed_journal_needs_no_entry_so_that_a_backup_can_take_its_place(path: Path, tmp_path: Path) -> None:
-    assert acknowledged(path) is not None
+    assert entries(path).ends
     with SqlJournal(path) as journal:
         assert len(journal.read()) == 60
-    assert acknowledged(path) is None
+    assert not entries(path).ends
     backup = shutil.copy(path, tmp_path / "backup")
     with SqlJournal(path) as journal:
         journal.append(numbered_events(1, first=60), after=60)
@@ -166,22 +200,25 @@ def test_the_entry_stays_while_a_reader_keeps_the_log_open(path: Path) -> None:
         SqlJournal(path).close()
         assert log_of(path).stat().st_size > 0
     log_of(path).write_bytes(log_of(path).read_bytes()[:-5000])
-    entry = acknowledged(path)
-    assert entry is not None
-    assert entry[:2] == ("study", 60)
+    assert entries(path).ends["study"].length == 60
 
 
 def test_a_journal_copied_without_its_lock_file_is_accepted_and_says_so(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    assert len(stored(path)) == 60
+    assert caplog.text == ""
     Path(f"{path}.lock").unlink()
+    for _ in range(2):
+        assert len(stored(path)) == 60
+    assert caplog.text.count("was copied without study.db.lock") == 1
     with caplog.at_level(logging.INFO, "bohb"), SqlJournal(path) as journal:
         assert len(journal.read()) == 60
     assert "no study.db.lock says how many events study.db-wal has" in caplog.text
 
 
 @pytest.mark.parametrize(
-    "contents", [b"", b"{", b"\0" * SIZE, b'{"acknowledged": ["study", 99, 1, 2]}', b'{"holder": "x"}']
+    "contents", [b"", b"{", b"\0" * SIZE, b'{"ends": [["study", [99, 1]]], "check": 2}', b'{"holder": "x"}']
 )
 def test_an_entry_that_is_not_whole_is_ignored(path: Path, contents: bytes) -> None:
     Path(f"{path}.lock").write_bytes(contents)

@@ -14,7 +14,6 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import text
 from starlette.testclient import TestClient
 
 import bohb
@@ -329,7 +328,7 @@ def test_defaults_of_the_server_do_not_matter(server: StoppableServer, setting: 
             until(lambda: _blocked(url), "the second runner, which waits for its turn")
             first.append(numbered_events(1, first=1), after=1)
             with first.database.transaction() as connection:
-                connection.execute(text(f"SELECT pg_sleep({busy})"))
+                connection.execute(f"SELECT pg_sleep({busy})")
             time.sleep(idle)
         waiting.join(timeout=60)
         assert list(first.read()) == numbered_events(3)
@@ -338,7 +337,7 @@ def test_defaults_of_the_server_do_not_matter(server: StoppableServer, setting: 
 def _blocked(url: str) -> bool:
     with SqlJournal(url, read_only=True) as journal, journal.database.transaction() as connection:
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0"
-        return bool(connection.execute(text(waiting)).scalar())
+        return bool(connection.execute(waiting)[0][0])
 
 
 @pytest.mark.usefixtures("patient")
@@ -430,7 +429,7 @@ def test_the_server_ends_an_idle_turn_after_the_time_of_the_lease(
 
         def look(*_: object) -> None:
             with journal.database.transaction() as connection:  # that of the turn
-                seen.append(connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one())
+                seen.append(connection.execute("SHOW idle_in_transaction_session_timeout")[0][0])
 
         optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal, sampler=look)
         with optimizer.lease("me", lease):

@@ -16,7 +16,7 @@ import pytest
 from ConfigSpace import ConfigurationSpace, EqualsCondition, ForbiddenEqualsClause
 
 import bohb
-from bohb import BOHB, Origin, Settings, replay
+from bohb import BOHB, Origin, replay
 from bohb.core.samplers.proposal import Situation
 from bohb.errors import InvalidArgument, InvalidConfiguration, StudyMismatch
 from bohb.journal import Journal, MemoryJournal
@@ -200,8 +200,6 @@ def test_replay_asks_for_the_sampler_and_makes_its_decisions_again() -> None:
 def test_a_sampler_must_be_callable_and_has_a_name_of_its_own() -> None:
     with pytest.raises(InvalidArgument, match="sampler='gp' must be a function"):
         new("gp")
-    with pytest.raises(InvalidArgument, match="the settings name the sampler 'gp'; give the function"):
-        new(None, settings=Settings(sampler="gp"))
 
     def tpe(rng: np.random.Generator, situation: Situation) -> None: ...
 

@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import bohb
+from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.integrations.sklearn import BOHBSearchCV
 
@@ -85,7 +86,7 @@ def test_the_best_row_has_the_largest_budget_and_of_those_the_best_score() -> No
 
 
 def test_without_a_limit_one_round_of_hyperband_is_run() -> None:
-    results = search().fit(X, y).cv_results_
+    results = search(preset="paper").fit(X, y).cv_results_
     counts = Counter(zip(results["bracket"], results["rung"], results["n_resources"], strict=True))
     planned = bohb.BOHB({"good": (0.0, 1.0)}, min_budget=1, max_budget=9).plan()
     assert counts == {(0, 0, 1): 9, (0, 1, 3): 3, (0, 2, 9): 1, (1, 0, 3): 5, (1, 1, 9): 1, (2, 0, 9): 3}
@@ -128,15 +129,14 @@ def test_limits_end_the_search(limit: dict[str, Any], trials: int) -> None:
     assert len(search(batch_size=1, **limit).fit(X, y).cv_results_["params"]) == trials
 
 
-def test_settings_are_a_preset_by_name_or_by_value_kept_as_given_and_used_when_fitting() -> None:
-    by_name, by_value = (search(settings=settings, max_trials=6) for settings in ("best", bohb.BEST))
-    assert clone(by_name).settings == "best"
-    assert clone(by_value).settings == bohb.BEST
-    assert by_name.fit(X, y).study_.history.settings == by_value.fit(X, y).study_.history.settings == bohb.BEST
-    assert search(max_trials=3).fit(X, y).study_.history.settings == bohb.PAPER
-    for wrong in ("worst", {"eta": 3}, None):
-        with pytest.raises(ValueError, match="'settings' parameter of BOHBSearchCV"):
-            search(settings=wrong).fit(X, y)
+def test_the_preset_is_kept_as_given_and_used_when_fitting_and_is_best_by_default() -> None:
+    by_name = search(preset="paper", max_trials=3)
+    assert clone(by_name).preset == "paper"
+    assert by_name.fit(X, y).study_.history.settings == PRESETS["paper"]
+    assert search(max_trials=3).fit(X, y).study_.history.settings == PRESETS["best"]
+    for wrong in ("worst", {"eta": 3}, None, PRESETS["best"]):
+        with pytest.raises(ValueError, match="'preset' parameter of BOHBSearchCV"):
+            search(preset=wrong).fit(X, y)
 
 
 def test_configurations_that_fail_are_never_the_best_and_the_search_goes_on() -> None:

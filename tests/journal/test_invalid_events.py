@@ -68,7 +68,7 @@ def damaged(bodies: list[tuple[str, Any]], rng: random.Random) -> list[tuple[str
 @pytest.mark.filterwarnings("ignore")  # of ConfigSpace, about hostile spaces
 def test_a_study_of_invalid_events_is_read_or_refused_with_an_error_of_ours() -> None:
     rng, refused = random.Random(26), 0
-    studies = [study_events(), study_events(settings="best"), study_events(budgets="adaptive")]
+    studies = [study_events(), study_events(preset="best"), study_events(budgets="adaptive")]
     stored = [[(event.kind, json.loads(json.dumps(to_json(event)))) for event in events] for events in studies]
     for _ in range(size(300, 10_000)):
         bodies = damaged(rng.choice(stored), rng)
@@ -87,9 +87,8 @@ def test_an_event_that_cannot_be_read_is_named_by_its_position(tmp_path: Path) -
     bodies[3] = "{}"
     with SqlJournal(tmp_path / "s.db") as journal:
         journal.append([], after=0)
-        with journal.database.transaction() as connection:
-            records = chained("study", 0, 0, 1, zip(events, bodies, strict=True))
-            journal._insert(connection, records)
+        with journal.database.transaction():
+            journal._insert(chained("study", 0, 0, 1, zip(events, bodies, strict=True)))
         with pytest.raises(JournalError, match=r"event 3 of study 'study': a stored 'given' event cannot be read"):
             journal.read()
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import text
 
-from bohb.errors import Conflict, JournalDamaged, JournalError, JournalUnavailable
-from bohb.journal import Journal, SqlJournal, repair, study_names
-from bohb.testing import DurableJournalContract, numbered_events
-from tests.faults.journal_processes import race, start
+from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
+from bohb.journal import SqlJournal, repair
+from bohb.testing import numbered_events
+from tests.journal.contract import SqlJournalContract
 from tests.postgres import emptied, execute, postgres_server
 
 
@@ -28,64 +27,10 @@ def url(server: str) -> str:
     return emptied(server)
 
 
-@pytest.fixture
-def opened() -> Iterator[list[SqlJournal]]:
-    journals: list[SqlJournal] = []
-    yield journals
-    for journal in journals:
-        journal.close()
-
-
-class TestPostgresJournal(DurableJournalContract):
+class TestPostgresJournal(SqlJournalContract):
     @pytest.fixture
-    def journal_factory(self, url: str, opened: list[SqlJournal]) -> Callable[..., Journal]:
-        def make(study: str = "study") -> Journal:
-            opened.append(SqlJournal(url, study))
-            return opened[-1]
-
-        return make
-
-
-def test_four_processes_that_decide_alike_append_each_event_once(url: str) -> None:
-    racers = [start(race, url, writer, 60) for writer in range(4)]
-    for _, pipe in racers:
-        assert pipe.recv() == "ready"  # all have created the tables, or found them
-    for _, pipe in racers:
-        pipe.send("go")
-    won = [pipe.recv() for _, pipe in racers]
-    for process, _ in racers:
-        process.join()
-    assert sorted(number for numbers in won for number in numbers) == list(range(60))
-    with SqlJournal(url, read_only=True) as journal:
-        assert list(journal.read()) == numbered_events(60)
-
-
-def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(url: str) -> None:
-    with SqlJournal(url) as first, SqlJournal(url) as second:
-        first.append(numbered_events(1), after=0)
-        with pytest.raises(Conflict):
-            second.append(numbered_events(1), after=0)
-        second.append(numbered_events(1, first=1), after=1)
-        first.append(numbered_events(1), after=0)  # its own answer may have been lost
-        first.append(numbered_events(1, first=2), after=2)
-        assert list(second.read()) == numbered_events(3)
-
-
-def test_a_reader_sees_only_what_is_committed_and_cannot_append(url: str) -> None:
-    with SqlJournal(url) as writer, SqlJournal(url, read_only=True) as reader:
-        with writer.database.transaction() as unfinished:
-            unfinished.execute(text("INSERT INTO study VALUES ('study', 1, 0, 0, '')"))
-            assert list(reader.read()) == []
-            unfinished.execute(text("DELETE FROM study"))
-        with pytest.raises(JournalError, match="read_only"):
-            reader.append(numbered_events(1), after=0)
-
-
-def test_studies_are_listed(url: str) -> None:
-    for name in ("b", "a"):
-        with SqlJournal(url, name) as journal:
-            journal.append(numbered_events(1), after=0)
-    assert study_names(url) == ["a", "b"]
+    def target(self, url: str) -> str:
+        return url
 
 
 def test_damage_is_named_and_repair_is_left_to_the_server(url: str) -> None:
@@ -158,7 +103,7 @@ def test_an_unreachable_server_is_named_without_the_password(tmp_path: Path) -> 
 def test_commits_are_synchronous_even_where_the_server_defaults_to_less(url: str) -> None:
     execute(url, "ALTER DATABASE postgres SET synchronous_commit = off")
     with SqlJournal(url) as journal, journal.database.transaction() as connection:
-        assert connection.execute(text("SHOW synchronous_commit")).scalar() == "on"
+        assert connection.execute("SHOW synchronous_commit") == [("on",)]
 
 
 def test_a_connection_that_is_stuck_in_a_pipeline_counts_as_lost(url: str) -> None:
@@ -174,8 +119,8 @@ def test_a_connection_that_is_stuck_in_a_pipeline_counts_as_lost(url: str) -> No
 def _stick(journal: SqlJournal) -> None:
     """Send a statement that is never read, in pipeline mode, and then another."""
     with journal.database.transaction() as connection:
-        driver = connection.connection.dbapi_connection
+        driver = connection._connection
         assert isinstance(driver, psycopg.Connection)
         driver.pgconn.enter_pipeline_mode()
         driver.pgconn.send_query_params(b"SELECT 1", None)
-        connection.exec_driver_sql("ROLLBACK")
+        connection.execute("ROLLBACK")

@@ -10,10 +10,8 @@ import pytest
 from bohb import BOHB, History
 from bohb.errors import Conflict, JournalDamaged
 from bohb.journal import SqlJournal
-from bohb.journal.acknowledged import acknowledged
-from bohb.journal.lock import WriterLock
+from bohb.journal.lock import End, WriterLock, entries
 from bohb.testing import numbered_events
-from tests.faults.journal_processes import race, start
 
 
 @pytest.fixture
@@ -27,32 +25,6 @@ def begun(journal: SqlJournal, runner: str) -> BOHB:
     journal.renew_lease(runner, 3600)
     optimizer.begin_session(runner)
     return optimizer
-
-
-def test_three_processes_that_create_a_file_together_and_decide_alike_append_each_event_once(path: Path) -> None:
-    racers = [start(race, str(path), writer, 30) for writer in range(3)]
-    for _, pipe in racers:
-        assert pipe.recv() == "ready"  # all have created the tables, or found them
-    for _, pipe in racers:
-        pipe.send("go")
-    won = [pipe.recv() for _, pipe in racers]
-    for process, _ in racers:
-        process.join()
-    assert sorted(number for numbers in won for number in numbers) == list(range(30))
-    with SqlJournal(path, read_only=True) as journal:
-        assert list(journal.read()) == numbered_events(30)
-
-
-def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(path: Path) -> None:
-    with SqlJournal(path) as first, SqlJournal(path) as second:
-        first.append(numbered_events(1), after=0)
-        with pytest.raises(Conflict):
-            second.append(numbered_events(1), after=0)
-        second.append(numbered_events(1, first=1), after=1)
-        first.append(numbered_events(1), after=0)  # its own answer may have been lost
-        assert list(first.read()) == list(second.read()) == numbered_events(2)
-        second.append(numbered_events(1, first=2), after=2)
-        assert list(first.read(after=2)) == numbered_events(1, first=2)
 
 
 def test_a_runner_that_is_suspended_in_its_turn_holds_up_nobody_for_longer_than_its_lease(path: Path) -> None:
@@ -73,7 +45,7 @@ def test_a_lease_holds_while_any_writer_lives_and_has_not_expired(path: Path) ->
         other.take_over()
         assert trial.number in other.history.running
         with second.database.transaction() as connection:
-            connection.exec_driver_sql("UPDATE lease SET expires = 0 WHERE holder = 'one'")
+            connection.execute("UPDATE lease SET expires = 0 WHERE holder = 'one'")
         assert second.live_leases() == {"two"}
         other.take_over()
         assert trial.number in other.history.lost
@@ -104,11 +76,9 @@ def test_failures_of_a_broken_session_whose_runner_was_killed_are_forgotten(path
 def test_the_acknowledged_end_never_moves_back(path: Path) -> None:
     SqlJournal(path).close()
     slow, fast = WriterLock(path), WriterLock(path)
-    fast.acknowledge("study", 10, 7)
-    slow.acknowledge("study", 9, 5)  # it was suspended between its commit and this
-    entry = acknowledged(path)
-    assert entry is not None
-    assert entry[:2] == ("study", 10)
+    fast.acknowledge("study", End(10, 7))
+    slow.acknowledge("study", End(9, 5))  # it was suspended between its commit and this
+    assert entries(path).ends == {"study": End(10, 7)}
     slow.release()
     fast.release()
 

@@ -47,7 +47,7 @@ def test_another_process_makes_the_same_trials_bit_for_bit() -> None:
 
 def test_the_decisions_of_a_stored_study_are_still_made() -> None:
     """A change of these numbers is a change of the algorithm for everybody who resumes a study."""
-    study = run(new(2018), 60)
+    study = run(new(2018, preset="paper"), 60)
     trial = study.history.trials[55]
     assert (trial.budget, trial.bracket, trial.origin.value) == (3.0, 6, "promoted")
     model_based = [t for t in study.history.trials.values() if t.origin is Origin.MODEL]
@@ -201,7 +201,7 @@ def test_a_limited_study_says_when_to_wait_and_when_it_is_done() -> None:
         ({"budgets": [1], "max_brackets": 0}, "max_brackets=0"),
         ({"budgets": [1], "rho": 1}, "did you mean 'random_fraction'"),
         ({"budgets": [1], "random_fraction": 2}, "random_fraction=2"),
-        ({"budgets": [1], "settings": "papers"}, "settings='papers'"),
+        ({"budgets": [1], "preset": "papers"}, "preset='papers'"),
     ],
 )
 def test_bad_arguments_are_refused_with_value_and_rule(keywords: dict[str, Any], message: str) -> None:

@@ -25,7 +25,7 @@ def test_proposals_of_the_process_use_one_blas_thread(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(GaussianSampler, "propose", propose)
     with threadpool_limits(2, user_api="blas"):
-        study = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[1.0], seed=0, settings=bohb.BEST)
+        study = bohb.BOHB({"x": (0.0, 1.0)}, budgets=[1.0], seed=0, preset="best")
         for _ in range(12):
             trial = study.ask()
             study.tell(trial, trial.config["x"])

@@ -14,7 +14,7 @@ from bohb import BOHB
 from bohb.cli.app import app
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.journal.stored import study_of
+from bohb.journal.location import study_of
 
 OLD = {"lr": (1e-4, 1.0, "log"), "units": (8, 64), "act": ["relu", "tanh"]}
 

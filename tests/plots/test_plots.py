@@ -12,27 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bohb import BOHB, History, Space
-from bohb.analysis.axes import axes
+from bohb import BOHB, History, Space, Trial
+from bohb.analysis.axes import axes, round_values
+from bohb.analysis.beliefs import beliefs, densities
 from bohb.analysis.front import front, volumes
-from bohb.analysis.process import beliefs
 from bohb.core.trial import Status, outcome_of
 from bohb.errors import InvalidArgument
 from bohb.plots import PLOTS, template
-from bohb.plots.comparison import draw_comparison
-from bohb.plots.loss_axis import LossAxis
+from bohb.plots.axis import LossAxis
+from bohb.plots.choices import CHOICES
 from bohb.plots.panels import panel_axis
 from bohb.plots.registry import GROUPS, suitable
+from bohb.plots.result import draw_comparison
 from bohb.plots.theme import budget_colours, label, thinned
-from tests.analysis.studies import HOSTILE, KINDS, XY, played, tiny
-from tests.replays.stored import events_of
-
-KEYS = (
-    *("front", "hypervolume", "trajectory", "budget_trajectory", "losses"),
-    *("importance", "slice", "contour", "parallel", "densities", "process"),
-    *("correlation", "agreement", "survival", "curves"),
-    *("picks", "timeline"),
-)
+from tests.analysis.studies import HOSTILE, KINDS, XY, play, played, smooth, tiny
 
 
 def texts(value: Any) -> list[str]:
@@ -49,12 +42,13 @@ def annotation(figure: Any) -> str:
 
 
 def test_the_plots_have_names_titles_and_explanations() -> None:
-    assert tuple(PLOTS) == KEYS
+    assert set(suitable(played("two objectives"))) == set(GROUPS.values())
     for key, plot in PLOTS.items():
         assert plot.key == key
         assert plot.title
         assert plot.explanation.endswith(".")
         assert plot.group in GROUPS
+        assert set(plot.options) <= set(CHOICES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,12 +102,42 @@ def test_text_of_users_is_never_interpreted() -> None:
             assert any("&lt;script&gt;" in word for word in words), key
 
 
+def test_every_choice_of_every_plot_can_be_drawn_and_is_refused_where_it_is_unknown() -> None:
+    for kind in ("mixed", "best", "two objectives"):
+        for plot in [each for group in suitable(played(kind)).values() for each in group]:
+            default = plot(played(kind)).to_json()
+            for option, values in plot.choices(played(kind)).items():
+                drawn = [plot(played(kind), **plot.required(played(kind), {option: text})).to_json() for text in values]
+                assert len(set(drawn)) > 1 or kind == "two objectives", (plot.key, option)
+                if option in CHOICES and CHOICES[option].values:
+                    assert drawn[0] == default, f"{values[0]} is the default of {plot.key}"
+    with pytest.raises(InvalidArgument, match="--over is not an option of the plot 'slice'; its options: --metric"):
+        PLOTS["slice"].required(played("mixed"), {"over": "cost"})
+    with pytest.raises(
+        InvalidArgument, match="--budget='2' is not possible for the plot 'slice'; possible: all, 1, 3, 9"
+    ):
+        PLOTS["slice"].required(played("mixed"), {"budget": "2"})
+    with pytest.raises(InvalidArgument, match="over='bytes' must be one of 'time', 'cost'"):
+        PLOTS["trajectory"](played("mixed"), over="bytes")
+    with pytest.raises(InvalidArgument, match="metric='accuracy' cannot be shown with pairs='neighbours'"):
+        PLOTS["correlation"](played("two objectives"), metric="accuracy", pairs="neighbours")
+    assert PLOTS["correlation"].chosen(played("two objectives"), {"metric": "accuracy", "pairs": "neighbours"}) == {
+        "pairs": "neighbours"
+    }
+
+
+def test_the_options_can_be_listed_without_plotly() -> None:
+    code = "import sys; sys.modules['plotly'] = None\nfrom bohb.plots.choices import CHOICES\nprint(len(CHOICES))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == len(CHOICES)
+
+
 def test_the_agreement_of_an_informed_study_shows_what_each_budget_was_worth() -> None:
     from tests.core.schedule.test_informed import misleading, study
 
     history = study(misleading, 80).history
-    figure = PLOTS["agreement"](history)
-    planned = [event.reason["to_top"] for event in history.planned.values()]
+    figure = PLOTS["correlation"](history, pairs="neighbours")
+    planned = [event.reason["to_top"] for event in history.schedule.planned.values()]
     assert [list(figure.data[i].y) for i in range(2)] == [list(column) for column in zip(*planned, strict=True)]
     assert "without lower rungs" in {trace.name for trace in figure.data}
 
@@ -131,7 +155,10 @@ def test_the_trajectory_is_drawn_from_its_table() -> None:
 
 
 def test_spent_budget_counts_full_evaluations() -> None:
-    fresh, continued = PLOTS["budget_trajectory"](tiny().history).data
+    figure = PLOTS["trajectory"](tiny().history, over="cost")
+    fresh, continued = figure.data[-2:]
+    assert (fresh.line.dash, continued.name) == ("dot", "incumbent")
+    assert figure.layout.xaxis.title.text == "budget spent (full evaluations of 3)"
     assert list(fresh.x) == pytest.approx([1 / 3, 2 / 3, 2, 4, 4])
     assert list(continued.x) == pytest.approx([1 / 3, 2 / 3, 5 / 3, 11 / 3, 11 / 3])
 
@@ -203,22 +230,33 @@ def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> No
     for each in active.values():
         assert 0 <= each.place <= 1
         assert (each.deviation > 0).all()
-    figure = PLOTS["process"](history, number=number)
+    figure = PLOTS["model"](history, number=number)
     (mark, *_) = [trace for trace in figure.data if "was proposed" in (trace.name or "")]
     assert list(mark.customdata) == [expected]
     assert mark.y[0] == pytest.approx(expected), "it lies within the axis"
     assert f"through trial {number}" in annotation(figure)
-    assert not PLOTS["process"].suits(played("mixed"))
-    assert "no Gaussian process" in annotation(PLOTS["process"](played("mixed")))
+    assert PLOTS["model"].choices(played("two objectives")) == {}, "densities are of no single objective"
+    assert "no Gaussian process" in annotation(PLOTS["model"](played("mixed"), model="process"))
 
 
-def test_the_process_of_a_study_with_constraints_is_drawn_through_a_configuration_of_its_models() -> None:
-    """They expected a value of each objective, so that no single loss is marked as what was expected."""
-    history = History().extend(events_of("best-constraints"))
+def test_a_process_of_several_objectives_is_drawn_for_each_of_them() -> None:
+    def values(trial: Trial) -> dict[str, float]:
+        return {"error": trial.config["x"], "accuracy": 1 - trial.config["x"] ** 2}
+
+    options: dict[str, Any] = {
+        "objectives": ["error", "-accuracy"],
+        "constraints": {"error": "<= 0.9"},
+        "preset": "best",
+    }
+    history = play(BOHB(XY, budgets=[1, 3, 9], seed=1, **options), 30, values).history
+    assert any("expected" in trial.reason for trial in history.trials.values())
+    titles = [PLOTS["model"](history, metric=name).layout.yaxis.title.text for name in ("error", "accuracy")]
+    assert titles == ["expected error", "expected accuracy"]
     number = next(n for n, trial in history.trials.items() if "expected" in trial.reason)
-    names = {trace.name for trace in PLOTS["process"](history, number=number).data}
-    assert "mean ± 2 deviations" in names
-    assert not any("was proposed" in (name or "") for name in names)
+    figure = PLOTS["model"](history, number=number, metric="accuracy")
+    mark = next(trace for trace in figure.data if "was proposed" in (trace.name or ""))
+    assert mark.customdata == [history.trials[number].reason["expected"]["accuracy"]]
+    assert PLOTS["model"](history).data, "without a metric, it is the first objective"
 
 
 def test_a_maximised_score_is_shown_as_the_user_knows_it() -> None:
@@ -226,8 +264,6 @@ def test_a_maximised_score_is_shown_as_the_user_knows_it() -> None:
     assert history.incumbent is not None
     best = history.incumbent.values["score"]
     for key in WITH_LOSS_AXIS:
-        if key == "curves":
-            continue  # this study has none
         figure = PLOTS[key](history)
         shown = [y for trace in figure.data if trace.yaxis in (None, "y") for y in np.asarray(trace.y, dtype=float)]
         assert 0 < np.nanmin(shown) <= np.nanmax(shown) <= best + 1e-9, key
@@ -251,7 +287,7 @@ def test_a_reported_score_is_shown_as_it_was_reported() -> None:
     for score in (0.5, 0.7, 0.6):
         curve = tuple((float(step), score - 1 / step) for step in range(1, 4))
         optimizer.tell(optimizer.ask(), replace(outcome_of({"score": score}, optimizer.history.goals), curve=curve))
-    figure = PLOTS["curves"](optimizer.history)
+    figure = PLOTS["curves"](optimizer.history, along="steps")
     assert figure.layout.yaxis.title.text == "reported score"
     assert np.nanmax(figure.data[0].y) == pytest.approx(0.7 - 1 / 3)
     assert "no_log" in figure.layout.meta
@@ -319,11 +355,56 @@ def test_inactive_hyperparameters_are_bridged_with_dots() -> None:
     assert any(None in trace.y for trace in traces if trace.line.dash != "dot")
 
 
+def test_densities_that_reach_zero_can_be_compared() -> None:
+    history = play(BOHB({f"p{j}": [*range(5)] for j in range(14)}, budgets=[1], seed=3), 40, smooth).history
+    table = densities(history)
+    assert table is not None
+    first = table.marginals[0]
+    apart = replace(first, good=np.array([1.0, 0, 0, 0, 0]), bad=np.array([0, 0, 0, 0.5, 0.5]))
+    assert (apart.distance, replace(apart, bad=apart.good).distance) == (1.0, 0.0)
+    assert "12 of 14 hyperparameters shown" in annotation(PLOTS["model"](history))
+
+
+def test_each_hyperparameter_is_shown_on_the_largest_budget_with_enough_results() -> None:
+    history = played("mixed")
+    budgets = {trace.name for trace in PLOTS["slice"](history).data if trace.name.startswith("budget")}
+    assert len(budgets) == 1
+    assert "trials on budget" in annotation(PLOTS["slice"](history))
+    every = PLOTS["slice"](history, budget="all")
+    assert {trace.name for trace in every.data} >= {"budget 1", "budget 3", "budget 9"}
+    assert "trials on all budgets" in annotation(every)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("losses", [(1e308, -1e308, 1.7e308, 0.0), (1e308, 5e-324, 1e-308), (0.0, 5e-324, 1e-323)])
+def test_no_loss_is_too_large_or_too_small_for_a_plot(losses: tuple[float, ...]) -> None:
+    history = play(BOHB(XY, budgets=[1, 3], seed=2), 40, lambda trial: losses[trial.number % len(losses)]).history
+    for key, plot in PLOTS.items():
+        figure = plot(history)
+        assert not re.search(r"\bNaN\b|Infinity", figure.to_json()), key
+        axis = json.loads(figure.to_json())["layout"].get("yaxis", {})
+        assert all(abs(end) < 1e300 for end in axis.get("range", ())), key
+    assert round_values(0.0, 1e-323) == [0.0, 1e-323]
+    assert round_values(-1.7e308, 1.7e308) == [-1.7e308, 1.7e308]
+    assert round_values(0.0, 3e-13)[:2] == [0.0, 5e-14]
+
+
 def test_a_figure_of_many_hyperparameters_shows_the_most_important_ones() -> None:
     figure = PLOTS["slice"](played("many parameters"))
+    assert "12 of 20 hyperparameters shown" in annotation(figure)
     assert len([note for note in figure.layout.annotations if note.text.startswith("p")]) == 12
     chosen = PLOTS["slice"](played("many parameters"), parameters=["p3", "p4"])
-    assert [note.text for note in chosen.layout.annotations] == ["p3", "p4"]
+    assert [note.text for note in chosen.layout.annotations[:2]] == ["p3", "p4"]
+    assert "hyperparameters shown" not in annotation(chosen)
+
+
+def test_notes_leave_room_for_the_tool_bar_above_them() -> None:
+    for key, plot in PLOTS.items():
+        layout = plot(played("mixed")).layout
+        notes = [note for note in layout.annotations if note.yref == "paper" and note.y == 1 and note.yshift]
+        if notes and layout.height > 220:
+            lines = notes[-1].text.count("<br>") + 1
+            assert layout.margin.t - notes[-1].yshift - 17 * lines >= 30, key
 
 
 def test_options_reach_the_plots() -> None:
@@ -355,7 +436,7 @@ def test_budgets_have_different_colours() -> None:
     assert list(budget_colours([9, 1, 1])) == [1, 9]
 
 
-WITH_LOSS_AXIS = ("trajectory", "budget_trajectory", "losses", "survival", "curves", "slice", "picks")
+WITH_LOSS_AXIS = ("trajectory", "losses", "curves", "slice", "picks")
 
 
 def test_the_axis_of_losses_is_logarithmic_if_they_span_powers_of_ten() -> None:
@@ -378,10 +459,11 @@ def test_an_outlier_is_drawn_at_the_edge_with_its_true_loss() -> None:
 
 def test_one_diverged_loss_flattens_no_plot() -> None:
     for key in WITH_LOSS_AXIS:
-        figure = PLOTS[key](reported("outlier"))
+        options: dict[str, Any] = {"budget": "all"} if key == "slice" else {}
+        figure = PLOTS[key](reported("outlier"), **options)
         losses = [y for trace in figure.data if trace.yaxis in (None, "y") for y in np.asarray(trace.y, dtype=float)]
         assert np.nanmax(losses) < 10, key
-        if key not in ("trajectory", "budget_trajectory", "picks"):
+        if key not in ("trajectory", "picks"):
             assert any(1e54 in np.asarray(t.customdata) for t in figure.data if t.name == "outlier"), key
             assert "1 outlier" in annotation(figure), key
     surface = PLOTS["contour"](played("outlier")).data[0]
@@ -441,7 +523,7 @@ def test_without_plotly_the_error_names_the_extra() -> None:
         "import sys; sys.modules['plotly'] = None\n"
         "import bohb.analysis\n"
         "from bohb.errors import MissingExtra\n"
-        "try:\n    import bohb.plots\nexcept MissingExtra as error:\n    print(error)"
+        "try:\n    from bohb.plots import PLOTS\nexcept MissingExtra as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install ".[plot]"' in done.stdout

@@ -6,6 +6,7 @@ import html.parser
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,12 @@ import bohb
 from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.plots import write_report
-from bohb.plots.drawing import get_plotlyjs
+from bohb.plots import PLOTS, write_plot, write_report
 from bohb.plots.markup import code, element, embedded, table
 from bohb.plots.registry import GROUPS
 from bohb.plots.report import report
 from bohb.plots.sections import command_line, reproduction_section
+from bohb.plots.theme import get_plotlyjs
 from tests.analysis.studies import HOSTILE, ordinary_plots, played
 
 SECTIONS = ["Summary", "Best configuration", "Plots", "Failures", "Plan", "Settings and versions"]
@@ -179,6 +180,32 @@ def test_every_study_can_be_reported(kind: str) -> None:
     assert page.text["h2"] == SECTIONS
     identifiers = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(identifiers) == len(set(identifiers))
+
+
+def test_a_report_survives_a_plot_that_fails_and_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(history: History, dark: bool = False) -> None:
+        raise KeyError("<expected>")
+
+    monkeypatch.setitem(PLOTS, "losses", replace(PLOTS["losses"], draw=broken, options=()))
+    page = Page(report(played("tiny")))
+    data = json.loads(next(text for text in page.text["script"] if text.startswith("{")))
+    message = data["figures"]["losses"]["layout"]["annotations"][0]["text"]
+    assert "This plot failed" in message
+    assert "KeyError: '&lt;expected&gt;'" in message.replace("<br>", " ")
+    assert data["figures"]["trajectory"]["data"]
+
+
+def test_a_page_of_one_plot_has_a_title_and_its_menu_for_the_scale(tmp_path: Path) -> None:
+    path = write_plot(PLOTS["slice"], played("far apart"), tmp_path / "slice.html", name=HOSTILE, budget=1)
+    page = Page(path.read_text(encoding="utf-8"))
+    title = PLOTS["slice"].title
+    assert (page.text["title"], page.text["h1"]) == ([f"{title} – {HOSTILE}"], [title])
+    assert page.text["figcaption"] == [PLOTS["slice"].texts(played("far apart"))[1]]
+    assert [attributes["id"] for tag, attributes in page.tags if tag == "select"] == ["slice-scale"]
+    data = json.loads(next(text for text in page.text["script"] if text.startswith("{")))
+    assert list(data["figures"]) == ["slice"]
+    plain = write_plot(PLOTS["slice"], played("far apart"), tmp_path / "slice.json", budget=1)
+    assert json.loads(plain.read_text())["layout"]["annotations"]
 
 
 def test_an_empty_history_has_no_report(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ SMALL: dict[str, Any] = {"min_budget": 1, "max_budget": 9}
 LARGE: dict[str, Any] = {"min_budget": 1, "max_budget": 27}
 FIRST: dict[str, Any] = {"x": 0.25, "y": 0.5}
 SECOND: dict[str, Any] = {"x": 0.9, "y": 0.1}
+PAPER: dict[str, Any] = {"preset": "paper"}
 
 Record = Callable[[], Sequence[Event]]
 
@@ -123,7 +124,7 @@ def simulated(
     executor = SimulatedExecutor(objective, workers, loss_rate=losses, straggling=straggling, seed=seed, until=end)
     executor.now = begin
     clock = executor.clock
-    study = BOHB(space, seed=seed, journal=journal, clock=clock, stopwatch=clock, **options)
+    study = BOHB(space, seed=seed, journal=journal, clock=clock, stopwatch=clock, **PAPER | options)
     bohb.run(study, executor, Limits(**given), forget_failures=forget_failures)
     return study.events
 
@@ -131,7 +132,7 @@ def simulated(
 def here(objective: Callable[[Trial], object], space: Any, n: int, **options: Any) -> Sequence[Event]:
     """A study of `minimize`, in this process or with real workers."""
     journal = MemoryJournal()
-    minimize(objective, space, journal=journal, max_trials=n, seed=1, progress=False, **options)
+    minimize(objective, space, journal=journal, max_trials=n, seed=1, progress=False, **PAPER | options)
     return journal.read()
 
 
@@ -139,7 +140,7 @@ def confirmed(objective: Callable[[Trial], object], space: Any, n: int, **option
     """A study whose best configurations were evaluated again, beside a default."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "study.db"
-        study = minimize(objective, space, journal=path, max_trials=n, seed=1, progress=False, **options)
+        study = minimize(objective, space, journal=path, max_trials=n, seed=1, progress=False, **PAPER | options)
         study.confirm(top=3, repeats=3, default=FIRST, progress=False)
         study.confirm(top=2, repeats=4, progress=False)
         with SqlJournal(path) as journal:
@@ -165,7 +166,7 @@ def result_of(objective: Callable[[Trial], object], trial: Trial) -> object:
 def clocked(space: Any, journal: Journal | None = None, **options: Any) -> BOHB:
     """A study to be asked and told, with a clock that advances by a second whenever it is read."""
     ticks = map(float, count(1))
-    return BOHB(space, journal=journal, clock=lambda: next(ticks), **{"seed": 1, **options})
+    return BOHB(space, journal=journal, clock=lambda: next(ticks), **PAPER | {"seed": 1} | options)
 
 
 def enqueued(**options: Any) -> Sequence[Event]:
@@ -246,7 +247,7 @@ def shared(preset: str) -> Sequence[Event]:
 
 def share(path: str, preset: Any) -> None:
     """One of the processes that share a file."""
-    minimize(steady, PLANE, **SMALL, settings=preset, seed=1, journal=path, max_trials=50, workers=2, progress=False)
+    minimize(steady, PLANE, **SMALL, preset=preset, seed=1, journal=path, max_trials=50, workers=2, progress=False)
 
 
 def conditional() -> ConfigurationSpace:
@@ -265,8 +266,8 @@ def with_priors() -> ConfigurationSpace:
     )
 
 
-BEST: dict[str, Any] = {"settings": "best"}
-HPBANDSTER: dict[str, Any] = {"settings": "hpbandster"}
+BEST: dict[str, Any] = {"preset": "best"}
+HPBANDSTER: dict[str, Any] = {"preset": "hpbandster"}
 TWO: dict[str, Any] = {"objectives": ["loss", "-speed"]}
 BOUND: dict[str, Any] = {"constraints": {"latency": "<= 60ms", "memory": "<= 0.8"}, "objectives": ["loss"]}
 ADAPTIVE: dict[str, Any] = {"budgets": "adaptive", **LARGE}

@@ -27,7 +27,7 @@ def run(tmp_path: Path, objective: Any, **keywords: Any) -> bohb.Study:
 
 
 def test_continuing_gives_the_result_of_training_through_and_saves_a_sixth(tmp_path: Path) -> None:
-    study = run(tmp_path, objectives.training, max_budget=27, max_brackets=4, workers=2)
+    study = run(tmp_path, objectives.training, max_budget=27, max_brackets=4, workers=2, preset="paper")
     steps = 0
     for trial, outcome in study.trials:
         assert outcome is not None
@@ -37,7 +37,7 @@ def test_continuing_gives_the_result_of_training_through_and_saves_a_sixth(tmp_p
         through.mkdir()
         alone = replace(trial, previous_budget=None, checkpoint_dir=through, reporter=None)
         assert objectives.training(alone) == outcome.loss
-    table = plan(study.history.round)
+    table = plan(study.history.schedule.round)
     assert steps == table.continued_cost * 27
     assert 1 - table.continued_cost / table.cost > 0.15
 

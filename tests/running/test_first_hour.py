@@ -50,10 +50,10 @@ def test_a_fixed_objective_runs_where_the_broken_one_was_stopped(tmp_path: Path)
     assert replay(tmp_path / "a.db").exact
 
 
-@pytest.mark.parametrize("settings", ["paper", "best"])
-def test_failures_of_a_broken_objective_do_not_steer_the_sampler(settings: str, tmp_path: Path) -> None:
-    run(broken, journal=tmp_path / "a.db", settings=settings)
-    fixed = run(journal=tmp_path / "a.db", settings=settings, max_trials=60)
+@pytest.mark.parametrize("preset", ["paper", "best"])
+def test_failures_of_a_broken_objective_do_not_steer_the_sampler(preset: str, tmp_path: Path) -> None:
+    run(broken, journal=tmp_path / "a.db", preset=preset)
+    fixed = run(journal=tmp_path / "a.db", preset=preset, max_trials=60)
     history = fixed.history
     assert history.n_failures_known == 0
     assert not history.evidence.recent_failed

@@ -33,7 +33,7 @@ def simulated(journal: MemoryJournal, trials: int, **settings: Any) -> bohb.Stud
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"settings": "best"}, {"settings": "best", "schedule": "adaptive"}, {"settings": "hpbandster"}],
+    [{}, {"preset": "best"}, {"preset": "best", "schedule": "adaptive"}, {"preset": "hpbandster"}],
     ids=["paper", "best", "adaptive", "hpbandster"],
 )
 def test_a_study_on_four_workers_is_replayed_exactly(settings: dict[str, Any]) -> None:
@@ -51,12 +51,12 @@ def test_a_study_on_four_workers_is_replayed_exactly(settings: dict[str, Any]) -
 
 def test_an_interrupted_study_goes_on_as_if_it_had_not_been() -> None:
     whole, parts = MemoryJournal(), MemoryJournal()
-    made = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=5, journal=whole, settings="best", **GOALS)
+    made = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=5, journal=whole, preset="best", **GOALS)
     for _ in range(30):
         trial = made.ask()
         made.tell(trial, _told(trial))
     for _ in range(3):
-        again = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=5, journal=parts, settings="best", **GOALS)
+        again = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=5, journal=parts, preset="best", **GOALS)
         for _ in range(10):
             trial = again.ask()
             again.tell(trial, _told(trial))
@@ -99,7 +99,7 @@ def test_a_promotion_is_explained_by_its_front() -> None:
 
 def test_a_single_named_objective_decides_as_an_unnamed_loss_does() -> None:
     def ran(**goals: Any) -> bohb.BOHB:
-        made = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=2, settings="best", **goals)
+        made = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=2, preset="best", **goals)
         for _ in range(40):
             trial = made.ask()
             loss = trial.config["x"] + trial.config["y"] + 0.1 / trial.budget

@@ -52,13 +52,13 @@ def running_study() -> BOHB:
 def test_the_panel_shows_trials_rungs_incumbent_cost_and_time() -> None:
     history = running_study().history
     text = shown(Limits(max_trials=100, max_seconds=7200, max_cost=50), history, 60.0)
-    assert "14 done of 100, 6 running" in text
-    assert re.search(r"trial 1\d on budget 3 for [\d.]+ s: act=", text)
+    assert "14 of 100 finished (0 failed), 6 running" in text
+    assert re.search(r"trial 1\d on budget 3 for \d[^:]*: act=", text)
     assert "and 2 more" in text
     assert re.search(r"#1 +3 ━+ 1/5 +9 ━ 0/1", text)
-    assert re.search(r"best +\S+ on budget \d \(trial \d+, \w+\)", text)
-    assert re.search(r"spent +[\d.]+ of 50 full evaluations", text)
-    assert "1 min of 2 h, about" in text
+    assert re.search(r"best +loss \S+ on budget \d \(trial \d+, \w+\)", text)
+    assert re.search(r"spent +[\d.]+ of 50 full evaluations in 1 min of 2 h", text)
+    assert re.search(r"left +about .*, until \d", text)
 
 
 def test_names_and_values_of_the_user_are_no_markup() -> None:
@@ -74,24 +74,24 @@ def test_names_and_values_of_the_user_are_no_markup() -> None:
         (Limits(max_trials=60), 30.0, "30 s"),
         (Limits(max_seconds=100), 30.0, "1 min 10 s"),
         (Limits(max_trials=60, max_seconds=40), 30.0, "10 s"),
-        (Limits(max_trials=10), 30.0, "0.0 s"),
+        (Limits(max_trials=10), 30.0, "0 s"),
     ],
 )
 def test_the_time_left_is_that_to_the_first_limit(limits: Limits, seconds: float, left: str) -> None:
     history = study(30).history
-    assert f"about {left} left" in shown(limits, history, seconds)
+    assert re.search(rf"left +about {left}(, until|$)", shown(limits, history, seconds), flags=re.MULTILINE)
 
 
 def test_without_a_limit_the_time_left_is_that_of_one_round() -> None:
     history = study(11).history
     done = history.budget_spent / (bohb.BOHB(SPACE, min_budget=1, max_budget=9).plan().continued_cost * 9)
-    match = re.search(r"about (\d+) s left", shown(Limits(), history, 10.0))
+    match = re.search(r"left +about (\d+) s", shown(Limits(), history, 10.0))
     assert match is not None
     assert int(match[1]) == round(10 / done - 10)
 
 
 def test_at_the_end_nothing_is_left() -> None:
-    assert "left" not in shown(Limits(max_trials=60), study().history, 30.0, final=True)
+    assert "about" not in shown(Limits(max_trials=60), study().history, 30.0, final=True)
 
 
 def test_a_narrow_terminal_cuts_lines_instead_of_wrapping_them() -> None:
@@ -106,10 +106,10 @@ def new() -> bohb.History:
 def test_in_a_log_file_there_is_a_line_at_the_end() -> None:
     history = study().history
     (line,) = plain(Limits(max_trials=30), (new(), 0.0, False), (history, 1.5, True))
-    last = len(history.brackets) - len(history.open_brackets) - 1
+    last = len(history.brackets) - len(history.schedule.open) - 1
     assert re.fullmatch(
-        rf"\[ +1\.5 s\] brackets 0 to {last} finished; 30 done of 30, 0 running, \d+ failed; "
-        r"best loss \S+ on budget 9 \(trial \d+\)",
+        rf"\[ +1\.5 s\] brackets 0 to {last} finished; trials: 30 of 30 finished \(\d+ failed\), 0 running; "
+        r"best: loss \S+ on budget 9 \(trial \d+, \w+\)",
         line,
     )
 
@@ -129,7 +129,7 @@ def test_in_a_log_file_there_is_a_line_per_bracket_or_minute(monkeypatch: pytest
             now[0] += 1.0
     lines = stream.getvalue().splitlines()
     assert [re.search(r"bracket \d finished", line) is not None for line in lines] == [True] * 3 + [False] * 3
-    assert all("22 done, 0 running; best loss 0.5 on budget 9" in line for line in lines[3:])
+    assert all("22 finished (0 failed), 0 running; best: loss 0.5 on budget 9" in line for line in lines[3:])
 
 
 def test_many_brackets_in_a_second_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_progress_is_shown_in_a_log_file_unless_it_is_switched_off(capfd: pytest
         bohb.minimize(objectives.quadratic, SPACE, min_budget=1, max_budget=9, max_trials=5, progress=progress)
         shown = capfd.readouterr()
         assert shown.out == ""
-        assert shown.err.count("5 done of 5") == (progress is None)
+        assert shown.err.count("5 of 5 finished") == (progress is None)
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -165,8 +165,8 @@ def test_labels_are_whole_and_the_last_line_leaves_room_for_ctrl_c(width: int) -
     optimizer = BOHB(space, min_budget=1, max_budget=9, seed=0)
     optimizer.tell(optimizer.ask(), 0.5)
     optimizer.ask_many(3)
-    lines = shown(Limits(), optimizer.history, 5.0, width=width).splitlines()[:8]
-    assert [line[:10].strip() for line in lines] == ["trials", "running", "", "", "brackets", "best", "spent", "time"]
+    lines = shown(Limits(max_seconds=9), optimizer.history, 5.0, width=width).splitlines()[:8]
+    assert [line[:10].strip() for line in lines] == ["trials", "running", "", "", "brackets", "best", "spent", "left"]
     assert len(lines[1]) == width
     assert lines[1].endswith("…")
     assert len(lines[7]) < width - 2
@@ -189,23 +189,30 @@ def test_the_sparkline_falls_with_the_loss_and_holds_until_now() -> None:
 
 
 def test_a_notebook_is_updated_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages: list[str] = []
+    pages: list[dict[str, str]] = []
 
     class Handle:
-        def update(self, page: str) -> None:
+        def update(self, page: dict[str, str], raw: bool) -> None:
+            assert raw
             pages.append(page)
 
-    def display(page: str, display_id: bool) -> Handle:
+    def display(page: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        assert raw
+        assert display_id
         pages.append(page)
         return Handle()
 
     fake: Any = types.ModuleType("IPython.display")
-    fake.HTML, fake.display = str, display
+    fake.display = display
     monkeypatch.setitem(sys.modules, "IPython.display", fake)
     history = running_study().history
     with Progress(Limits(), Console(file=io.StringIO(), force_jupyter=True)) as progress:
         progress.update(history, 1.0)
         progress.update(history, 2.0, final=True)
     assert len(pages) == 2
-    assert all("14 done" in page and page.startswith("<pre") and "\x1b" not in page for page in pages)
-    assert "<script" not in pages[0]
+    for page in pages:
+        assert "14 finished" in page["text/html"]
+        assert page["text/html"].startswith('<pre style="font-family:monospace')
+        assert "<script" not in page["text/html"]
+        assert page["text/plain"].startswith("trials    14 finished"), "a notebook without HTML shows the same"
+        assert "\x1b" not in page["text/html"] + page["text/plain"]

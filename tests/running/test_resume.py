@@ -90,17 +90,17 @@ def test_all_differences_are_listed_at_once(tmp_path: Path) -> None:
     assert all(word in str(caught.value) for word in ("seed", "budgets", "x.type", "y: ", "warm_start"))
 
 
-def test_a_study_that_is_older_than_a_setting_of_its_preset_goes_on_without_it() -> None:
-    created = run(MemoryJournal(), max_trials=1, settings="best").history.created
-    assert created is not None
-    older = replace(created, settings={n: v for n, v in created.settings.items() if n != "schedule"})
+def test_a_difference_of_presets_is_named_as_such_with_the_way_out() -> None:
     journal = MemoryJournal()
-    journal.append([older], after=0)
-    study = run(journal, max_trials=12, settings="best")
-    assert study.history.settings == replace(bohb.BEST, schedule="hyperband")
-    assert len(study.history.trials) == 12
-    with pytest.raises(StudyMismatch, match="schedule: stored 'hyperband', given 'adaptive'"):
-        run(journal, max_trials=13, settings="best", schedule="adaptive")
+    run(journal, max_trials=2, preset="paper", num_samples=8)
+    with pytest.raises(StudyMismatch, match="preset: stored 'paper', given 'best'\ngive preset='paper' to continue it"):
+        run(journal, max_trials=4, num_samples=8)
+    with pytest.raises(StudyMismatch) as caught:
+        run(journal, max_trials=4, num_samples=16, random_fraction=0.5)
+    expected = [("preset", "'paper'", "'best'"), ("num_samples", "8", "16")]
+    assert list(caught.value.differences) == [*expected, ("random_fraction", str(1 / 3), "0.5")]
+    assert "give the stored values to continue it" in str(caught.value)
+    assert len(run(journal, max_trials=4, preset="paper", num_samples=8).history.trials) == 4
 
 
 def test_conditions_are_part_of_the_space() -> None:
@@ -161,22 +161,22 @@ ELSEWHERE = """
 import sys
 import bohb
 from tests.objectives import SPACE, quadratic
-path, settings = sys.argv[1:]
+path, preset = sys.argv[1:]
 assert bohb.replay(path).ok
 bohb.minimize(
-    quadratic, SPACE, min_budget=1, max_budget=9, settings=settings, journal=path, max_trials=80, progress=False
+    quadratic, SPACE, min_budget=1, max_budget=9, preset=preset, journal=path, max_trials=80, progress=False
 )
 print(*sys.version_info[:2])
 """
 
 
 @pytest.mark.skipif("BOHB_OTHER_PYTHON" not in os.environ, reason="needs another Python: make test-faults")
-@pytest.mark.parametrize("settings", ["paper", "best"])
-def test_another_version_of_python_makes_the_same_decisions(settings: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("preset", ["paper", "best"])
+def test_another_version_of_python_makes_the_same_decisions(preset: str, tmp_path: Path) -> None:
     path, root = tmp_path / "a.db", Path(__file__).parents[2]
-    run(path, settings=settings, max_trials=40)
+    run(path, preset=preset, max_trials=40)
     there = subprocess.run(
-        [os.environ["BOHB_OTHER_PYTHON"], "-c", ELSEWHERE, path, settings],
+        [os.environ["BOHB_OTHER_PYTHON"], "-c", ELSEWHERE, path, preset],
         cwd=root,
         env={**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"},
         capture_output=True,
@@ -237,7 +237,7 @@ def test_replay_tells_the_last_digits_of_another_machine_from_another_choice(
 
 
 def test_replay_compares_the_numbers_of_a_reason_within_the_tolerance() -> None:
-    events = replayable(40)
+    events = replayable(40, preset="paper")
     place, event = next(
         (i, e) for i, e in enumerate(events) if isinstance(e, TrialStarted) and e.trial.origin == "model"
     )

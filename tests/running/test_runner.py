@@ -101,12 +101,12 @@ def test_bad_arguments_are_refused_before_anything_runs() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_can_be_given_by_name(name: str) -> None:
-    assert run(settings=name, max_trials=1).history.settings == PRESETS[name]
+    assert run(preset=name, max_trials=1).history.settings == PRESETS[name]
 
 
 def test_an_unknown_preset_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(InvalidArgument, match="settings='bset' must be one of the presets 'best', 'paper', 'hpb"):
-        BOHB(SPACE, min_budget=1, max_budget=9, settings="bset")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="preset='bset' must be one of 'best', 'paper', 'hpb"):
+        BOHB(SPACE, min_budget=1, max_budget=9, preset="bset")  # type: ignore[arg-type]
 
 
 def test_a_study_whose_first_trials_all_fail_stops_and_says_why() -> None:
@@ -280,7 +280,7 @@ def test_in_a_terminal_progress_shows_counts_rungs_and_the_best() -> None:
     with Progress(Limits(max_trials=30, max_seconds=60), Console(file=stream, force_terminal=True)) as progress:
         progress.update(study.history, 1.5, final=True)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
-    assert "30 done of 30, 0 running" in shown
+    assert "30 of 30 finished (0 failed), 0 running" in shown
     assert "failed" in shown
     assert "best" in shown
     assert "1.5 s of 1 min" in shown

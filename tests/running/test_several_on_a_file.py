@@ -14,7 +14,7 @@ import pytest
 from bohb import History, replay
 from bohb.core.events import Event, SessionStarted, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import JournalError
-from bohb.journal.stored import stored_events
+from bohb.journal import stored_events
 from tests.running.roles import start, suspended_once
 from tests.sizes import FULL, size
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from bohb import History, Space
-from bohb.core.settings import HPBANDSTER, PRESETS
+from bohb.core.settings import PRESETS, Settings
 from bohb.errors import InvalidSpace
 from bohb.journal import SqlJournal
 from bohb.studyfile.clauses import parse
@@ -79,7 +78,9 @@ def refused(tmp_path: Path, text: str) -> str:
         (('command = "echo {x}"', 'objective = "no_such_mod:f"'), "cannot be imported: ModuleNotFoundError"),
         (('command = "echo {x}"', 'objective = "math:no"'), "cannot be found: 'math' has no 'no'"),
         (('command = "echo {x}"', 'objective = "math:pi"'), "must be callable"),
-        (("seed = 1", 'settings = {preset = "mine"}'), ""),
+        (("seed = 1", 'preset = "mine"'), 'preset = "mine" must be one of best, paper, hpbandster'),
+        (("seed = 1", 'settings = {preset = "best"}'), 'settings.preset = "best" belongs at the top of the file'),
+        (("seed = 1", 'settings = "best"'), 'settings = "best" must be a table of single settings; a preset'),
     ],
 )
 def test_what_is_wrong_is_named_with_file_key_value_and_rule(
@@ -87,9 +88,6 @@ def test_what_is_wrong_is_named_with_file_key_value_and_rule(
 ) -> None:
     assert change[0] in STUDY
     text = STUDY.replace(*change)
-    if not message:
-        assert 'settings.preset = "mine" must be one of best, paper' in complaint("run", written(tmp_path, text))
-        return
     assert message in refused(tmp_path, text)
 
 
@@ -123,6 +121,7 @@ def test_everything_a_file_says_reaches_the_study(tmp_path: Path) -> None:
             journal = "here.db"
             directory = "files"
             seed = 7
+            preset = "hpbandster"
             workers = 0
             command = ["echo", "{x}"]
             checkpoint_quota = "1GB"
@@ -140,13 +139,12 @@ def test_everything_a_file_says_reaches_the_study(tmp_path: Path) -> None:
             seconds = "1m"
             attempts = 5
             [settings]
-            preset = "hpbandster"
             random_fraction = 0.5
             """,
         )
     )
     found = dict(file.arguments)
-    assert found.pop("settings") == "hpbandster"
+    assert found.pop("preset") == "hpbandster"
     assert found == {
         "study": "all",
         "journal": str(tmp_path / "here.db"),
@@ -293,25 +291,30 @@ def test_budgets_that_adapt_by_an_option(tmp_path: Path) -> None:
     file = written(tmp_path)
     call("run", file, "--adaptive", "--max-trials", "1", "--quiet", "--workers", "0")
     refusal = call("run", file, "--max-trials", "1", "--quiet", "--workers", "0", code=1).stderr
-    assert re.search(r"schedule +'adaptive' +'hyperband'", refusal)
+    assert re.search(r"schedule +'adaptive' +'informed'", refusal)
 
 
-@pytest.mark.parametrize("line", ['settings = {preset = "best", num_samples = 32}', 'settings = "best"'])
-def test_a_file_may_name_the_preset(tmp_path: Path, line: str) -> None:
-    file = written(tmp_path, STUDY.replace("seed = 1", line))
-    found = load(file).arguments
-    assert found["settings"] == "best"
-    assert found.get("num_samples") == (32 if "num_samples" in line else None)
+def test_a_file_may_name_the_preset_and_change_single_settings(tmp_path: Path) -> None:
+    lines = 'preset = "paper"\nsettings = {num_samples = 32}'
+    file = written(tmp_path, STUDY.replace("seed = 1", lines))
     call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
+    with SqlJournal(tmp_path / "study.db", "bowl", read_only=True) as journal:
+        assert History().extend(journal.read()).settings == Settings(num_samples=32)
+
+
+def test_the_preset_is_best_unless_the_file_names_another(tmp_path: Path) -> None:
+    call("run", written(tmp_path), "--max-trials", "1", "--quiet", "--workers", "0")
+    with SqlJournal(tmp_path / "study.db", "bowl", read_only=True) as journal:
+        assert History().extend(journal.read()).settings == PRESETS["best"]
 
 
 def test_an_option_names_the_preset_and_single_settings_of_the_file_stay(tmp_path: Path) -> None:
     file = written(tmp_path, STUDY.replace("seed = 1", "settings = {num_samples = 5}"))
     call("run", file, "--preset", "hpbandster", "--max-trials", "1", "--quiet", "--workers", "0")
     with SqlJournal(tmp_path / "study.db", "bowl", read_only=True) as journal:
-        assert History().extend(journal.read()).settings == replace(HPBANDSTER, num_samples=5)
+        assert History().extend(journal.read()).settings == PRESETS["hpbandster"].changed({"num_samples": 5})
 
 
 def test_the_template_names_a_preset(tmp_path: Path) -> None:
     call("init", tmp_path / "study.toml")
-    assert load(tmp_path / "study.toml").arguments["settings"] in PRESETS
+    assert load(tmp_path / "study.toml").arguments["preset"] in PRESETS

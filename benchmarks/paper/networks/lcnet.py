@@ -144,7 +144,7 @@ class HyperbandLCNet(Ours):
     def __init__(self, problem: Problem, seed: int) -> None:
         if not isinstance(problem, Networks):
             raise ValueError(f"hb-lcnet needs whole learning curves, which {problem.name} does not have")
-        super().__init__(problem, seed, {"sampler": self._propose, "random_fraction": 0})
+        super().__init__(problem, seed, {"preset": "paper", "sampler": self._propose, "random_fraction": 0})
         self._problem = problem
         self._asked: dict[int, Suggestion] = {}
         self._curves: dict[tuple[Any, ...], Curve] = {}

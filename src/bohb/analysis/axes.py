@@ -1,4 +1,4 @@
-"""A hyperparameter as an axis from 0 to 1: places of its values and labels."""
+"""Hyperparameters as axes from 0 to 1, and the finished trials as points between them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bohb.core.history import History
 from bohb.core.space import Space
 from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale
+from bohb.errors import InvalidArgument
 
 Array = NDArray[np.float64]
 _TICKS = 6  # approximate number on a numeric axis
+_NARROWEST = 1e-290  # a range with round numbers in it; the powers of ten of a narrower one underflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +91,14 @@ def _round_numbers(low: float, high: float, integer: bool) -> list[float]:
     width = high - low
     if integer and width < _TICKS:
         return [float(value) for value in range(int(low), int(high) + 1)]
+    if not _NARROWEST < width < math.inf:
+        return [float(low), float(high)]
     power = 10.0 ** math.floor(math.log10(width / _TICKS))
     step = next(factor * power for factor in (1, 2, 5, 10, 20) if width / (factor * power) <= _TICKS)
     if integer:
         step = max(1.0, round(step))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    values = [min(max(round(k * step, 12), low), high) for k in range(first, last + 1)]
+    values = [min(max(float(f"{k * step:.12g}"), low), high) for k in range(first, last + 1)]
     return values if len(values) > 1 else [float(low), float(high)]
 
 
@@ -101,8 +106,65 @@ def _decades(low: float, high: float, integer: bool) -> list[float]:
     """Powers of ten within the range, thinned out; its ends if there are fewer than two."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     if last - first < 1:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)  # the product could overflow
         inner = round(middle) if integer else float(f"{middle:.1g}")
         return sorted({float(low), float(high), *([inner] if low < inner < high else [])})
     every = math.ceil((last - first + 1) / _TICKS)
     return [min(max(10.0**k, low), high) for k in range(first, last + 1, every)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Configurations:
+    """Finished trials, one row each, in the order in which they finished, without reused results.
+
+    axes: the hyperparameters that vary.
+    places: (n, d) where each value lies on its axis, from 0 to 1; NaN where the hyperparameter is inactive.
+    losses: (n,) +inf for a failed trial.
+    budgets: (n,) the budget of each trial.
+    numbers: (n,) the number of each trial.
+    """
+
+    axes: tuple[Axis, ...]
+    places: Array
+    losses: Array
+    budgets: Array
+    numbers: NDArray[np.int64]
+
+
+def configurations(history: History, budget: float | None = None) -> Configurations:
+    """Return the finished trials on one budget, or on all budgets.
+
+    budget: must have a finished trial. Default: all budgets.
+    """
+    numbers = [
+        number
+        for number in history.outcomes
+        if history.trials[number].reuses is None and budget in (None, history.trials[number].budget)
+    ]
+    if budget is not None and not numbers:
+        seen = sorted({history.trials[number].budget for number in history.outcomes})
+        raise InvalidArgument(f"budget={budget!r} has no finished trial; there are some on {seen}")
+    trials = [history.trials[number] for number in numbers]
+    return Configurations(
+        axes(history.space),
+        places(history.space, [trial.config for trial in trials]),
+        np.array([history.outcomes[number].ranking_loss for number in numbers], dtype=float),
+        np.array([trial.budget for trial in trials], dtype=float),
+        np.array(numbers, dtype=np.int64),
+    )
+
+
+def telling_budget(history: History, enough: int | None = None) -> float | None:
+    """Return the largest budget with enough losses, else the one with the most losses; None without any loss.
+
+    enough: required number of losses. Default: 2·(d + 1), at least 10.
+    """
+    counts: dict[float, int] = {}
+    for number, outcome in history.outcomes.items():
+        if outcome.ok:
+            budget = history.trials[number].budget
+            counts[budget] = counts.get(budget, 0) + 1
+    if not counts:
+        return None
+    needed = max(10, 2 * (history.space.d + 1)) if enough is None else enough
+    return max((b for b, n in counts.items() if n >= needed), default=max(counts, key=lambda b: (counts[b], b)))

@@ -1,14 +1,15 @@
-"""Convert times to the run time of the study, which does not include pauses between sessions."""
+"""The run time of a study, without the pauses between sessions, and which worker ran which trial when."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 
-import numpy as np
-
-from bohb.core.columns import finished, started
+from bohb.analysis.rows import finished, started
 from bohb.core.history import History
+from bohb.core.trial import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,12 @@ def run_clock(history: History) -> RunClock:
     if not first:
         return RunClock(None)
     origin = min(first)
-    busy = np.array(spans, dtype=float).reshape(-1, 2)
-    reached = np.maximum.accumulate(busy[:, 1]) if len(busy) else busy[:, 1]
+    starts = [start for start, _ in spans]
+    reached = list(accumulate((end for _, end in spans), max))
     pauses = []
     for session in sessions[1:]:
-        before = int(np.searchsorted(busy[:, 0], session, side="left"))  # spans that began before this session
-        end = float(reached[before - 1]) if before else origin
+        before = bisect_left(starts, session)  # spans that began before this session
+        end = reached[before - 1] if before else origin
         end = max(end, *(s for s in sessions if s < session), origin)
         if end < session:
             pauses.append((end, session))
@@ -63,3 +64,52 @@ def _span(history: History, number: int) -> tuple[float, float] | None:
         return begin, math.inf
     end = finished(history, number)
     return begin, begin if end is None else max(begin, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time of one trial on its worker, in seconds of run time.
+
+    end: None while it runs.
+    worker: the name of the worker. It is known only when the trial has finished; until then, and for workers without a
+        name, trials that overlap are spread over "running 1", "running 2" … or "slot 1" …
+    status: None while it runs.
+    """
+
+    number: int
+    worker: str
+    start: float
+    end: float | None
+    status: Status | None
+    budget: float
+    bracket: int
+    attempt: int
+
+
+def timeline(history: History) -> list[Span]:
+    """Return every trial that ran or runs, ordered by start; without reused results and unknown starts."""
+    clock = run_clock(history)
+    timed = []
+    for number, trial in history.trials.items():
+        start = clock.seconds(started(history, number))
+        if start is not None and number not in history.lost and trial.reuses is None:
+            timed.append((start, number))
+    lanes: dict[str, list[float]] = {"running": [], "slot": []}
+    spans = []
+    for start, number in sorted(timed):
+        trial, outcome = history.trials[number], history.outcomes.get(number)
+        end = clock.seconds(finished(history, number))
+        end = None if end is None else max(start, end)
+        named = None if outcome is None else outcome.worker
+        kind = "running" if outcome is None else "slot"
+        worker = _lane(kind, lanes[kind], start, end) if named is None else named
+        status = None if outcome is None else outcome.status
+        spans.append(Span(number, worker, start, end, status, trial.budget, trial.bracket, trial.attempt))
+    return spans
+
+
+def _lane(kind: str, ends: list[float], start: float, end: float | None) -> str:
+    """Return the first lane that is free at `start`, and occupy it until `end`."""
+    free = next((lane for lane, until in enumerate(ends) if until <= start), len(ends))
+    ends[free : free + 1] = [math.inf if end is None else end]
+    return f"{kind} {free + 1}"

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array, Axis
-from bohb.analysis.configurations import configurations, telling_budget
-from bohb.analysis.importance import importance
-from bohb.analysis.interactions import most_important_pair
+from bohb.analysis.axes import Array, Axis, configurations, telling_budget
+from bohb.analysis.importance import importance, most_important_pair
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
@@ -96,7 +94,8 @@ def smoothed(both: tuple[Axis, Axis], points: Array, losses: Array, grid_x: Arra
     weight_y = _weights(both[1], points[finite, 1], grid_y)  # (gy, n)
     total = weight_y @ weight_x.T
     near = np.where(total >= _NEAR, total, np.nan)
-    surface: Array = (weight_y * z) @ weight_x.T / near
+    unit = float(np.abs(z).max()) or 1.0  # sums of huge losses could overflow
+    surface: Array = unit * ((weight_y * (z / unit)) @ weight_x.T / near)
     return surface
 
 

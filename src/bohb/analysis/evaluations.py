@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bohb.analysis.clock import run_clock
-from bohb.core.columns import finished, seconds
+from bohb.analysis.rows import finished, seconds
 from bohb.core.history import History
 from bohb.core.trial import Origin, Status
 

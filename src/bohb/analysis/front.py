@@ -1,8 +1,9 @@
-"""Several objectives and constraints: all results of one budget, the front among them, and the volume it dominates."""
+"""Several objectives and constraints: the front, the volume it dominates, and a study seen by one of its values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,13 @@ from numpy.typing import NDArray
 from bohb.analysis.axes import Array
 from bohb.analysis.evaluations import losses
 from bohb.analysis.trajectory import Moment, moments
+from bohb.core.events import ObservationAdded
 from bohb.core.fronts import first_front, hypervolume
-from bohb.core.goals import Goals
+from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
 from bohb.core.results import Result
+from bohb.core.trial import Outcome
+from bohb.errors import InvalidArgument
 
 _ROOM = 0.1  # between the worst result and the reference point, as a share of the range
 
@@ -97,10 +101,9 @@ def volumes(history: History) -> list[Volume]:
         return []
     kept = [Result(history.trials[n], history.outcomes[n]) for n in table.numbers[table.feasible].tolist()]
     points = dict(zip(table.numbers[table.feasible].tolist(), _losses(table.goals, kept), strict=True))
-    everything = np.array(list(points.values()))
-    low, high = everything.min(axis=0), everything.max(axis=0)
-    reference = high + _ROOM * np.where(high > low, high - low, 1.0)
-    box = float(np.prod(reference - low))
+    points = dict(zip(points, _scaled(np.array(list(points.values()))), strict=True))
+    reference = _ROOM + np.max(list(points.values()), axis=0)
+    box = float(np.prod(reference))
     rows = losses(history)
     found: list[Volume] = []
     so_far = np.empty((0, len(reference)))
@@ -115,5 +118,42 @@ def volumes(history: History) -> list[Volume]:
     return found
 
 
+def _scaled(losses: Array) -> Array:
+    """Return losses from 0, the best of each objective, to 1, the worst; huge ones do not overflow."""
+    unit = np.maximum(np.abs(losses).max(axis=0), np.finfo(float).tiny)
+    low, high = (losses / unit).min(axis=0), (losses / unit).max(axis=0)
+    scaled: Array = (losses / unit - low) / np.where(high > low, high - low, 1.0)
+    return scaled
+
+
 def _losses(goals: Goals, results: list[Result]) -> Array:
     return np.array([goals.losses(result.values) for result in results], dtype=float)
+
+
+def metrics(history: History) -> tuple[str, ...]:
+    """Return the values that a study can be seen by: its objectives and constraints, if it has named ones."""
+    return () if len(history.goals.names) < 2 else history.goals.names
+
+
+def seen_by(history: History, name: str) -> History:
+    """Return a history whose losses are another value of the same results. It is for reading only.
+
+    name: an objective or a constraint of the study.
+    """
+    if name not in metrics(history):
+        raise InvalidArgument(f"metric={name!r} is not a value of this study; there are {metrics(history)}")
+    objective = next((each for each in history.goals.objectives if each.name == name), Objective(name))
+
+    def seen(outcome: Outcome) -> Outcome:
+        return replace(outcome, loss=objective.loss(outcome.values[name])) if outcome.ok else outcome
+
+    def known(event: ObservationAdded) -> ObservationAdded:
+        value = event.values.get(name)
+        return replace(event, loss=None if value is None else objective.loss(value))
+
+    still = copy.copy(history)
+    still.goals = Goals((objective,))
+    still.outcomes = {number: seen(outcome) for number, outcome in history.outcomes.items()}
+    still.observed = [known(event) for event in history.observed]
+    still.repeats = [repeat._replace(outcome=seen(repeat.outcome)) for repeat in history.repeats]
+    return still

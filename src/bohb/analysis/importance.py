@@ -1,4 +1,4 @@
-"""Which hyperparameters matter: PED-ANOVA (Watanabe, Bansal and Hutter, 2023), also for conditional spaces.
+"""Which hyperparameters matter: PED-ANOVA (Watanabe, Bansal and Hutter, 2023), and which pair matters most together.
 
 The importance of a hyperparameter is how differently it is distributed among the best configurations and among all of
 them: the Pearson divergence between the two one-dimensional densities,
@@ -11,7 +11,9 @@ where α and β are the shares of the best and of all configurations in which it
 
 Unlike a forest-based fANOVA it needs no regression: failed evaluations take part (they are never among the best),
 inactive hyperparameters need no imputation, and it takes milliseconds. It cannot detect an interaction without a main
-effect; `bohb.analysis.interactions` can.
+effect; the interactions of pairs can. The interaction of two hyperparameters is what their joint distribution among the
+best configurations adds to the two distributions of each alone: χ²(i, j) − χ²(i) − χ²(j), each a Pearson divergence
+between the best and all configurations on a coarse grid.
 
 The configurations must not be those that the model picked: where the model has settled on a value, all configurations
 look alike, and the most important hyperparameter would seem the least important. BOHB has an unbiased sample: its
@@ -21,6 +23,7 @@ random picks, each on its first budget. They are used as soon as there are enoug
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -28,9 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from bohb.analysis.axes import Array, Axis, axes, places
-from bohb.analysis.configurations import configurations, telling_budget
-from bohb.analysis.correlation import ranks
+from bohb.analysis.agreement import ranks
+from bohb.analysis.axes import Array, Axis, axes, configurations, places, telling_budget
 from bohb.core.history import History
 from bohb.core.trial import Origin
 
@@ -39,7 +41,10 @@ ENOUGH = 10  # smallest number of results
 _RANDOM_ENOUGH = 30  # with this many random picks, only these are used
 _RANKABLE = 5  # smallest number of random picks on one budget whose ranks are used
 _STEPS = 50  # grid points of a float
-_PRIOR = 1.0  # weight of the uniform prior, in configurations
+_PRIOR = 1.0  # weight of a prior, in configurations: the uniform one, and for pairs that of all configurations
+_BINS = 4  # of a numeric hyperparameter in a pair, with equally many configurations each
+_PAIR_SHARE = 0.25  # of the configurations counts as the best: a grid of two dimensions needs more than one of one
+_SHUFFLES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Importances:
 
 
 def importance(
-    history: History, budget: float | None = None, quantile: float = 0.1, shuffles: int = 40
+    history: History, budget: float | None = None, quantile: float = 0.1, shuffles: int = _SHUFFLES
 ) -> Importances | None:
     """Return the importance of each hyperparameter; None with fewer than ten results.
 
@@ -215,3 +220,68 @@ def _scott(centres: Array, weights: Array) -> float:
     third = min(len(centres) - 1, int(np.searchsorted(cumulated, total * 3 // 4, side="right")))
     spread = float(centres[third] - centres[first]) / 1.34
     return float(max(1.059 * min(spread, sigma) * float(total) ** -0.2, 0.5 / 1.64))
+
+
+def most_important_pair(history: History) -> tuple[str, str] | None:
+    """Return the two hyperparameters that matter most; None if too little is known or only one varies.
+
+    What counts is the less important one of the two, with its half of their interaction: a picture of two
+    hyperparameters shows little if one of them does not matter. Each counts beyond what chance explains.
+    """
+    table = importance(history)
+    if table is None or len(table.rows) < 2:
+        return None
+    effects, single = interactions(history)
+    names = [axis.name for axis in axes(history.space)]
+    gain = {names.index(row.name): row.share - row.chance for row in table.rows}  # the most important first
+
+    def worth(pair: tuple[int, int]) -> tuple[float, float]:
+        together = max(0.0, float(effects[pair])) / (float(single.sum()) or 1.0)
+        each = [gain[i] + together / 2 for i in pair]
+        return max(0.0, min(each)), sum(each)
+
+    first, second = max(itertools.combinations(gain, 2), key=worth)  # of equal ones, that of the most important
+    return names[first], names[second]
+
+
+def interactions(history: History) -> tuple[Array, Array]:
+    """Return the interaction of each pair beyond what chance explains, (d, d), and the effect of each alone, (d,).
+
+    Chance is the 95 % quantile of the largest interaction of any pair for shuffled losses, so that one of many pairs is
+    not found by accident; the shuffles are always the same.
+    """
+    numbers, standings, _ = sample(history)
+    best = best_of(standings, _PAIR_SHARE)
+    columns = places(history.space, [history.trials[n].config for n in numbers]).T
+    cells = [_cells(axis, column) for axis, column in zip(axes(history.space), columns, strict=True)]
+    starts = np.cumsum([0, *(c.shape[1] for c in cells)])[:-1].astype(np.intp)
+    grid = np.hstack(cells)  # (n, all cells of all hyperparameters)
+    rng = np.random.default_rng(0)
+    found, single = _excess(grid, starts, best)
+    by_chance = [_excess(grid, starts, rng.permutation(best))[0].max() for _ in range(_SHUFFLES)]
+    return found - float(np.quantile(by_chance, 0.95)), single
+
+
+def _excess(grid: Array, starts: NDArray[np.intp], best: Mask) -> tuple[Array, Array]:
+    """Return χ²(i, j) − χ²(i) − χ²(j), zero on the diagonal, and χ²(i)."""
+    everything = grid.T @ grid / len(grid)
+    chosen = (grid[best].T @ grid[best] + _PRIOR * everything) / (best.sum() + _PRIOR)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(everything > 0, (chosen - everything) ** 2 / everything, 0.0)
+    joint: Array = np.add.reduceat(np.add.reduceat(terms, starts, axis=0), starts, axis=1)
+    single = np.diag(joint).copy()
+    found: Array = joint - single[:, None] - single
+    np.fill_diagonal(found, 0.0)
+    return found, single
+
+
+def _cells(axis: Axis, column: Array) -> Array:
+    """Return which cell each configuration is in, as zeros and ones, (n, cells); inactive is a cell of its own."""
+    active = ~np.isnan(column)
+    cell = np.zeros(len(column), dtype=np.intp)
+    if 0 < axis.cells <= _BINS or axis.kind == "categorical":
+        cell[active] = 1 + np.minimum((column[active] * axis.cells).astype(np.intp), axis.cells - 1)
+    elif active.any():
+        edges = np.quantile(column[active], np.linspace(0, 1, _BINS + 1)[1:-1])
+        cell[active] = 1 + np.searchsorted(edges, column[active], side="right")
+    return np.eye(int(cell.max()) + 1)[cell]

@@ -14,6 +14,7 @@ from bohb.analysis.axes import Array
 _FAR = 10.0  # how far beyond the median an outlier lies, in distances between median and lower quartile
 _WORTH = 5.0  # outliers are cut off only if the axis becomes this many times shorter
 _DECADES = 1.5  # losses that span more than this suit a logarithmic axis
+_SMALLEST, _LARGEST = 1e-250, 1e250  # sizes that can be drawn: their sums, ratios and ticks stay finite
 _FACTOR = 3.0  # the same for lines whose ends are compared; and how much longer an axis with all of them may be
 
 
@@ -32,20 +33,25 @@ class LossRange:
 
     def outside(self, losses: Sequence[float] | Array) -> NDArray[np.bool_]:
         """Whether each loss is finite and outside the range."""
-        values = np.asarray(losses, dtype=float)
+        values = drawable(losses)
         outside: NDArray[np.bool_] = np.isfinite(values) & ((values < self.low) | (values > self.high))
         return outside
 
     def clip(self, losses: Sequence[float] | Array) -> Array:
         """The losses with outliers moved to the nearest end; NaN and infinities stay."""
-        values = np.asarray(losses, dtype=float)
+        values = drawable(losses)
         return np.where(np.isfinite(values), np.clip(values, self.low, self.high), values)
+
+
+def drawable(losses: Sequence[float] | Array) -> Array:
+    """The losses, with 0 for those that are too close to it for an axis."""
+    values = np.asarray(losses, dtype=float)
+    return np.where(np.abs(values) < _SMALLEST, 0.0, values)
 
 
 def loss_range(losses: Sequence[float] | Array) -> LossRange | None:
     """The range of the finite losses without outliers; None if no loss is finite."""
-    values = np.asarray(losses, dtype=float)
-    values = values[np.isfinite(values)]
+    values = _finite(losses)
     if not len(values):
         return None
     positive = bool(values.min() > 0)
@@ -65,12 +71,11 @@ def settled_range(settled: Sequence[float] | Array, losses: Sequence[float] | Ar
     settled: the losses of all lines without their beginnings, which may be outside the range.
     losses: all losses.
     """
-    values = np.asarray(losses, dtype=float)
-    values = values[np.isfinite(values)]
+    values = _finite(losses)
     if not len(values):
         return None
     low, highest = float(values.min()), float(values.max())
-    _, high = _without_outliers(np.asarray(settled, dtype=float))
+    _, high = _without_outliers(_finite(settled))
     positive = low > 0
     log = positive and high / low > _FACTOR
     short = math.log(high / low) if log else high - low
@@ -79,6 +84,12 @@ def settled_range(settled: Sequence[float] | Array, losses: Sequence[float] | Ar
         return LossRange(low, highest, positive, positive and highest / low > _FACTOR)
     room = float(values[values <= (high * (high / low) ** 0.5 if log else high + 0.5 * short)].max())
     return LossRange(low, room, positive, log)
+
+
+def _finite(losses: Sequence[float] | Array) -> Array:
+    """The finite losses, those that are too large for an axis moved to its end."""
+    values = drawable(losses)
+    return np.clip(values[np.isfinite(values)], -_LARGEST, _LARGEST)
 
 
 def _without_outliers(values: Array) -> tuple[float, float]:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
-from bohb.analysis.picks import records
-from bohb.analysis.rungs import RungTable, rung_of
-from bohb.analysis.standing import standing
+from bohb.analysis.lineage import RungTable, records, rung_of, standing
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
@@ -325,7 +323,7 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
         yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
         return
     if choice.verdict == "deadline":
-        left = duration(history.planned[choice.index].seconds_left or 0.0)
+        left = duration(history.schedule.planned[choice.index].seconds_left or 0.0)
         yield f"{name} was chosen because {left} were left until the deadline."
         return
     if choice.verdict == "grown":
@@ -340,7 +338,7 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
             f"budget with one on {choice.starts[-1]:g}: {known}."
         )
         yield f"The expected gain of a bracket, {_GAIN}: {_gains(choice)}."
-    if not history.adaptive:
+    if not history.schedule.adaptive:
         return
     if choice.published:
         yield f"{name} is a bracket of Hyperband as published, like every {PUBLISHED_EVERY}rd one."

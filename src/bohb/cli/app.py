@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from bohb._version import __version__
-from bohb.cli import ask, compare, confirm, fronts, inspect, maintain, mcp, plan, plots, run, track, transfer, trials
+from bohb.cli import ask, confirm, lists, look, maintain, mcp, plan, plots, run, track, transfer
 from bohb.cli.text import table
 from bohb.errors import BohbError, StudyMismatch
 from bohb.units import printable
@@ -98,7 +98,7 @@ def app(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for _module in (plan, run, ask, confirm, inspect, fronts, trials, compare, plots, track, mcp, transfer, maintain):
+for _module in (plan, run, ask, confirm, look, lists, plots, track, mcp, transfer, maintain):
     for _command in _module.COMMANDS:
         app.add_command(_command)
 

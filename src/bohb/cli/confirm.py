@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from bohb.cli.confirmed import confirmation_data, confirmation_text
 from bohb.cli.run import INTERRUPTED, warnings_shown
 from bohb.cli.target import find, history
-from bohb.cli.text import emit, json_option
+from bohb.cli.text import emit, json_option, table, wrapped
 
 
 @click.command()
@@ -43,6 +42,7 @@ def confirm(
       bohb confirm study.toml --top 3 --repeats 10 --workers 8
       bohb confirm study.toml --default '{"lr": 0.001, "units": 64}'
     """
+    from bohb.analysis.verdicts import columns, confirmation_data, rows, verdict
     from bohb.running.confirm import confirm as run
     from bohb.studyfile.load import load
 
@@ -55,7 +55,8 @@ def confirm(
     with warnings_shown(), file.named_in_errors():
         setup = file.setup(file.objective(file.space().names), **chosen)
         found = run(setup, top, repeats, _default(default), quiet)
-    emit(as_json, confirmation_data(found), confirmation_text(found))
+    listed = table(columns(found), rows(found), left=("candidate",))
+    emit(as_json, confirmation_data(found), "\n".join([*map(wrapped, verdict(found)), "", listed]))
     if found.chosen is None:
         sys.exit(1 if found.finished else INTERRUPTED)
 

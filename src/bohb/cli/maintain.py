@@ -102,7 +102,7 @@ def rename(new: str, target: str | None, study: str | None, as_json: bool) -> No
       bohb rename mnist study.db
       bohb rename mnist-2 study.db --study mnist
     """
-    from bohb.journal.manage import rename_study
+    from bohb.journal.copy import rename_study
 
     place = _existing(target, study)
     rename_study(place.journal, place.study, new)
@@ -124,7 +124,7 @@ def delete(target: str | None, study: str | None, yes: bool, as_json: bool) -> N
       bohb delete study.db --study mnist
       bohb delete study.db --yes
     """
-    from bohb.journal.manage import delete_study
+    from bohb.journal.copy import delete_study
 
     place = _existing(target, study)
     n = len(history(place).outcomes)

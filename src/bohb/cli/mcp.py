@@ -16,7 +16,7 @@ import click
 
 from bohb._version import __version__
 from bohb.cli.ask import askable, asked, checked, external, store
-from bohb.cli.inspect import result, study_status
+from bohb.cli.look import study_status
 from bohb.cli.plan import study_plan
 from bohb.cli.target import find, history
 from bohb.cli.text import emit, json_option
@@ -212,13 +212,18 @@ class Tools:
 
     def best(self, study: str) -> Data:
         """Return the best result so far: on the largest budget that has one."""
+        from bohb.analysis.verdicts import remarks, result_data
+
         seen = history(find(self._path(study), None))
-        return _plain(result(seen.goals, seen.require_incumbent()))
+        found = result_data(seen.goals, seen.require_incumbent())
+        return _plain({**found, "remarks": remarks(seen, model=False)})
 
     def front(self, study: str) -> Data:
         """Return the results that no other dominates, if the study has several objectives; otherwise the best one."""
+        from bohb.analysis.verdicts import result_data
+
         seen = history(find(self._path(study), None))
-        return {"front": [_plain(result(seen.goals, found)) for found in seen.front]}
+        return {"front": [_plain(result_data(seen.goals, found)) for found in seen.front]}
 
     def why(self, study: str, number: int) -> Data:
         """Explain in words and numbers why a trial was sampled, promoted or stopped."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,6 +90,21 @@ class Bound(_TextsType):
         return found[1], found[2]
 
 
+class NamedNumber(_PairType):
+    """A value and a number, such as latency=10."""
+
+    name = "name=number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        if isinstance(value, tuple):
+            return value
+        name, found, text = value.partition("=")
+        try:
+            return name.strip(), float(text if found and name.strip() else "none")
+        except ValueError:
+            self.fail(f"{value!r} must be of the form name=number, such as latency=10", param, ctx)
+
+
 CONSTRAINT = Bound()
 RESOURCE = Resource()
 SECONDS = Quantity("seconds", seconds)
@@ -97,6 +112,7 @@ MOMENT = Quantity("time", moment)
 MEMORY = Quantity("bytes", memory)
 _KINDS: dict[str, Any] = {"whole": click.IntRange(1), "number": float, "seconds": SECONDS, "moment": MOMENT}
 Command = TypeVar("Command", bound=Callable[..., Any])
+Bounds = Sequence[tuple[str, float]]  # what `--max` and `--min` give
 
 
 def limit_options(command: Command) -> Command:
@@ -104,4 +120,15 @@ def limit_options(command: Command) -> Command:
     for limit in reversed(fields(Limits)):
         name = f"--{limit.name.replace('_', '-')}"
         command = click.option(name, type=_KINDS[limit.metadata["kind"]], help=limit.metadata["help"])(command)
+    return command
+
+
+def bound_options(command: Command) -> Command:
+    """Give a command the options that restrict results to those within bounds."""
+    for name, words in (("--min", "at least"), ("--max", "at most")):
+        text = (
+            f"Only results with {words} this value, such as latency=10; a named value or an entry of info. Repeatable."
+        )
+        option = name.removeprefix("--")
+        command = click.option(name, f"{option}_bounds", type=NamedNumber(), multiple=True, help=text)(command)
     return command

@@ -16,6 +16,7 @@ from bohb.cli.text import emit, json_option, note
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.schedule.plan import Plan
 from bohb.core.schedule.plan import plan as plan_of
+from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument
 from bohb.units import counted, duration, printable
 
@@ -103,7 +104,7 @@ def plan(
 
 def _time_at(planned: Plan, workers: int, each: float, data: dict[str, Any]) -> str:
     """Return how long the plan takes if time is proportional to the budget; `data` gets the numbers."""
-    from bohb.core.estimate import makespan, proportional
+    from bohb.core.times.forecast import makespan, proportional
 
     data["workers"] = workers
     for name, continued in (("seconds_continued", True), ("seconds", False)):
@@ -116,11 +117,11 @@ def _time_at(planned: Plan, workers: int, each: float, data: dict[str, Any]) -> 
 
 def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> str:
     """Return how long the plan takes if evaluations take as long as those of another study."""
-    from bohb.core.cost import fit_costs, samples
-    from bohb.core.estimate import planned_time
+    from bohb.core.times.durations import learnt
+    from bohb.core.times.forecast import planned_time
 
     place = find(like, None)
-    costs = fit_costs(samples(history(place)))
+    costs = learnt(history(place))
     if costs is None:
         raise InvalidArgument(f"{place.name} has no successful trial with a known duration; name another study")
     expected, low, high = planned_time(planned.brackets, workers, costs)
@@ -158,8 +159,8 @@ def _planned(values: Mapping[str, Any], given: Mapping[str, Any]) -> Plan:
         budgets = geometric_budgets(budget["min"], budget["max"], eta, budget.get("integer", False))
     else:
         raise InvalidArgument("name a study file, or give --min and --max")
-    preset = "hpbandster" if settings.get("preset") == "hpbandster" else "paper"
-    sizes = given["sizes"] or settings.get("bracket_sizes", preset)
+    preset = PRESETS[values.get("preset", "best")]
+    sizes = given["sizes"] or settings.get("bracket_sizes", preset.bracket_sizes)
     return plan_of(hyperband(budgets, eta, sizes), given["brackets"] or values.get("limits", {}).get("max_brackets"))
 
 

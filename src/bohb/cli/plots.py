@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
 
@@ -14,7 +14,16 @@ from bohb.cli.options import WithNegativeNumbers
 from bohb.cli.target import DEFAULT, find, history, target_options
 from bohb.cli.text import emit, json_option, pairs
 from bohb.errors import InvalidArgument
-from bohb.journal.stored import shown_journal
+from bohb.journal.location import shown_journal
+from bohb.plots.choices import CHOICES
+
+
+def choice_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add an option for each choice that plots offer."""
+    for choice in reversed(CHOICES.values()):
+        values = click.Choice(choice.values) if choice.values else click.STRING
+        command = click.option(f"--{choice.name}", type=values, help=choice.help)(command)
+    return command
 
 
 @click.command()
@@ -23,8 +32,9 @@ from bohb.journal.stored import shown_journal
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="A .html or .json file, or a directory for several plots."
 )
+@choice_options
 @json_option
-def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: bool) -> None:
+def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: bool, **given: str | None) -> None:
     """Draw plots as HTML files. Without a name, list all plots.
 
     The files work offline. A .json file holds the figure as plotly's JSON.
@@ -33,10 +43,11 @@ def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: boo
     Examples:
       bohb plot                                   list the names of all plots
       bohb plot trajectory study.db               write trajectory.html
-      bohb plot slice study.db --out slice.html
+      bohb plot slice study.db --budget all --out slice.html
+      bohb plot trajectory study.db --over cost
       bohb plot trajectory importance study.db --out figures/
     """
-    from bohb.plots import PLOTS
+    from bohb.plots import PLOTS, write_plot
 
     wanted = [name for name in names if name in PLOTS]
     rest = [name for name in names if name not in PLOTS]
@@ -48,16 +59,14 @@ def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: boo
         return
     if len(wanted) > 1 and out is not None and out.suffix:
         raise InvalidArgument(f"--out={out} must be a directory for {len(wanted)} plots")
-    study_history = history(find(rest[0] if rest else None, study))
-    written = []
-    for name in wanted:
-        path = _path(name, out)
-        figure = PLOTS[name](study_history)
-        if path.suffix == ".json":
-            path.write_text(figure.to_json(), encoding="utf-8")
-        else:
-            figure.write_html(path, include_plotlyjs=True)
-        written.append(str(path))
+    place = find(rest[0] if rest else None, study)
+    study_history = history(place)
+    chosen = {name: text for name, text in given.items() if text is not None}
+    options = {name: PLOTS[name].required(study_history, chosen) for name in wanted}
+    written = [
+        str(write_plot(PLOTS[name], study_history, _path(name, out), name=place.study, **options[name]))
+        for name in wanted
+    ]
     emit(as_json, {"files": written}, "\n".join(f"{path} written" for path in written))
 
 

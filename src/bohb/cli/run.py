@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.inspect import result
 from bohb.cli.options import CONSTRAINT, MEMORY, RESOURCE, SECONDS, limit_options
 from bohb.cli.target import Target, find, history, target_options
 from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.settings import PRESETS
-from bohb.journal.stored import stored_names
+from bohb.journal import study_names
 from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @click.option("--journal", help="A file or a database URL.")
 @click.option("--study", help="The name of the study in the journal.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
-@click.option("--preset", "settings", type=click.Choice(list(PRESETS)), help="Settings: best, paper or hpbandster.")
+@click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset: best (default), paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
 @click.option(
     "--objective", "objectives", multiple=True, help="A value to minimise; --objective=-accuracy maximises. Repeatable."
@@ -113,7 +112,7 @@ def _announce(arguments: dict[str, Any]) -> None:
     """Print whether the study is new or continued."""
     target = Target(str(arguments["journal"]), str(arguments["study"]))
     new = (
-        "://" in target.journal or not Path(target.journal).exists() or target.study not in stored_names(target.journal)
+        "://" in target.journal or not Path(target.journal).exists() or target.study not in study_names(target.journal)
     )
     if new:
         note(f"new {target.name}")
@@ -143,6 +142,8 @@ class _Notes(logging.Handler):
 
 
 def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
+    from bohb.analysis.verdicts import result_data
+
     return {
         "journal": arguments["journal"],
         "study": arguments["study"],
@@ -152,7 +153,7 @@ def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
         "full_evaluations": study.cost,
         "seconds": study.history.seconds,
         "error": study.cause,
-        "incumbent": None if study.incumbent is None else result(study.history.goals, study.incumbent),
+        "incumbent": None if study.incumbent is None else result_data(study.history.goals, study.incumbent),
     }
 
 

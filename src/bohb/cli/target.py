@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.errors import InvalidArgument, JournalError
-from bohb.journal.stored import shown_journal, stored_events, stored_names
+from bohb.journal import stored_events, study_names
+from bohb.journal.location import shown_journal
 
 if TYPE_CHECKING:
     from bohb.core.history import History
@@ -70,7 +71,7 @@ def find_journal(target: str | None) -> tuple[str, str | None]:
 
 def only_study(journal: str) -> str:
     """Return the name of the only study in a journal."""
-    names = stored_names(journal)
+    names = study_names(journal)
     if len(names) == 1:
         return names[0]
     if not names:
@@ -86,7 +87,7 @@ def history(target: Target) -> History:
 
     events = stored_events(target.journal, target.study)
     if not events:
-        names = ", ".join(stored_names(target.journal)) or "none"
+        names = ", ".join(study_names(target.journal)) or "none"
         raise JournalError(f"there is no {target.name}; its studies are: {names}")
     with no_collector():
         folded = History().extend(events)

@@ -10,6 +10,8 @@ study = "my-study"                 # the name of the study in the journal
 journal = "study.db"               # a file beside this one, or postgresql+psycopg://user@host/name
 workers = 2                        # trials at once, each in its own process; 0: in bohb's process
 seed = 1                           # random seed; leave it out for a random one
+preset = "best"                    # "best": strongest in our measurements (the default); "paper": BOHB as published;
+                                   # "hpbandster": like the authors' code, to compare with it
 
 # What is minimised. Either any command: it prints a number, or {"loss": number, …}, as its last line …
 command = """
@@ -47,8 +49,6 @@ max_seconds = "8h"
 # seconds = "30m"
 # memory = "4GB"
 
-[settings]
-preset = "best"                    # "best": strongest in our measurements; "paper": BOHB as published (the default);
-                                   # "hpbandster": like the authors' code, to compare with it
-# random_fraction = 0.3333         # single settings by name
+[settings]                         # changes to the preset, by name
+# random_fraction = 0.3333
 '''

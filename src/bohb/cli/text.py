@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 import click
 
-from bohb.units import number, printable
+from bohb.units import aligned, printable
 
 Params = Callable[..., Any]
 
@@ -39,13 +40,6 @@ def as_data(text: str) -> str:
     return printable(text) if sys.stdout.isatty() else text
 
 
-def value_text(value: Any) -> str:
-    """Format the value of a hyperparameter."""
-    if isinstance(value, float):
-        return number(value)
-    return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
     """Align columns to the right, those named in `left` to the left. In a terminal, lines are cut to its width."""
     cells = [[printable(str(cell)).replace("\n", " ") for cell in row] for row in [head, *rows]]
@@ -56,14 +50,22 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """Align names and texts in two columns."""
-    found = list(rows)
-    width = max(len(name) for name, _ in found)
-    return "\n".join(_cut(f"{name.ljust(width)}  {printable(text)}") for name, text in found)
+    """Align names and texts in two columns. In a terminal, texts are wrapped by words."""
+    return aligned(rows, _terminal_width())
+
+
+def wrapped(text: str) -> str:
+    """Return a sentence without control characters. In a terminal it is wrapped by words."""
+    width = _terminal_width()
+    text = printable(text)
+    return text if width is None else textwrap.fill(text, width, break_on_hyphens=False)
 
 
 def _cut(line: str) -> str:
-    if not sys.stdout.isatty():
-        return line
-    width = shutil.get_terminal_size().columns
-    return line if len(line) <= width else line[: width - 1] + "…"
+    width = _terminal_width()
+    return line if width is None or len(line) <= width else line[: width - 1] + "…"
+
+
+def _terminal_width() -> int | None:
+    """Return the columns of the terminal; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -11,6 +11,7 @@ import click
 from bohb.cli.target import find, history, target_options
 from bohb.cli.text import emit, json_option, note
 from bohb.errors import InvalidArgument, JournalError
+from bohb.journal.location import shown_journal
 from bohb.units import counted
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def import_(source: Path, studyfile: Path | None, journal: str | None, study: st
     if journal is None or studyfile is not None:
         raise InvalidArgument(f"{source} is a file: name the journal to write to with --journal")
     data = _import_jsonl(source, journal, study)
-    emit(as_json, data, f"{counted(data['events'], 'event')} of study {data['study']!r} stored in {journal}")
+    emit(as_json, data, f"{counted(data['events'], 'event')} of study {data['study']!r} stored in {data['journal']}")
 
 
 def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any]:
@@ -87,12 +88,12 @@ def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any
 
     found = import_jsonl(source)
     History().extend(found.events)  # refuse inconsistent events before the journal is created
-    name = study or found.study
+    name, shown = study or found.study, shown_journal(target)
     with SqlJournal(target, name) as journal:
         if len(journal.read()) > 0:
-            raise JournalError(f"{target} already has a study {name!r}; choose another name with --study")
+            raise JournalError(f"{shown} already has a study {name!r}; choose another name with --study")
         journal.append(found.events, 0)
-    return {"journal": target, "study": name, "events": len(found.events)}
+    return {"journal": shown, "study": name, "events": len(found.events)}
 
 
 def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
         others = ", ".join(f"{budget:g}" for budget in foreign)
         note(f"note: there are results on budgets {others}, which the study does not have ({known})")
     failed = sum(event.loss is None for event in events)
-    return {"journal": place, "study": file.study, "observations": len(events), "failed": failed}
+    return {"journal": shown_journal(place), "study": file.study, "observations": len(events), "failed": failed}
 
 
 COMMANDS = (export, import_)

@@ -89,7 +89,7 @@ class Confirmation:
     gain: tuple[float, float, float] | None = None
 
     def __str__(self) -> str:
-        """Return the winner with its interval and its configuration; `confirm_text` says more."""
+        """Return the winner with its interval and its configuration; `analysis.verdicts` says more."""
         if self.chosen is None:
             return f"confirmation {self.index} has no winner after {len(self.outcomes)} evaluations"
         low, high = self.interval

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bohb.core.cost import CostModel, Duration
 from bohb.core.events import BracketPlanned, BracketShortened
 from bohb.core.history import History
 from bohb.core.samplers.proposal import significant
 from bohb.core.schedule.brackets import Bracket, Rung, halving
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.rules import Rule
+from bohb.core.times.durations import Duration, DurationModel
 from bohb.core.trial import Trial
 
 LIKELY = 0.6  # the chance of ending in time from which a trial is started
@@ -41,23 +41,23 @@ class TimeLeft:
 
     seconds: float
     workers: int
-    costs: CostModel | None = None
+    costs: DurationModel | None = None
     remaining: Mapping[int, float] = field(default_factory=dict)
     alone: bool = True
 
     def fits_new(self, budget: float) -> bool:
         """Whether the trial of a new configuration is likely to end in time."""
-        return self._allows(lambda costs: costs.typical(budget))
+        return self._allows(lambda durations: durations.typical(budget))
 
     def fits_promoted(self, trial: Trial, budget: float) -> bool:
         """Whether a trial is likely to end in time that continues another one on a larger budget."""
-        return self._allows(lambda costs: costs.promotion(trial, budget))
+        return self._allows(lambda durations: durations.promotion(trial, budget))
 
     def fits_again(self, trial: Trial) -> bool:
         """Whether a trial is likely to end in time if it is started again."""
-        return self._allows(lambda costs: costs.duration(trial))
+        return self._allows(lambda durations: durations.duration(trial))
 
-    def _allows(self, duration: Callable[[CostModel], Duration]) -> bool:
+    def _allows(self, duration: Callable[[DurationModel], Duration]) -> bool:
         if self.seconds <= 0 or self.costs is None:
             return self.seconds > 0
         return duration(self.costs).chance(self.seconds) >= LIKELY
@@ -66,7 +66,7 @@ class TimeLeft:
         """Whether durations are known well enough to change brackets: also how they grow with the budget."""
         if not self.alone or self.costs is None or self.costs.n < ENOUGH_TRIALS:
             return False
-        return self.costs.levels >= min(2, len(history.budgets))
+        return len(self.costs.levels) >= min(2, len(history.budgets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class InTime:
 
 def in_time(history: History, left: TimeLeft) -> InTime:
     """Return the open brackets that end in time: all, all made smaller, or only those nearest to the largest budget."""
-    nearest_first = sorted(history.open_brackets, key=lambda index: _distance(history.brackets[index]))
+    nearest_first = sorted(history.schedule.open, key=lambda index: _distance(history.brackets[index]))
     if not left.knows_enough(history):
         return InTime(frozenset(nearest_first))
     for n in range(len(nearest_first), 0, -1):
@@ -108,9 +108,9 @@ def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], brack
     """
     if not left.knows_enough(history):
         return bracket
-    open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.open_brackets}
+    open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.schedule.open}
     smaller = _smaller(history, bracket)
-    unfinished = bracket if left.fits_new(bracket.rungs[0].budget) else history.round[0]
+    unfinished = bracket if left.fits_new(bracket.rungs[0].budget) else history.schedule.round[0]
     return next((chosen for chosen in smaller if _ends_in_time(history, left, open_, chosen.rungs)), unfinished)
 
 
@@ -128,7 +128,7 @@ class DeadlineRule:
     def plan(self, history: History, index: int, rng: np.random.Generator) -> BracketPlanned | None:
         """Return the bracket of the other rule, or one that ends in time."""
         usual = self._rule.plan(history, index, rng)
-        bracket = history.bracket_plan(index) if usual is None else Bracket.of(usual.rungs)
+        bracket = history.schedule.plan(index) if usual is None else Bracket.of(usual.rungs)
         chosen = fitting_bracket(history, self._left, self._kept, bracket)
         if chosen == bracket:
             return usual

@@ -72,7 +72,7 @@ def decide(
     if given and not too_late:
         if history.schedule.rule(index) == "given":
             return first_run(history, index)
-        if index not in history.planned:
+        if index not in history.schedule.planned:
             return PlanBracket(index, given[0].budget)
     ready = ready_runs(history)
     if left is not None:
@@ -92,12 +92,12 @@ def next_bracket(history: History, max_brackets: int | None = None) -> Decision:
     index = len(history.brackets)
     if max_brackets is not None and history.schedule.n_counted >= max_brackets:
         return Wait() if history.pending else Done()
-    return first_run(history, index) if index in history.planned else PlanBracket(index)
+    return first_run(history, index) if index in history.schedule.planned else PlanBracket(index)
 
 
 def first_run(history: History, index: int) -> StartSample | StartPromotion:
     """Return the run that opens bracket `index`, the next one."""
-    budget, promoted = history.bracket_plan(index).rungs[0].budget, history.schedule.promotes(index)
+    budget, promoted = history.schedule.plan(index).rungs[0].budget, history.schedule.promotes(index)
     return StartPromotion(index, 0, budget, promoted[0]) if promoted else StartSample(index, 0, budget)
 
 

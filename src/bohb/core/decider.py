@@ -119,7 +119,7 @@ class Decider:
 
     def _changes(self, left: TimeLeft) -> tuple[BracketShortened, ...]:
         """Make open brackets smaller if they would end too late; looked at when a rung ends, and now and then."""
-        rungs = [(index, self._history.brackets[index].rung) for index in self._history.open_brackets]
+        rungs = [(index, self._history.brackets[index].rung) for index in self._history.schedule.open]
         again = (LOOK_CLOSELY if self._in_time.tight else LOOK_AGAIN) * self._looked[1]
         if rungs == self._looked[0] and left.seconds > again:
             return ()
@@ -175,7 +175,7 @@ class Decider:
             if not bracket.empty:
                 break
             empty += 1
-        return [] if empty >= len(self._history.round) else [RungCut(start.bracket, start.rung)]
+        return [] if empty >= len(self._history.schedule.round) else [RungCut(start.bracket, start.rung)]
 
     def _promote(self, start: StartPromotion, now: Now) -> list[Event]:
         """Start a survivor on the next rung; if another bracket has its result there, take that one over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
@@ -50,6 +51,11 @@ def to_json(event: Event) -> dict[str, Any]:
     """Return the body of an event: plain JSON without the fields that have their default value."""
     body: dict[str, Any] = jsonable(_pack(event))
     return body
+
+
+def digest(event: Event) -> str:
+    """Return a text that differs for different events."""
+    return hashlib.sha256(json.dumps(to_json(event), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:

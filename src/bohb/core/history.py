@@ -7,16 +7,15 @@ and compare (`bohb status`) import neither numpy nor ConfigSpace.
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.confirm import Confirmation, Repeat, apply_event
-from bohb.core.encoding import to_json
+from bohb.core.encoding import digest
 from bohb.core.events import (
     BracketPlanned,
     BracketShortened,
@@ -36,9 +35,8 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.evidence import Evidence, collected
-from bohb.core.goals import goals_of
+from bohb.core.goals import PLAIN, goals_of
 from bohb.core.results import Leaders, Result
-from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Given, Schedule
 from bohb.core.settings import Settings
@@ -68,6 +66,7 @@ class History:
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
     owners: the session that started a trial, if several runners share the study.
     seconds: how long the study has been running, over all sessions.
+    waits: the seconds between the start of a finished trial and its end in which its objective did not run, by number.
     given: the user's configurations that have not been started yet.
     notes: the user's notes on the study and its trials, in order; no decision uses them.
     schedule: its brackets, and what each of them can start.
@@ -99,6 +98,8 @@ class History:
         self.confirmations: list[Confirmation] = []
         self.repeats: list[Repeat] = []
         self.seconds = 0.0
+        self.waits: dict[int, float] = {}
+        self._began: dict[int, float] = {}  # when the running trials were started, by the clock of `seconds`
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = 0.0
         self.cost_reported = 0.0
@@ -128,12 +129,12 @@ class History:
     def study_key(self) -> str:
         """An identifier of the study that does not depend on where it is stored."""
         assert self.created is not None
-        return hashlib.sha256(json.dumps(to_json(self.created), sort_keys=True).encode()).hexdigest()[:16]
+        return digest(self.created)
 
     @property
     def evidence(self) -> Evidence:
         """The results that models are fitted to, those of earlier studies included, as vectors."""
-        self._evidence.encode(self.space, self.adaptive)
+        self._evidence.encode(self.space, self.schedule.adaptive)
         return self._evidence
 
     @property
@@ -205,11 +206,7 @@ class History:
     @property
     def results(self) -> list[Result]:
         """All successful evaluations, in the order in which they finished."""
-        return [
-            Result(self.trials[n], outcome, self.violation(outcome))
-            for n, outcome in self.outcomes.items()
-            if outcome.ok
-        ]
+        return [Result(self.trials[n], o, self.violation(o)) for n, o in self.outcomes.items() if o.ok]
 
     @property
     def running(self) -> dict[int, Trial]:
@@ -222,33 +219,9 @@ class History:
         return self.schedule.brackets
 
     @property
-    def open_brackets(self) -> dict[int, None]:
-        """The indices of the unfinished brackets."""
-        return self.schedule.open
-
-    @property
-    def planned(self) -> dict[int, BracketPlanned]:
-        """The brackets whose rungs were chosen by an event, by index, opened or not."""
-        return self.schedule.planned
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether the study chooses the rungs of some brackets."""
-        return self.schedule.adaptive
-
-    @property
-    def round(self) -> tuple[Bracket, ...]:
-        """One round of Hyperband with the current budgets."""
-        return self.schedule.round
-
-    @property
     def budgets(self) -> tuple[float, ...]:
         """The current budgets, ascending."""
         return self.schedule.budgets
-
-    def bracket_plan(self, index: int) -> Bracket:
-        """Return the rungs of bracket `index`."""
-        return self.schedule.plan(index)
 
     def alive(self) -> set[int]:
         """Return the config_ids that can still be promoted, and those of the incumbent and the front."""
@@ -287,6 +260,7 @@ class History:
             case TrialFinished():
                 self._apply_finished(event.number, event.outcome)
                 self.seconds = max(self.seconds, event.elapsed or 0.0)
+                self._note_wait(event)
             case StudyCreated():
                 self._apply_created(event)
             case ConfigGiven():
@@ -335,6 +309,8 @@ class History:
         self.started[number] = event.time
         self.owners[number] = event.session
         self.seconds = max(self.seconds, event.elapsed or 0.0)
+        if event.elapsed is not None:
+            self._began[number] = event.elapsed
         if number in self.pending:  # started again after its worker was lost
             self.lost.pop(number, None)
             self.trials[number] = self.pending[number] = replace(self.trials[number], attempt=trial.attempt)
@@ -347,6 +323,12 @@ class History:
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
+
+    def _note_wait(self, event: TrialFinished) -> None:
+        """Note how much longer a trial was in its slot than its objective ran; nothing if a time is unknown."""
+        began, seconds = self._began.pop(event.number, None), event.outcome.seconds
+        if began is not None and event.elapsed is not None and seconds is not None:
+            self.waits[event.number] = max(0.0, event.elapsed - began - seconds)
 
     def _apply_lost(self, event: TrialLost) -> None:
         if event.number not in self.pending:
@@ -377,6 +359,32 @@ class History:
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
         self._evidence = collected(self.goals, self.observed, self.trials, self.outcomes, self.forgotten)
         self._evaluated, self._n_indexed = {}, 0
+
+    def ahead(self) -> History:
+        """Return a copy to simulate the rest of the study with.
+
+        Hyperband's brackets follow, the lowest losses go on, and no configuration is encoded or compared with others.
+        """
+        ahead = History()
+        ahead.created, ahead.settings = self.created, replace(self.settings, duplicates=True)
+        ahead.schedule, ahead.goals = self.schedule.simulated(), PLAIN
+        ahead.trials, ahead.outcomes = self.trials.copy(), self.outcomes.copy()
+        ahead.pending, ahead.lost = self.pending.copy(), self.lost.copy()
+        ahead.forgotten, ahead.budget_spent = self.forgotten, self.budget_spent
+        return ahead
+
+    @contextmanager
+    def supposing(self, running: Iterable[Trial]) -> Iterator[None]:
+        """Let these trials be the running ones within the context: a library that starts its own trials may drop some.
+
+        No event describes that, so the history is as before when the context ends.
+        """
+        before = self.pending
+        self.pending = {trial.number: trial for trial in running}
+        try:
+            yield
+        finally:
+            self.pending = before
 
     def snapshot(self) -> History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""

@@ -17,7 +17,7 @@ MODELS: Mapping[str, Explains] = {"density": "density", "gp": "process"}  # of t
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of BOHB; the defaults are the paper's.
+    """The settings of a study; the defaults are those of the preset "paper".
 
     The paper's numbers (Algorithm 2, Eq. 3, Appendix D):
 
@@ -28,7 +28,7 @@ class Settings:
     bandwidth_factor: b_w, how much wider l′ is than l.
     min_bandwidth: the smallest bandwidth of a kernel.
 
-    Where HpBandSter differs from the paper (see `HPBANDSTER`):
+    Where HpBandSter differs from the paper (preset "hpbandster"):
 
     bracket_sizes: "paper" for n = ⌈(s_max+1)/(s+1)·η^s⌉, "hpbandster" for ⌊(s_max+1)/(s+1)⌋·η^s.
     overlap: whether good and bad may overlap while observations are few (Eq. 3). If not, the first model needs 2·N_min
@@ -47,7 +47,7 @@ class Settings:
     avoid_failures: whether random configurations are drawn less often where evaluations fail.
     sampler: "tpe" (Algorithm 2), or the name of the function given as `sampler`.
 
-    Beyond the paper (see `BEST`); the defaults are the published BOHB:
+    Beyond the paper (preset "best"); the defaults are the published BOHB:
 
     model: the model of the built-in sampler: "density" (Algorithm 2), or "gp", a Gaussian process over configurations
         and rungs; the density is used where the process makes no proposal.
@@ -137,28 +137,36 @@ def _one_of(name: str, value: object, *allowed: str) -> None:
         raise InvalidArgument(f"{name}={value!r} must be one of {list(allowed)}")
 
 
-PAPER = Settings()
-HPBANDSTER = Settings(
-    bracket_sizes="hpbandster",
-    overlap=False,
-    boundary=False,
-    start_order="oldest_bracket",
-    refill=True,
-    duplicates=True,
-    avoid_failures=False,
-)
-# Chosen by the study in docs/results/better.md; see docs/better.md.
-BEST = Settings(model="gp", schedule="informed")
-
 Preset = Literal["best", "paper", "hpbandster"]
-PRESETS: Mapping[str, Settings] = {"best": BEST, "paper": PAPER, "hpbandster": HPBANDSTER}
+PRESETS: Mapping[str, Settings] = {
+    "best": Settings(model="gp", schedule="informed"),  # chosen by the study in docs/results/better.md
+    "paper": Settings(),
+    "hpbandster": Settings(
+        bracket_sizes="hpbandster",
+        overlap=False,
+        boundary=False,
+        start_order="oldest_bracket",
+        refill=True,
+        duplicates=True,
+        avoid_failures=False,
+    ),
+}
 
 
-def as_settings(settings: Settings | Preset) -> Settings:
-    """Return the settings themselves, or the preset of that name."""
-    if isinstance(settings, Settings):
-        return settings
-    if isinstance(settings, str) and settings in PRESETS:
-        return PRESETS[settings]
+def preset_settings(preset: Preset) -> Settings:
+    """Return the settings of a preset. Raises InvalidArgument if there is none of that name."""
+    if isinstance(preset, str) and preset in PRESETS:
+        return PRESETS[preset]
     names = ", ".join(repr(name) for name in PRESETS)
-    raise InvalidArgument(f"settings={settings!r} must be one of the presets {names}, or a Settings object")
+    raise InvalidArgument(f"preset={preset!r} must be one of {names}; change single settings by name")
+
+
+def nearest_preset(settings: Settings) -> tuple[Preset, dict[str, Any]]:
+    """Return the preset that needs the fewest changes to become these settings, and the changes by name."""
+    wanted = settings.to_json()
+    changes = {
+        name: {key: value for key, value in wanted.items() if getattr(preset, key) != value}
+        for name, preset in PRESETS.items()
+    }
+    name: Any = min(changes, key=lambda name: len(changes[name]))
+    return name, changes[name]

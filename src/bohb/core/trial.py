@@ -132,6 +132,11 @@ class Outcome:
         return self.status is Status.OK
 
     @property
+    def seconds(self) -> float | None:
+        """How long the objective ran; None if that is unknown."""
+        return None if self.started is None or self.finished is None else self.finished - self.started
+
+    @property
     def ranking_loss(self) -> float:
         """The loss, or +inf for a failed evaluation, which ranks behind all others."""
         return math.inf if self.loss is None else self.loss

@@ -16,27 +16,23 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from bohb.core.columns import csv_text
+from bohb.analysis.rows import csv_text
 from bohb.core.trial import Trial
-from bohb.dashboard.answers import json_answer, page_answer, problem
-from bohb.dashboard.assets import assets
-from bohb.dashboard.figures import Figures, curve_figure
+from bohb.dashboard.assets import assets, static
+from bohb.dashboard.figures import Figures, curve_figure, plots_page
 from bohb.dashboard.files import stored
 from bohb.dashboard.guard import NOTE, Guard, harden
-from bohb.dashboard.layout import Page, link_to, sentence
-from bohb.dashboard.notes import NewNote, sent_note
-from bohb.dashboard.pages.compare import compare_page, joint_version
-from bohb.dashboard.pages.overview import overview_page
-from bohb.dashboard.pages.plots import plots_page
-from bohb.dashboard.pages.studies import studies_page
-from bohb.dashboard.pages.trial import trial_page, trial_version
-from bohb.dashboard.pages.trials import trials_page
-from bohb.dashboard.rows import matching, parse
-from bohb.dashboard.shelf import Shelf
-from bohb.dashboard.studies import Card, UnknownStudy, View
+from bohb.dashboard.layout import Page, json_answer, link_to, page_answer, problem, sentence
+from bohb.dashboard.note_form import NewNote, sent_note
+from bohb.dashboard.pages.studies_page import compare_page, joint_version, studies_page
+from bohb.dashboard.pages.study_page import overview_page
+from bohb.dashboard.pages.trial_page import trial_page, trial_version
+from bohb.dashboard.pages.trials_page import trials_page
+from bohb.dashboard.query import matching, parse
+from bohb.dashboard.studies import Entry, Snapshot, Studies, UnknownStudy
 from bohb.errors import BohbError, InvalidArgument
 from bohb.plots import PLOTS
-from bohb.plots.comparison import draw_comparison
+from bohb.plots.result import draw_comparison
 from bohb.plots.theme import templates
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -59,7 +55,7 @@ def create_app(
     directory: where the studies' files are, if they were run with `directory=`.
     """
     journals = [journal] if isinstance(journal, str | Path) else list(journal)
-    site = _Site(Shelf(journals, None if directory is None else Path(directory)), editable=token is not None)
+    site = _Site(Studies(journals, None if directory is None else Path(directory)), editable=token is not None)
     app = Starlette(
         routes=site.routes(),
         middleware=[
@@ -80,8 +76,8 @@ class _Site:
     editable: whether readers can add notes.
     """
 
-    def __init__(self, shelf: Shelf, editable: bool) -> None:
-        self._shelf = shelf
+    def __init__(self, known: Studies, editable: bool) -> None:
+        self._known = known
         self._editable = editable
         self._figures = Figures()
 
@@ -111,29 +107,29 @@ class _Site:
         assets()["plotly.js"].answer(compressed=True)
         templates()
         try:
-            lengths = self._shelf.lengths()
+            lengths = self._known.lengths()
             if lengths:
-                self._shelf.view(max(lengths, key=lambda name: lengths[name]))
+                self._known.snapshot(max(lengths, key=lambda name: lengths[name]))
         except BohbError:
             return  # the pages show the error
 
     def close(self) -> None:
         """Close all files."""
-        self._shelf.close()
+        self._known.close()
 
     def studies(self, _: Request) -> Response:
-        lengths, troubles = self._shelf.read()
+        lengths, troubles = self._known.read()
         deadline = time.monotonic() + _LIST_SECONDS
-        cards: list[tuple[str, Card | None]] = []
+        entries: list[tuple[str, Entry | None]] = []
         for name, length in lengths.items():
-            card = self._shelf.known_card(name, length)
-            if card is None and time.monotonic() < deadline:
-                card = self._shelf.card(name, length)
-            cards.append((name, card))
+            entry = self._known.known_entry(name, length)
+            if entry is None and time.monotonic() < deadline:
+                entry = self._known.entry(name, length)
+            entries.append((name, entry))
         # An unfinished list has a different version, so that the page's script asks for it again.
-        version = _list_version(lengths) if all(card for _, card in cards) else "unfinished"
-        cards += [(name, Card(0, trouble=trouble)) for name, trouble in troubles.items()]
-        return _page(studies_page(list(self._shelf.journals), cards, version, time.time()))
+        version = _list_version(lengths) if all(entry for _, entry in entries) else "unfinished"
+        entries += [(name, Entry(0, trouble=trouble)) for name, trouble in troubles.items()]
+        return _page(studies_page(self._known.journals, entries, version, time.time()))
 
     def overview(self, request: Request) -> Response:
         return _page(overview_page(self._study(request), time.time(), self._editable))
@@ -151,7 +147,7 @@ class _Site:
     def trial(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        files = stored(self._shelf.files(view.name), trial)
+        files = stored(self._known.files(view.name), trial)
         return _page(trial_page(view, trial, files, time.time(), self._editable))
 
     async def note(self, request: Request) -> Response:
@@ -165,9 +161,9 @@ class _Site:
             return problem(request.scope, status, "The note was not stored", sentence(str(error)))
 
     def _add(self, note: NewNote) -> Response:
-        view = _begun(self._shelf.view(note.study))
+        view = _begun(self._known.snapshot(note.study))
         trial = _trial(view, note.trial).number if note.trial else None
-        self._shelf.note(note.study, note.text, trial, note.tags)
+        self._known.note(note.study, note.text, trial, note.tags)
         page = link_to("/study", study=note.study)
         if trial is not None:
             page = link_to("/trial", study=note.study, number=trial)
@@ -177,13 +173,13 @@ class _Site:
         return _page(plots_page(self._study(request)))
 
     def compare(self, request: Request) -> Response:
-        return _page(compare_page(list(self._shelf.lengths()), self._studies(request)))
+        return _page(compare_page(list(self._known.lengths()), self._studies(request)))
 
     def version(self, request: Request) -> Response:
         """Return a text that changes whenever a page does."""
         parameters = request.query_params
         if "study" not in parameters:
-            return json_answer({"version": _list_version(self._shelf.lengths())})
+            return json_answer({"version": _list_version(self._known.lengths())})
         if "trial" in parameters:
             view = self._study(request)
             return json_answer({"version": trial_version(view, _trial(view, parameters["trial"]).number)})
@@ -194,9 +190,9 @@ class _Site:
         if key not in PLOTS:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
         view = self._study(request)
-        if key == "process":
-            return _figure(self._figures.process(view))
         options = PLOTS[key].chosen(view.history, request.query_params)
+        if key == "model" and not options:
+            return _figure(self._figures.model(view))
         drawn = (view.name, view.version, key, repr(options))
         return _figure(self._figures.once(drawn, lambda: PLOTS[key](view.history, **options)))
 
@@ -209,7 +205,7 @@ class _Site:
     def process(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        return _figure(self._figures.process(view, trial.number))
+        return _figure(self._figures.model(view, trial.number))
 
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")
@@ -220,35 +216,27 @@ class _Site:
         histories = {view.name: view.history for view in views}
         return _figure(self._figures.once(key, lambda: draw_comparison(histories, over=over)))
 
-    def _study(self, request: Request) -> View:
+    def _study(self, request: Request) -> Snapshot:
         """Return the study that a request names."""
-        return _begun(self._shelf.view(request.query_params.get("study", "")))
+        return _begun(self._known.snapshot(request.query_params.get("study", "")))
 
-    def _studies(self, request: Request) -> list[View]:
+    def _studies(self, request: Request) -> list[Snapshot]:
         """Return all studies that a request names, each once."""
         names = dict.fromkeys(request.query_params.getlist("study"))
-        return [_begun(view) for view in self._shelf.views(list(names))]
+        return [_begun(view) for view in self._known.snapshots(list(names))]
 
 
-def _begun(view: View) -> View:
+def _begun(view: Snapshot) -> Snapshot:
     if view.history.created is None:
         raise UnknownStudy(f"the study {view.name[:250]!r} has no events yet; it appears as soon as it starts")
     return view
-
-
-def static(request: Request) -> Response:
-    """Return a style sheet, a script or an image."""
-    found = assets().get(request.path_params["name"])
-    if found is None:
-        raise HTTPException(404, "File not found")
-    return found.answer("gzip" in request.headers.get("accept-encoding", ""))
 
 
 def _list_version(lengths: dict[str, int]) -> str:
     return f"{len(lengths)}-{sum(lengths.values())}"
 
 
-def _trial(view: View, number: str) -> Trial:
+def _trial(view: Snapshot, number: str) -> Trial:
     """Return the trial that a request names."""
     known = number.isascii() and number.isdecimal() and len(number) < 12
     trial = view.history.trials.get(int(number)) if known else None

@@ -10,6 +10,8 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -40,6 +42,14 @@ def assets() -> dict[str, Asset]:
     folders = {own: _NAMES, resources.files("bohb.plots"): _OF_PLOTS}
     found = {name: _asset(name, (folder / name).read_bytes()) for folder, names in folders.items() for name in names}
     return {**found, "plotly.js": _asset("plotly.js", plotly_js())}
+
+
+def static(request: Request) -> Response:
+    """Return a style sheet, a script or an image."""
+    found = assets().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "File not found")
+    return found.answer("gzip" in request.headers.get("accept-encoding", ""))
 
 
 def href(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The files of a study: the output of its trials, and the names and sizes of checkpoint files."""
+"""The files of a study on the page of a trial: its output, and the names and sizes of its checkpoint files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bohb.core.trial import Trial
+from bohb.core.trial import Outcome, Trial
+from bohb.dashboard.layout import section
+from bohb.plots.markup import Markup, element, table
+from bohb.units import short, size
 
 LOG_BYTES = 64_000  # shown of the end of a log
 MOST_FILES = 200
@@ -75,3 +78,25 @@ def _walk(home: Path) -> Iterator[tuple[str, int]]:
 def _inside(path: Path, root: Path) -> bool:
     """Whether a path lies below the root after all links are followed."""
     return path.resolve(strict=True).is_relative_to(root.resolve(strict=True))
+
+
+def output_section(outcome: Outcome | None, log: tuple[str, int] | None) -> Markup:
+    """Return the output of a trial: the end of its log, or else what the journal stores."""
+    kept = outcome.output if outcome is not None else None
+    if log is not None:
+        text, total = log
+        note = f"The end of {size(total)}." if total > LOG_BYTES else f"{size(total)}, from the study's logs."
+    elif kept:
+        note, text = "The last lines, as the journal stores them.", kept
+    else:
+        return section("Output", element("p", "No output of this trial is stored.", class_="quiet"))
+    return section("Output", element("p", note, class_="note"), element("pre", text, class_="log", tabindex="0"))
+
+
+def checkpoint_section(trial: Trial, files: Sequence[tuple[str, int]], more: bool) -> Markup:
+    """Return the files of a checkpoint."""
+    if not files:
+        return section("Checkpoint", element("p", "No checkpoint of this configuration is stored.", class_="quiet"))
+    rows = [[element("th", short(name, 200), scope="row", class_="user"), size(n_bytes)] for name, n_bytes in files]
+    caption = f"Files of configuration {trial.config_id}" + (f"; the first {len(files)}" if more else "")
+    return section("Checkpoint", table(["File", "Size"], rows, caption))

@@ -1,17 +1,23 @@
-"""What all pages share: head, navigation, footer, and the elements they are built from."""
+"""What all pages share: head, navigation, footer, the elements they are built from, and how they are answered."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlencode
+
+from starlette.responses import Response
+from starlette.types import Scope
 
 from bohb._version import __version__
 from bohb.dashboard.assets import href, map_style_id
-from bohb.dashboard.studies import View
+from bohb.dashboard.studies import Snapshot
 from bohb.plots.markup import Markup, element, joined
 from bohb.units import DASH, duration, short
 
+SAFE = ("GET", "HEAD")
 _THEME = element("button", "Theme", type="button", id="theme", hidden=True, title="Light, dark or as the system")
 _TABS = (("Overview", "/study"), ("Trials", "/trials"), ("Plots", "/plots"), ("Compare", "/compare"))
 
@@ -71,7 +77,7 @@ class Page:
         return joined(name, element("nav", element("ul", tabs), aria_label="Study"))
 
 
-def study_page(view: View, tab: str, main: Markup, *, figures: bool = False, heading: Markup | None = None) -> Page:
+def study_page(view: Snapshot, tab: str, main: Markup, *, figures: bool = False, heading: Markup | None = None) -> Page:
     """Return a page about one study that is updated whenever the study changes."""
     address = link_to("/api/version", study=view.name)
     title = f"{tab} of {short(view.name, 100)}"
@@ -186,3 +192,29 @@ def ago(time: float | None, now: float) -> Markup:
     if time is None:
         return element("span", DASH)
     return element("span", f"{duration(now - time)} ago", data_ago=f"{time:.3f}", class_="ticking")
+
+
+def page_answer(content: bytes, status: int = 200) -> Response:
+    """Return a page as a response."""
+    return Response(content, status, media_type="text/html; charset=utf-8")
+
+
+def json_answer(body: Any, status: int = 200) -> Response:
+    """Return JSON without NaN, which browsers refuse, as a response."""
+    return Response(json.dumps(body, allow_nan=False), status, media_type="application/json")
+
+
+def problem(scope: Scope, status: int, title: str, detail: str) -> Response:
+    """Return what is wrong and what to do about it: a page, or JSON below /api/."""
+    if scope["path"].startswith("/api/"):
+        return json_answer({"error": title, "detail": detail}, status)
+    links = element("a", "All studies", href="/"), " · ", element("a", "Try again", href="")
+    main = element("h1", title), element("p", detail, class_="lead"), element("p", links)
+    body = element(
+        "body",
+        element("main", main, id="main", class_="problem"),
+        # A journal that cannot be read now may be readable soon, so the page's script tries again.
+        data_version_url="/api/version" if status == 503 else None,
+        data_reload=status == 503,
+    )
+    return page_answer(document(title, body), status)

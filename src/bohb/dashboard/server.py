@@ -18,11 +18,13 @@ from starlette.applications import Starlette
 
 import bohb.core.space.configspace  # noqa: F401 - it takes a second to import, so do it before the first request
 from bohb.dashboard.app import LOOPBACK, create_app
-from bohb.dashboard.connections import BATCH, LimitedConnection, LimitedServer, seldom_logged
 from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal.sql import study_names
 
 PORT = 8321
+MOST_CONNECTIONS = 200  # with more, requests are answered with 503
+KEEP_ALIVE = 5  # seconds for the next request on a connection
+MOST_BYTES = 64 * 1024  # of the head of a request
 _SHORTEST_TOKEN = 8
 log = logging.getLogger("bohb")
 
@@ -61,18 +63,19 @@ def serve(
     if open_browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     try:
-        with seldom_logged():
-            LimitedServer(_config(app)).run(sockets=[listening])
+        uvicorn.Server(config(app)).run(sockets=[listening])
     finally:
         listening.close()
 
 
-def _config(app: Starlette) -> uvicorn.Config:
+def config(app: Starlette) -> uvicorn.Config:
     """Configure uvicorn, without an access log, because addresses can contain the token."""
     return uvicorn.Config(
         app,
-        http=LimitedConnection,
-        backlog=BATCH,
+        http="h11",  # the only one that limits what a connection may send before its request is complete
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE,
+        h11_max_incomplete_event_size=MOST_BYTES,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -137,7 +140,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((plain, port))
-        listening.listen(BATCH)
+        listening.listen()
     except OSError as error:
         listening.close()
         raise BohbError(

@@ -1,46 +1,44 @@
-"""The studies of a journal, kept up to date and shared between requests."""
+"""The studies of all journals that a dashboard shows, kept up to date and shared between requests."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from bohb.analysis.summary import Summary, summary
-from bohb.core.events import Event, ResultLate, SessionStarted, StudyCreated, TrialFinished, TrialLost, TrialStarted
-from bohb.core.goals import PLAIN, Goals
+from bohb.analysis.overview import Overview
+from bohb.analysis.verdicts import best_on_budget
 from bohb.core.history import History
-from bohb.core.results import Result
 from bohb.core.trial import Outcome, Trial
-from bohb.errors import BohbError, JournalError
+from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal import SqlJournal
+from bohb.journal.location import files_directory, path_of, shown_journal
 from bohb.journal.records import no_collector
-from bohb.units import short
+from bohb.optimizer.ask_tell import BOHB
+from bohb.units import DASH, short
+
+KEPT = 4  # studies whose histories stay in memory, those that were used last
 
 
 class UnknownStudy(BohbError):
     """The journal has no study of this name."""
 
 
-class View:
-    """A snapshot of a study. It does not change while the journal grows, so that pages need no lock.
+class Snapshot:
+    """A study at one moment. It does not change while the journal grows, so that pages need no lock.
 
     name: the study's name.
     history: everything that has happened up to now.
-    last_activity: the time of the last event, in seconds since the epoch.
-    texts: cached search texts of finished trials, shared by all views of a study.
+    texts: cached search texts of finished trials, shared by all snapshots of a study.
     """
 
-    def __init__(
-        self, name: str, history: History, last_activity: float | None, texts: dict[int, str] | None = None
-    ) -> None:
+    def __init__(self, name: str, history: History, texts: dict[int, str] | None = None) -> None:
         self.name = name
         self.history = history
-        self.last_activity = last_activity
         self._texts = {} if texts is None else texts
 
     @property
@@ -49,9 +47,9 @@ class View:
         return self.history.n_events
 
     @cached_property
-    def summary(self) -> Summary:
-        """The study in a few numbers."""
-        return summary(self.history)
+    def overview(self) -> Overview:
+        """The facts of the study that do not depend on the time of day."""
+        return Overview(self.history)
 
     @cached_property
     def texts(self) -> dict[int, str]:
@@ -72,35 +70,227 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class Entry:
     """What the list of studies shows about one of them.
 
+    trials: numbers of trials, as `Overview.counts` has them.
     trouble: why the study cannot be read; empty if it can.
     """
 
     version: int
+    trials: dict[str, int] = field(default_factory=dict)
+    best: str = DASH
     started: float | None = None
-    last_activity: float | None = None
-    trials: int = 0
-    running: int = 0
-    failed: int = 0
-    best: Result | None = None
-    goals: Goals = PLAIN
+    last_event: float | None = None
     trouble: str = ""
 
 
-class _Live:
+class Studies:
+    """The studies of one or several journals, by the names that addresses use.
+
+    With several journals, the name of a study ends with that of its journal: `digits in other.db`.
+
+    journals: their files or addresses.
+    directory: where the studies' files are, if they were run with `directory=`.
+    keep: the number of histories kept in memory.
+    """
+
+    def __init__(self, journals: Sequence[str | Path], directory: Path | None = None, keep: int = KEPT) -> None:
+        if not journals:
+            raise InvalidArgument("journals=[] is empty; name at least one journal")
+        names = _distinct_names(journals)
+        suffixes = [f" in {name}" for name in names] if len(names) > 1 else [""]
+        self._indexes = {n: _Index(*pair) for n, pair in zip(names, zip(journals, suffixes, strict=True), strict=True)}
+        self._directory = directory
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._followed: OrderedDict[str, _Followed] = OrderedDict()
+        self._entries: dict[str, tuple[int, Entry]] = {}  # with the opening of the journal that they belong to
+
+    @property
+    def journals(self) -> list[str]:
+        """The names of the journals."""
+        return list(self._indexes)
+
+    @property
+    def n_followed(self) -> int:
+        """Number of histories in memory."""
+        return len(self._followed)
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of events of every study; raises JournalError if no journal can be read."""
+        return self.read()[0]
+
+    def read(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the number of events of every study, and why some of several journals cannot be read."""
+        found: dict[str, int] = {}
+        troubles: dict[str, str] = {}
+        for name, index in self._indexes.items():
+            try:
+                found |= {study + index.suffix: length for study, length in index.lengths().items()}
+            except BohbError as error:
+                troubles[name] = str(error)
+                if len(troubles) == len(self._indexes):
+                    raise
+        return found, troubles
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Return the current state of a study. Raises UnknownStudy, or JournalError if the journal cannot be read."""
+        index, study = self._place(name)
+        while True:
+            length = index.lengths().get(study)
+            if length is None:
+                raise UnknownStudy(f"this journal has no study named {short(name, 250)!r}")
+            followed = self._follow(name, index, study, length)
+            try:
+                snapshot = followed.snapshot()
+            except BohbError:
+                self._drop(followed)
+                raise
+            if snapshot is not None:  # None: another request evicted it
+                return snapshot
+
+    def snapshots(self, names: Sequence[str]) -> list[Snapshot]:
+        """Return the current states of several studies, and keep at least as many histories in memory."""
+        self._keep = max(self._keep, len(names))
+        return [self.snapshot(name) for name in names]
+
+    def entry(self, name: str, version: int) -> Entry:
+        """Return what the list shows about a study; cached until the study changes."""
+        known = self.known_entry(name, version)
+        if known is None:
+            known = self._new_entry(name, version)
+            self._entries[name] = self._place(name)[0].opening, known
+        return known
+
+    def known_entry(self, name: str, version: int) -> Entry | None:
+        """Return the cached entry, if it is current. Those with trouble are not, since trouble may pass."""
+        opening, known = self._entries.get(name, (0, Entry(0, trouble="never read")))
+        current = known.version == version and opening == self._place(name)[0].opening
+        return known if current and not known.trouble else None
+
+    def files(self, name: str) -> Path | None:
+        """Return the directory of a study's files; None if there is none."""
+        index, study = self._place(name)
+        return files_directory(path_of(index.target), study, self._directory)
+
+    def note(self, name: str, text: str, trial: int | None, tags: Sequence[str]) -> None:
+        """Add a note to a study or to one of its trials; the study may be running."""
+        index, study = self._place(name)
+        with SqlJournal(index.target, study) as journal:
+            BOHB.from_journal(journal).note(text, trial=trial, tags=tags)
+
+    def close(self) -> None:
+        """Close all files."""
+        with self._lock:
+            followed = list(self._followed.values())
+            self._followed.clear()
+        for each in followed:
+            each.close()
+        for index in self._indexes.values():
+            index.close()
+
+    def _place(self, name: str) -> tuple[_Index, str]:
+        """Return the journal of a study, and its name there."""
+        for index in self._indexes.values():
+            if name.endswith(index.suffix):
+                return index, name.removesuffix(index.suffix)
+        raise UnknownStudy(f"no journal has a study named {short(name, 250)!r}")
+
+    def _follow(self, name: str, index: _Index, study: str, length: int) -> _Followed:
+        with self._lock:
+            known = self._followed.pop(name, None)
+            outdated = []
+            if known is not None and (known.length > length or known.opening != index.opening):
+                outdated, known = [known], None  # a repair cut it back, or another file took its place
+            if known is None:
+                known = _Followed(name, SqlJournal(index.target, study, read_only=True), index.opening)
+            self._followed[name] = known
+            outdated += [self._followed.popitem(last=False)[1] for _ in range(len(self._followed) - self._keep)]
+        for old in outdated:  # outside the lock: closing waits for a read in progress
+            old.close()
+        return known
+
+    def _drop(self, followed: _Followed) -> None:
+        """Forget a study whose journal failed, so that the next request opens it again."""
+        with self._lock:
+            if self._followed.get(followed.name) is followed:
+                del self._followed[followed.name]
+        followed.close()
+
+    def _new_entry(self, name: str, version: int) -> Entry:
+        try:
+            snapshot = self.snapshot(name)
+        except BohbError as error:
+            return Entry(version, trouble=str(error))
+        history, seen = snapshot.history, snapshot.overview
+        best = DASH if seen.best is None else best_on_budget(history.goals, seen.best)
+        started = history.created.time if history.created else None
+        return Entry(snapshot.version, seen.counts, best, started, seen.last_event)
+
+
+class _Index:
+    """The names of the studies of a journal.
+
+    suffix: the end of the names that pages use for its studies.
+    opening: how often the journal was opened; a file that was removed or replaced is opened again, since open
+        connections still see the old one.
+    """
+
+    def __init__(self, target: str | Path, suffix: str) -> None:
+        self.target = target
+        self.suffix = suffix
+        self.opening = 0
+        self._lock = threading.Lock()
+        self._journal: SqlJournal | None = None
+        self._file: tuple[int, int] | None = None
+
+    def lengths(self) -> dict[str, int]:
+        """Return the number of events of every study, by name, sorted by name."""
+        with self._lock:
+            if self._journal is not None and self._identity(self._journal) != self._file:
+                self._close()
+            try:
+                if self._journal is None:
+                    self._journal = SqlJournal(self.target, read_only=True)
+                    self._file = self._identity(self._journal)
+                    self.opening += 1
+                return self._journal.lengths()
+            except JournalError:
+                self._close()
+                raise
+
+    def close(self) -> None:
+        """Close the journal."""
+        with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = None
+
+    @staticmethod
+    def _identity(journal: SqlJournal) -> tuple[int, int] | None:
+        """Return what tells the journal's file from another one; None for a server."""
+        try:
+            found = None if journal.path is None else os.stat(journal.path)
+        except OSError:
+            return (-1, -1)
+        return None if found is None else (found.st_dev, found.st_ino)
+
+
+class _Followed:
     """A study that is kept up to date: its read-only journal and its history so far."""
 
-    def __init__(self, target: str | Path, name: str, suffix: str = "") -> None:
+    def __init__(self, name: str, journal: SqlJournal, opening: int) -> None:
         self.name = name
-        self._suffix = suffix
+        self.opening = opening
         self._lock = threading.Lock()
-        self._journal = SqlJournal(target, name, read_only=True)
+        self._journal = journal
         self._history = History()
-        self._last: float | None = None
         self._texts: dict[int, str] = {}
-        self._view: View | None = None
+        self._snapshot: Snapshot | None = None
         self._closed = False
 
     @property
@@ -108,18 +298,17 @@ class _Live:
         """The number of events read so far."""
         return self._history.n_events
 
-    def view(self) -> View | None:
+    def snapshot(self) -> Snapshot | None:
         """Return the current state of the study; None after `close`."""
         with self._lock:
             if self._closed:
                 return None
             events = self._journal.read(self._history.n_events)
-            if events or self._view is None:
+            if events or self._snapshot is None:
                 with no_collector():
                     self._history.extend(events)
-                self._last = max(filter(None, (self._last, _latest(events))), default=None)
-                self._view = View(self.name + self._suffix, self._history.snapshot(), self._last, self._texts)
-            return self._view
+                self._snapshot = Snapshot(self.name, self._history.snapshot(), self._texts)
+            return self._snapshot
 
     def close(self) -> None:
         """Stop reading the journal."""
@@ -128,144 +317,24 @@ class _Live:
             self._journal.close()
 
 
-class Library:
-    """All studies of a journal. The histories of the most recently used ones stay in memory.
-
-    target: the journal's file or address.
-    suffix: the end of the names that pages use for its studies.
-    keep: the number of histories kept in memory.
-    """
-
-    def __init__(self, target: str | Path, suffix: str = "", keep: int = 4) -> None:
-        self.target = target
-        self.suffix = suffix
-        self.keep = keep
-        self._lock = threading.Lock()
-        self._index: SqlJournal | None = None
-        self._file: tuple[int, int] | None = None
-        self._live: OrderedDict[str, _Live] = OrderedDict()
-        self._cards: dict[str, Card] = {}
-
-    def lengths(self) -> dict[str, int]:
-        """Return the number of events of every study, by name, sorted by name."""
-        with self._lock:
-            self._notice_another_file()
-            try:
-                if self._index is None:
-                    self._index = SqlJournal(self.target, read_only=True)
-                    self._file = self._identity()
-                return self._index.lengths()
-            except JournalError:
-                self._forget()
-                raise
-
-    def view(self, name: str) -> View:
-        """Return the current state of a study. Raises UnknownStudy, or JournalError if the journal cannot be read."""
-        while True:
-            length = self.lengths().get(name)
-            if length is None:
-                raise UnknownStudy(f"this journal has no study named {short(name, 250)!r}")
-            live = self._followed(name, length)
-            try:
-                view = live.view()
-            except BohbError:
-                self._drop(live)
-                raise
-            if view is not None:  # None: another request evicted it
-                return view
-
-    def card(self, name: str, version: int) -> Card:
-        """Return what the list shows about a study; cached until the study changes."""
-        card = self.known_card(name, version)
-        if card is None:
-            card = self._cards[name] = self._new_card(name, version)
-        return card
-
-    def known_card(self, name: str, version: int) -> Card | None:
-        """Return the cached card, if it is current. Cards with trouble are not cached, since trouble may pass."""
-        card = self._cards.get(name)
-        return card if card is not None and card.version == version and not card.trouble else None
-
-    def close(self) -> None:
-        """Close all files."""
-        with self._lock:
-            self._forget()
-
-    def _new_card(self, name: str, version: int) -> Card:
-        try:
-            view = self.view(name)
-        except BohbError as error:
-            return Card(version, trouble=str(error))
-        history = view.history
-        return Card(
-            view.version,
-            history.created.time if history.created else None,
-            view.last_activity,
-            len(history.trials),
-            len(history.running),
-            history.n_failed,
-            history.incumbent,
-            history.goals,
-        )
-
-    def _followed(self, name: str, length: int) -> _Live:
-        with self._lock:
-            live = self._live.pop(name, None)
-            if live is not None and live.length > length:  # a repair cut it back, or it was started again
-                live.close()
-                live = None
-            if live is None:
-                live = _Live(self.target, name, self.suffix)
-            self._live[name] = live
-            evicted = [self._live.popitem(last=False)[1] for _ in range(len(self._live) - self.keep)]
-        for old in evicted:  # outside the lock: closing waits for a read in progress
-            old.close()
-        return live
-
-    def _drop(self, live: _Live) -> None:
-        """Forget a study whose journal failed, so that the next request opens it again."""
-        with self._lock:
-            if self._live.get(live.name) is live:
-                del self._live[live.name]
-        live.close()
-
-    def _notice_another_file(self) -> None:
-        """Reopen everything if the file was removed or replaced, since open connections still see the old one."""
-        if self._index is not None and self._identity() != self._file:
-            self._forget()
-            self._cards.clear()
-
-    def _identity(self) -> tuple[int, int] | None:
-        path = None if self._index is None else self._index.path
-        try:
-            found = None if path is None else os.stat(path)
-        except OSError:
-            return (-1, -1)
-        return None if found is None else (found.st_dev, found.st_ino)
-
-    def _forget(self) -> None:
-        for journal in (self._index, *self._live.values()):
-            if journal is not None:
-                journal.close()
-        self._index = None
-        self._live.clear()
-
-
-def _latest(events: Iterable[Event]) -> float | None:
-    """Return the latest time in any of these events."""
-    times = []
-    for event in events:
-        match event:
-            case StudyCreated() | SessionStarted() | TrialStarted() | TrialLost():
-                times.append(event.time)
-            case TrialFinished() | ResultLate():
-                times.append(event.outcome.finished)
-    return max(filter(None, times), default=None)
-
-
 def _text(trial: Trial, outcome: Outcome | None) -> str:
     parts = [f"{name}={value}" for name, value in trial.config.items()]
     if outcome is not None:
         parts += [outcome.error or "", outcome.worker or ""]
         parts += [f"{name}={value}" for name, value in outcome.info.items()]
     return " ".join(parts)[:10_000].casefold()
+
+
+def _distinct_names(journals: Sequence[str | Path]) -> list[str]:
+    """Return a name for each journal: of a file its name, with as many folders as tell it from the others."""
+    paths = [path_of(journal) for journal in journals]
+    names = [shown_journal(str(j)) if path is None else path.name for j, path in zip(journals, paths, strict=True)]
+    for depth in range(2, 1 + max((len(path.parts) for path in paths if path is not None), default=0)):
+        names = [
+            name if path is None or names.count(name) == 1 else str(Path(*path.parts[-depth:]))
+            for name, path in zip(names, paths, strict=True)
+        ]
+    if len(set(names)) < len(names):
+        shown = [shown_journal(str(journal)) for journal in journals]
+        raise InvalidArgument(f"journals={shown} names one journal twice")
+    return names

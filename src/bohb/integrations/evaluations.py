@@ -51,15 +51,10 @@ class Evaluations:
         """
         ladder, first = self._ladder, self._ladder.first_rung(number)
         pending = (_trial(-1 - i, config, ladder.budgets[rung], 0) for i, (config, rung) in enumerate(running))
-        # Set for this proposal only: elsewhere, trials may end without a result, which no event describes.
-        self.history.pending = {trial.number: trial for trial in pending}
-        try:
-            with one_thread(self._settings):
-                rng = streams.proposal_stream(self._seed, number)
-                # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
-                proposal = self._decider.propose(rng, ladder.budgets[first], number)
-        finally:
-            self.history.pending = {}
+        with self.history.supposing(pending), one_thread(self._settings):
+            rng = streams.proposal_stream(self._seed, number)
+            # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
+            proposal = self._decider.propose(rng, ladder.budgets[first], number)
         return None if proposal is None else proposal.config
 
 

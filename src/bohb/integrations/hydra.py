@@ -75,7 +75,7 @@ class Sweep:
             max_budget=self.max_budget,
             eta=self.eta,
             integer_budgets=whole,
-            settings=self.preset,
+            preset=self.preset,
             direction=self.direction,
             seed=self.seed,
             max_brackets=self.max_brackets,

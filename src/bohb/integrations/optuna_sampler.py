@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from bohb.core.settings import BEST, TPE, Preset, Settings, as_settings
+from bohb.core.settings import Preset, preset_settings
 from bohb.errors import InvalidArgument
 from bohb.integrations.optuna_history import Follower
 from bohb.integrations.optuna_rungs import Steps, one_more, sign
@@ -26,8 +26,8 @@ class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
 
     min_budget, max_budget, eta: the budgets, as for `bohb.minimize`, in the unit of `budget_of_step`. The value that an
         objective returns counts on the largest budget; intermediate values count on the budgets that they reach.
-    preset: `bohb.BEST`, `bohb.PAPER` or other settings. Their schedule is not used: trials belong to the brackets of
-        Hyperband by their number.
+    preset: "best", "paper" or "hpbandster", as for `bohb.minimize`. Its schedule is not used: trials belong to the
+        brackets of Hyperband by their number.
     seed: decides all proposals, given the same results; None draws one.
     budget_of_step: the budget that has been spent when `trial.report(value, step)` is called; by default steps count
         from 0, so that step 8 is budget 9.
@@ -38,14 +38,12 @@ class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         min_budget: float,
         max_budget: float,
         eta: float = 3,
-        preset: Settings | Preset = BEST,
+        preset: Preset = "best",
         seed: int | None = None,
         *,
         budget_of_step: Callable[[int], float] = one_more,
     ) -> None:
-        self._settings = as_settings(preset)
-        if self._settings.sampler != TPE:
-            raise InvalidArgument(f"preset has sampler={self._settings.sampler!r}; inside Optuna it must be {TPE!r}")
+        self._settings = preset_settings(preset)
         self.steps = Steps(Ladder.of(min_budget, max_budget, eta, self._settings.bracket_sizes), budget_of_step)
         self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0])
         self._forget()

@@ -11,7 +11,7 @@ import cloudpickle
 import numpy as np
 
 from bohb.core import streams
-from bohb.core.settings import BEST, TPE, Preset, Settings, as_settings
+from bohb.core.settings import Preset, preset_settings
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.integrations.evaluations import Evaluations
 from bohb.integrations.rungs import Ladder, finite_or_inf
@@ -90,7 +90,7 @@ class BOHBSearch(Searcher):
     points_to_evaluate: configurations that are run first.
     seed: decides all proposals, given the same results; None draws one.
     max_concurrent: how many trials may run at the same time; 0 for no limit.
-    preset: `bohb.BEST`, `bohb.PAPER` or other settings. Their schedule is not used.
+    preset: "best", "paper" or "hpbandster", as for `bohb.minimize`. Its schedule is not used.
     """
 
     def __init__(
@@ -101,12 +101,10 @@ class BOHBSearch(Searcher):
         points_to_evaluate: Sequence[Mapping[str, Any]] = (),
         seed: int | None = None,
         max_concurrent: int = 0,
-        preset: Settings | Preset = BEST,
+        preset: Preset = "best",
     ) -> None:
         super().__init__(metric=metric, mode=mode)
-        self._settings = as_settings(preset)
-        if self._settings.sampler != TPE:
-            raise InvalidArgument(f"preset has sampler={self._settings.sampler!r}; in Ray Tune it must be {TPE!r}")
+        self._settings = preset_settings(preset)
         self._space = None if space is None else TuneSpace(space)
         self._given = [dict(point) for point in points_to_evaluate]
         self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0])

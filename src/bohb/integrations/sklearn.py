@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bohb.core.settings import PRESETS, Preset, Settings
+from bohb.core.settings import PRESETS, Preset
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
@@ -60,7 +60,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         the estimator's own value; the smallest is the largest divided by eta three times, and with "n_samples" at
         least two samples per split and class.
     eta: a rung keeps the best 1/eta of its configurations.
-    settings: a preset ("paper", "best" or "hpbandster") or a `bohb.Settings`; see `bohb.minimize`.
+    preset: "best" (the strongest in our measurements), "paper" (BOHB as published) or "hpbandster".
     max_brackets, max_trials, max_cost, max_seconds: limits, checked before each batch. The unit of the cost is one
         evaluation with `max_resource`; every fit starts from scratch and counts in full. Default: one round of
         Hyperband's brackets.
@@ -84,7 +84,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         "min_resource": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "max_resource": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
         "eta": [Interval(Real, 1, None, closed="neither")],
-        "settings": [StrOptions(set(PRESETS)), Settings],
+        "preset": [StrOptions(set(PRESETS))],
         "max_brackets": [Interval(Integral, 1, None, closed="left"), None],
         "max_trials": [Interval(Integral, 1, None, closed="left"), None],
         "max_cost": [Interval(Real, 0, None, closed="neither"), None],
@@ -105,7 +105,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         min_resource: float | str = "auto",
         max_resource: int | str = "auto",
         eta: float = 3,
-        settings: Settings | Preset = "paper",
+        preset: Preset = "best",
         max_brackets: int | None = None,
         max_trials: int | None = None,
         max_cost: float | None = None,
@@ -138,7 +138,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self.min_resource = min_resource
         self.max_resource = max_resource
         self.eta = eta
-        self.settings = settings
+        self.preset = preset
         self.max_brackets = max_brackets
         self.max_trials = max_trials
         self.max_cost = max_cost
@@ -190,7 +190,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             optimizer = self._optimizer(stack)
             limits = Limits(max_trials=self.max_trials, max_seconds=self.max_seconds, max_reported_cost=self.max_cost)
             if not limits.bounded and self.max_brackets is None:
-                optimizer.max_brackets = len(optimizer.history.round)
+                optimizer.max_brackets = len(optimizer.history.schedule.round)
             optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
             self.min_resource_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}
@@ -235,7 +235,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             min_budget=self._smallest,
             max_budget=self.max_resource_,
             eta=self.eta,
-            settings=self.settings,
+            preset=self.preset,
             integer_budgets=True,
             seed=seed,
             max_brackets=self.max_brackets,

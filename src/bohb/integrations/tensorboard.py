@@ -19,7 +19,7 @@ from bohb.integrations.listening import (
     require,
     tracker_errors,
 )
-from bohb.journal.files import plain_component
+from bohb.journal.location import plain_component
 
 if TYPE_CHECKING:
     from tensorboardX.event_file_writer import EventsWriter

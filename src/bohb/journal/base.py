@@ -1,12 +1,13 @@
-"""What a journal is: an append-only list of events with conflict detection."""
+"""What a journal is: an append-only list of events with conflict detection. The simplest one is in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from bohb.core.events import Event
+from bohb.errors import Conflict
 
 
 class Journal(Protocol):
@@ -71,3 +72,23 @@ class SharedJournal(Journal, Protocol):
 def shared_journal(journal: Journal) -> SharedJournal | None:
     """Return the journal if several runners can share it, otherwise None."""
     return journal if isinstance(journal, SharedJournal) and journal.shared else None
+
+
+class MemoryJournal:
+    """A journal in memory: for tests, for ask and tell, for studies that need not be kept."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._events = list(events)
+
+    def read(self, after: int = 0) -> Sequence[Event]:
+        """Return all events from position `after` on."""
+        return self._events[after:]
+
+    def append(self, events: Sequence[Event], after: int) -> None:
+        """Add events at the end. Raises Conflict if the journal is not exactly `after` events long."""
+        if after != len(self._events):
+            raise Conflict(f"the journal has {len(self._events)} events, not {after}")
+        self._events.extend(events)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""

@@ -1,245 +1,294 @@
-"""Database: the connection of a journal, its transactions and its errors."""
+"""The tables of a journal, and one connection to them: the part that SQLite and PostgreSQL have in common.
+
+`execute` takes SQL that both understand, with parameters like `:of`. What differs are a few words of SQL, how a
+connection is made, how writers take turns, and what errors mean: `SqliteDatabase` and `PostgresDatabase` say that.
+"""
 
 from __future__ import annotations
 
-import logging
 import os
-import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, Self
 
-from sqlalchemy import Connection, Engine, Executable, make_url
-from sqlalchemy.exc import DBAPIError
+from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
+from bohb.journal.lock import End, WriterLock
+from bohb.journal.records import SCHEMA
 
-from bohb.errors import JournalDamaged, JournalError, MissingExtra, install_hint
-from bohb.journal import schema
-from bohb.journal.acknowledged import check_complete, generation_of, lock_contents
-from bohb.journal.database_errors import is_not_a_database, is_read_only, is_uncertain, translated, unreachable
-from bohb.journal.location import check_file, not_a_journal, other_kind, path_of
-from bohb.journal.lock import SHARED, TurnLock, WriterLock
-from bohb.journal.quick import quick_end
+TURN_SECONDS = 60.0  # after which a runner that was stopped in the middle of its turn loses it, unless it says less
 
-_logger = logging.getLogger("bohb")
+Row = tuple[Any, ...]
+
+TABLES = (
+    "CREATE TABLE bohb_format (version INTEGER NOT NULL)",
+    # where each study ends: missing events at the end would not be noticed otherwise
+    """CREATE TABLE study (study TEXT NOT NULL PRIMARY KEY, length BIGINT NOT NULL, crc BIGINT NOT NULL,
+        epoch BIGINT NOT NULL, owner TEXT NOT NULL)""",
+    """CREATE TABLE event (study TEXT NOT NULL, position BIGINT NOT NULL, epoch BIGINT NOT NULL, kind TEXT NOT NULL,
+        key TEXT NOT NULL, body TEXT NOT NULL, crc BIGINT NOT NULL,
+        PRIMARY KEY (study, position), UNIQUE (study, key)) {without_rowid}""",
+    """CREATE TABLE lease (study TEXT NOT NULL, holder TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL,
+        generation TEXT NOT NULL, PRIMARY KEY (study, holder))""",
+)
+HEAD = "SELECT length, crc, epoch, owner FROM study WHERE study = :of"
+HEAD_LOCKED = f"{HEAD} {{lock}}"  # one append per study at a time
+NEW_STUDY = "INSERT INTO study VALUES (:of, 0, 0, 0, '') ON CONFLICT DO NOTHING"
+NEW_EPOCH = "UPDATE study SET epoch = epoch + 1, owner = :owner WHERE study = :of"
+NEW_HEAD = "UPDATE study SET length = :length, crc = :crc, epoch = :epoch, owner = :owner WHERE study = :of"
+END = "UPDATE study SET length = :length, crc = :crc WHERE study = :of"
+ROWS = """SELECT position, epoch, kind, key, body, crc FROM event
+    WHERE study = :of AND position >= :first AND position < :last ORDER BY position"""
+NEW_ROWS = "INSERT INTO event VALUES (:study, :position, :epoch, :kind, :key, :body, :crc)"
+RENEW_LEASE = """INSERT INTO lease VALUES (:of, :holder, {clock} + :seconds, :generation)
+    ON CONFLICT (study, holder) DO UPDATE SET expires = excluded.expires, generation = excluded.generation"""
+LEASE = "SELECT holder FROM lease WHERE study = :of AND holder = :holder"
+END_LEASE = "DELETE FROM lease WHERE study = :of AND holder = :holder"
+END_EXPIRED_LEASE = f"{END_LEASE} AND NOT (generation = :generation AND expires >= {{clock}})"
+LEASES = "SELECT holder FROM lease WHERE study = :of AND generation = :generation AND expires >= {clock}"
 
 
-class Database:
-    """One connection to a SQLite file or a PostgreSQL server, which several threads may use in turn.
+class Duplicate(Exception):
+    """A row has the key of another one."""
 
-    path: the file; None for a server.
+
+class LockTimeout(JournalUnavailable):
+    """Somebody else has held a lock of a server for too long."""
+
+
+class Connection(Protocol):
+    """What we need of a connection of the Python Database API (PEP 249)."""
+
+    def cursor(self) -> Any:
+        """Return an object that executes statements."""
+        ...
+
+    def commit(self) -> None:
+        """Store what was changed since the transaction began."""
+        ...
+
+    def rollback(self) -> None:
+        """Undo it."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Database(ABC):
+    """One connection, which several threads may use in turn.
+
     name: the file or the URL without its password, for messages.
+    path: the file; None for a server.
     shared: whether several processes may write to it.
+    lock: the lock of a file that is open for writing, which also says how far studies were acknowledged.
     doubt: the error after which nobody knows what the disk holds; None while there was none.
     """
 
-    def __init__(self, url: str | Path, read_only: bool) -> None:
-        self.path = path_of(url)
+    words: ClassVar[dict[str, str]]  # what differs: {clock} of leases, {lock} of the rows found, {without_rowid}
+    tables: ClassVar[str]  # a query for the names of all tables
+    creation_lock: ClassVar[str] = ""  # keeps others from creating the tables until the transaction ends
+    errors: tuple[type[Exception], ...]  # all errors of the driver
+    duplicate: type[Exception]  # its error for a key that exists
+
+    def __init__(self, name: str, path: Path | None, read_only: bool) -> None:
+        self.name = name
+        self.path = path
+        self.shared = True
+        self.read_only = read_only
+        self.lock: WriterLock | None = None
         self.doubt: JournalError | None = None
+        self.n_connections = 0  # so far, one after the other
         self._mutex = threading.RLock()
         self._pid = os.getpid()
-        self._was_connected = False
-        self._n_connections = 0  # so far, one after the other
+        self._open = True
         self._connection: Connection | None = None
-        self._turn: Connection | None = None  # the connection of the current turn
-        self._lock: WriterLock | None = None
-        self._turns: TurnLock | None = None  # of a file; its turns are no transactions
-        self._in_file_turn = False
-        self.shared = self.path is None or SHARED
-        if self.path is not None:
-            self.name = str(self.path)
-            check_file(self.path, read_only)
-            self._lock = None if read_only else _complete(self.path)
-            self._engine: Engine | None = schema.sqlite_engine(self.path, read_only)
-        else:
-            self.url = make_url(str(url))
-            self.name = self.url.render_as_string(hide_password=True)
-            self._engine = self._server_engine(read_only)
-        try:
-            if self.path is not None and not read_only and SHARED:
-                self._turns = TurnLock(self.path)
-            with self.file_turn(), self._explaining():  # one process at a time creates the tables
-                schema.prepare(self._connected(), self.name, read_only)
-        except BaseException:
-            self.close()
-            raise
+        self._closer: weakref.finalize[Any, Any] | None = None
+        self._active = False  # whether a transaction has begun, which all others join until it ends
 
-    def acknowledge(self, study: str, length: int, crc: int) -> None:
-        """Record that the events of a study are durable up to `length`; a server does that itself."""
-        if self._lock is not None:
-            self._lock.acknowledge(study, length, crc)
+    @abstractmethod
+    def connect(self) -> Connection:
+        """Return a new connection; raises an error of the driver or one of ours."""
 
-    def forget(self, study: str) -> None:
-        """Forget how far a study was acknowledged, which was deleted."""
-        if self._lock is not None:
-            self._lock.forget_study(study)
+    @abstractmethod
+    def begin(self, reads: bool) -> None:
+        """Begin a transaction.
+
+        reads: whether nothing will be changed; everything that is read then belongs to one state of the database.
+        """
+
+    @abstractmethod
+    def explained(self, error: Exception) -> JournalError:
+        """Return our error for one of the driver: what happened to which journal, and what to do."""
+
+    @abstractmethod
+    def turn(self, study: str, seconds: float) -> AbstractContextManager[None]:
+        """Keep other writers from appending; see `SharedJournal.turn`."""
+
+    def in_order(self) -> AbstractContextManager[None]:
+        """Keep acknowledgements of appends in the order of their commits."""
+        return nullcontext()
+
+    def acknowledged(self, study: str) -> End | None:  # noqa: ARG002
+        """Return where a study ended at least, as far as a reader has to check that."""
+        return None
 
     @property
-    def generation(self) -> str | None:
-        """The generation of the writers of a file (`WriterLock`); None for a server, or if nobody writes."""
-        if self.path is None or self._lock is not None:
-            return None if self._lock is None else self._lock.generation
-        return generation_of(lock_contents(self.path))
+    def generation(self) -> str:
+        """The time since one writer of a file was alone; a lease of another generation is over."""
+        return ""
+
+    def version(self) -> tuple[int, int] | None:
+        """Return numbers that change whenever another connection changes the file; None for a server."""
+        return None
+
+    def written(self, statement: str) -> str:
+        """Return a statement as the driver wants it."""
+        return statement.format(**self.words)
 
     @contextmanager
-    def transaction(self, reads: bool = False) -> Iterator[Connection]:
-        """Yield the connection; everything that is executed is committed at the end, or nothing.
+    def transaction(self, reads: bool = False) -> Iterator[Self]:
+        """Commit everything that is executed at the end, or nothing. A transaction within another is part of that one.
 
         reads: whether nothing will be changed; other processes can then write to a file meanwhile.
         """
         with self._mutex:
-            if self._turn is not None:
-                yield self._turn
+            if self._active:
+                yield self
                 return
-            with self._explaining():
-                connection = self._connected()
-                info = connection.info  # now: a connection that is lost has none
-                info[schema.READS] = reads
-                with connection.begin():
-                    info[schema.READS] = False
-                    yield connection
-
-    def version(self) -> tuple[int, int] | None:
-        """Return numbers that change whenever another connection changes the file; None for a server."""
-        if self.path is None:
-            return None
-        with self._mutex, self._explaining():
-            cursor = self._connected().connection.cursor()  # not through SQLAlchemy, which takes 20 times as long
+            self._connected()
+            self._active = True
             try:
-                cursor.execute("PRAGMA data_version")
-                return self._n_connections, int(cursor.fetchall()[0][0])  # which each connection counts by itself
-            except sqlite3.Error as error:
-                raise DBAPIError("PRAGMA data_version", None, error) from error
+                with self._explaining():
+                    self.begin(reads)
+                yield self
+                with self._explaining():
+                    self.commit()
+            except BaseException:
+                self._undo()
+                raise
             finally:
-                cursor.close()
+                self._active = False
 
-    @contextmanager
-    def file_turn(self, seconds: float = schema.BUSY_SECONDS) -> Iterator[None]:
-        """Keep other writers of a file from deciding and appending; do nothing for a server.
+    def commit(self) -> None:
+        """End the transaction; tests stop a process before or after this."""
+        self._alive().commit()
 
-        seconds: after waiting for so long this process goes on without a turn. One that is suspended in its turn then
-            finds that others have appended.
-        """
-        with self._mutex:
-            if self._turns is None or self._in_file_turn:
-                yield
-                return
-            self._in_file_turn = True
+    def execute(self, statement: str, **parameters: Any) -> list[Row]:
+        """Run a statement within a transaction, and return the rows that it finds."""
+        with self._explaining():
+            cursor = self._alive().cursor()
+            cursor.execute(self.written(statement), parameters)
+            return cursor.fetchall() if cursor.description else []
+
+    def insert(self, study: str, rows: Sequence[Any]) -> None:
+        """Store records of a study. Raises Duplicate if a key exists."""
+        with self._explaining():
+            values = [{"study": study, **row._asdict()} for row in rows]
             try:
-                if not self._turns.take(seconds):
-                    _logger.info("another process keeps its turn at %s for %g s: going on without", self.name, seconds)
-                yield
-            finally:
-                self._in_file_turn = False
-                self._turns.give()
+                self._alive().cursor().executemany(self.written(NEW_ROWS), values)
+            except self.duplicate as error:
+                raise Duplicate(str(error)) from error
 
-    @contextmanager
-    def turn(self, lock: Executable, parameters: dict[str, Any]) -> Iterator[Connection]:
-        """Begin a transaction with a statement that waits for a lock; all others join it until it ends."""
-        with self.transaction() as connection:
-            connection.execute(lock, parameters)
-            self._turn = connection
-            try:
-                yield connection
-            finally:
-                self._turn = None
+    def prepare(self) -> None:
+        """Create the tables of a new journal; refuse databases that are not journals or have a newer format."""
+        with self.transaction(reads=True):
+            known = self._is_journal()
+        if known:
+            return
+        if self.read_only:
+            raise JournalError(
+                f"{self.name} is not a bohb journal (it is empty); start the study first, or check the name"
+            )
+        with self.transaction():
+            if self.creation_lock:
+                self.execute(self.creation_lock)
+            if not self._is_journal():
+                for table in TABLES:
+                    self.execute(table)
+                self.execute("INSERT INTO bohb_format VALUES (:version)", version=SCHEMA)
 
     def close(self) -> None:
         """Release the connection and the lock. Closing twice has no effect."""
         with self._mutex:
             self._disconnect()
-            if self._engine is not None:
-                self._engine.dispose()
-                self._engine = None
-            if self._turns is not None:
-                self._turns.forget()
-                self._turns = None
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+            self._open = False
+
+    def _is_journal(self) -> bool:
+        """Whether the tables exist. Raises JournalError if they are not ours, or have another format."""
+        tables = {str(row[0]) for row in self.execute(self.tables)}
+        if "bohb_format" not in tables:
+            taken = tables if self.path is not None else tables & {"study", "event", "lease"}
+            if taken:
+                raise JournalError(
+                    f"{self.name} is not a bohb journal (it is a database with the tables "
+                    f"{', '.join(sorted(taken)[:5])}); choose another file or database"
+                )
+            return False
+        versions = [row[0] for row in self.execute("SELECT version FROM bohb_format")]
+        if len(versions) != 1 or not isinstance(versions[0], int) or versions[0] < 1:
+            raise JournalDamaged(f"{self.name} states its format as {versions!r}, which no version of bohb has written")
+        if versions[0] > SCHEMA:
+            raise JournalError(
+                f"{self.name} was written by a newer bohb (format {versions[0]}, this version reads up to {SCHEMA}); "
+                "it was left as it is. Upgrade bohb to use it"
+            )
+        return True
+
+    def _alive(self) -> Connection:
+        """Return the connection of the current transaction, which a failed statement may have lost."""
+        if self._connection is None:
+            raise JournalUnavailable(f"the connection to {self.name} was lost; the next call connects again")
+        return self._connection
+
+    def _connected(self) -> Connection:
+        """Return the connection; make it if there is none."""
+        if os.getpid() != self._pid:
+            raise JournalError(
+                f"{self.name} was opened by process {self._pid}, this is its child {os.getpid()}; open it again here"
+            )
+        if not self._open:
+            raise JournalError(f"{self.name} is closed; open it again")
+        if self._connection is None:
+            with self._explaining():
+                self._connection = self.connect()
+            self._closer = weakref.finalize(self, _close, self._connection, self._pid)
+            self._closer.atexit = False
+            self.n_connections += 1
+        return self._connection
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Translate errors of the database, and keep the connection usable for the next call."""
+        """Raise errors of the driver as ours."""
         try:
             yield
-        except DBAPIError as error:
-            self._undo(error)
-            explained = translated(error, self.name)
-            if is_not_a_database(error) and self.path is not None and (kind := other_kind(self.path)) is not None:
-                explained = not_a_journal(self.path, kind)
-            if is_uncertain(error):
-                self.doubt = explained
-            raise explained from error
-        except UnicodeDecodeError as error:  # sqlite3, about names in a damaged schema
-            raise JournalDamaged(f"{self.name} is damaged ({error}); restore a backup") from error
+        except self.errors as error:
+            raise self.explained(error) from error
 
-    def _undo(self, error: DBAPIError) -> None:
-        """Roll back what a failed COMMIT leaves open, and close the connection only if it is lost.
+    def _undo(self) -> None:
+        """Roll back, and close the connection only if it is lost.
 
         After a failed fsync another connection would read the unsynced events from the log of SQLite and treat them as
         stored; this connection does not.
         """
         if self._connection is None:
             return
-        if error.connection_invalidated:
-            self._disconnect()
-            return
         try:
-            self._connection.connection.rollback()
-        except self._connection.dialect.loaded_dbapi.Error:
-            self._connection.invalidate()
+            self._connection.rollback()
+        except self.errors:
             self._disconnect()
-        if is_read_only(error):  # after a failover, another server may accept events
-            self._disconnect()
-
-    def _connected(self) -> Connection:
-        if os.getpid() != self._pid:
-            raise JournalError(
-                f"{self.name} was opened by process {self._pid}, this is its child {os.getpid()}; open it again here"
-            )
-        if self._engine is None:
-            raise JournalError(f"{self.name} is closed; open it again")
-        if self._connection is None:
-            try:
-                self._connection = self._engine.connect()
-            except DBAPIError as error:
-                if self.path is None:
-                    raise unreachable(error, self.name, self._was_connected) from error
-                raise
-            self._was_connected = True
-            self._n_connections += 1
-        return self._connection
-
-    def _server_engine(self, read_only: bool) -> Engine:
-        try:
-            from bohb.journal.server import postgres_engine
-
-            return postgres_engine(self.url, read_only, schema.TURN_SECONDS)
-        except ModuleNotFoundError as error:
-            raise MissingExtra(
-                f"journal={self.name!r} needs the package {error.name!r}: {install_hint('postgres')}"
-            ) from error
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None and os.getpid() == self._pid:
-            connection.close()
+        self._connection = None
+        if self._closer is not None:
+            self._closer()
 
 
-def _complete(path: Path) -> WriterLock:
-    """Lock a file for writing. Raises DamagedAt if acknowledged events are missing, before SQLite changes anything."""
-    lock = WriterLock(path)
-    try:
-        if lock.acknowledged is None:
-            log = Path(f"{path}-wal")
-            if log.exists() and log.stat().st_size and lock.alone:
-                _logger.info("no %s says how many events %s has: it is used as it is", lock.path.name, log.name)
-        elif (end := quick_end(str(path), lock.acknowledged.study)) is not None:  # None: opening the file says why
-            check_complete(lock.acknowledged, *end)
-            lock.verified = True
-    except BaseException:
-        lock.release()
-        raise
-    return lock
+def _close(connection: Connection, pid: int) -> None:
+    """Close a connection, unless this is a forked child: it would end the connection of its parent."""
+    if os.getpid() == pid:
+        connection.close()

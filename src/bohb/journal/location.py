@@ -1,19 +1,102 @@
-"""Which file or database a user means by a journal; what cannot be one is refused before anything is opened."""
+"""Which file or database a user means by a journal, and where the files of its studies are.
+
+What cannot be a journal is refused before anything is opened: no file, another kind of file, or a network file system,
+on which the locks and the shared memory of SQLite do not work.
+"""
 
 from __future__ import annotations
 
 import codecs
+import hashlib
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
+from urllib.parse import quote, unquote
 
 from bohb.errors import InvalidArgument, JournalDamaged, JournalError, install_hint
-from bohb.journal.disk import require_local
 
 _SMALLEST = 512  # bytes of SQLite's smallest page; it would treat anything shorter as a new file
 _LARGEST = 65536  # bytes of its largest page
 _SQLITE = b"SQLite format 3\0"
+_LONGEST = 255  # bytes that a file system allows in one name
+_KEPT = 200
+
+_URL = re.compile(
+    r"(?P<scheme>[\w+.-]+)://(?:(?P<user>[^:/?@]*)(?::(?P<password>[^/?@]*))?@)?(?P<hosts>[^/?@]*)"
+    r"(?:/(?P<database>[^?@]*))?(?:\?(?P<query>.*))?",
+    re.DOTALL,
+)
+_HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:]*)(?::(?P<port>\d*))?")
+_SECRET = re.compile("password|secret", re.IGNORECASE)
+_NETWORK = re.compile(
+    "9p|acfs|afpfs|afs|beegfs|ceph|cifs|coda|davfs|gfs2?|glusterfs|gpfs|lustre|mmfs|ncpfs|nfs[34]?|ocfs2|orangefs|"
+    "panfs|pvfs2|smb[23]?|smbfs|webdav"
+)
+_LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.exfat", "fuse.gocryptfs", "fuse.encfs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The URL of a database; as text it is shown without passwords.
+
+    scheme: such as "postgresql", or with a driver, "postgresql+psycopg".
+    hosts: one or several, each with its port, if it has one.
+    query: the parameters after "?", as pairs.
+    """
+
+    scheme: str
+    user: str | None
+    password: str | None = field(repr=False)
+    hosts: str
+    database: str
+    query: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Parse a URL. Raises InvalidArgument, without the password."""
+        found = _URL.fullmatch(url)
+        if found is None or not all(map(_HOST.fullmatch, found["hosts"].split(","))):
+            shown = f"{url.partition('://')[0]}://…"
+            raise InvalidArgument(
+                f"journal={shown!r} is not a URL like 'postgresql+psycopg://user@host:5432/name'; write @, : and / "
+                "within a user name or password as %40, %3A and %2F"
+            )
+        pairs = [pair.partition("=") for pair in (found["query"] or "").split("&") if pair]
+        query = tuple((unquote(name), unquote(value)) for name, _, value in pairs)
+        return cls(found["scheme"], found["user"], found["password"], found["hosts"], found["database"] or "", query)
+
+    def __str__(self) -> str:
+        user = "" if self.user is None else f"{self.user}@" if self.password is None else f"{self.user}:***@"
+        database = f"/{self.database}" if self.database else ""
+        values = [(name, "***" if _SECRET.search(name) else quote(value, safe="/:,*")) for name, value in self.query]
+        query = "&".join(f"{quote(name)}={value}" for name, value in values)
+        return f"{self.scheme}://{user}{self.hosts}{database}{query and '?'}{query}"
+
+    def parameters(self) -> dict[str, str]:
+        """Return the parameters of a connection to PostgreSQL.
+
+        The query may name hosts, too, even several times: `?host=db1:5432&host=db2:5432`, or the directory of a socket.
+        """
+        hosts = [value for name, value in self.query if name == "host"] or [unquote(self.hosts)]
+        places = [_host_and_port(host) for host in ",".join(hosts).split(",")]
+        ports = [port for _, port in places]
+        parameters = {
+            "user": unquote(self.user or ""),
+            "password": unquote(self.password or ""),
+            "dbname": unquote(self.database),
+            "host": ",".join(name for name, _ in places),
+            "port": ",".join(ports) if any(ports) else "",
+            **{name: value for name, value in self.query if name != "host"},
+        }
+        return {name: value for name, value in parameters.items() if value}
+
+
+def _host_and_port(text: str) -> tuple[str, str]:
+    found = _HOST.fullmatch(text)
+    return (text, "") if found is None else (found["name"].strip("[]"), found["port"] or "")
 
 
 def path_of(url: str | Path) -> Path | None:
@@ -23,16 +106,14 @@ def path_of(url: str | Path) -> Path | None:
         raise InvalidArgument(f"journal={text!r} is not a path")
     if "://" not in text or isinstance(url, Path):
         return _resolved(text)
-    try:
-        parsed = make_url(text)
-    except ArgumentError as error:
-        raise InvalidArgument(f"journal={text.split('@')[-1]!r} is not a URL: {error}") from error
-    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
+    file = text.removeprefix("sqlite:///")
+    if file and file != text and "?" not in file:
+        return _resolved(file)
+    address = Address.of(text)
+    if address.scheme in ("postgresql", "postgresql+psycopg"):
         return None
-    if parsed.drivername == "sqlite" and parsed.database and not parsed.query:
-        return _resolved(parsed.database)
     raise InvalidArgument(
-        f"journal={parsed.render_as_string()!r} cannot be used; give a file ('study.db', 'sqlite:///study.db') or "
+        f"journal={str(address)!r} cannot be used; give a file ('study.db', 'sqlite:///study.db') or "
         f"a PostgreSQL database ('postgresql+psycopg://user@host/name', after {install_hint('postgres')})"
     )
 
@@ -98,3 +179,84 @@ def other_kind(path: Path) -> str | None:
     if "\0" in text:
         return "not an SQLite database"
     return "a TOML file" if path.suffix == ".toml" else "a text file"
+
+
+def shown_journal(journal: str) -> str:
+    """Return the name of a journal without a password."""
+    return str(Address.of(journal)) if "://" in journal else journal
+
+
+def study_of(text: str) -> tuple[str, str | None]:
+    """Return the journal and the name of the study in "journal::study"; None if only the journal is named."""
+    place = text.find("::", text.rfind("]") + 1 if "://" in text else 0)  # an IPv6 address has colons, too
+    if place < 0 or ("://" not in text and Path(text).exists()):
+        return text, None
+    return text[:place], text[place + 2 :] or None
+
+
+def require_local(path: Path, lookup: Callable[[Path], str] | None = None) -> None:
+    """Refuse a path on a network file system, where two machines could corrupt the journal together.
+
+    path: the database file, which need not exist yet.
+    lookup: returns the type of the file system of a path; default: read the machine's table of mounts.
+    """
+    found = (lookup or filesystem_type)(path).lower()
+    if _NETWORK.fullmatch(found) or (found.startswith("fuse") and found not in _LOCAL_FUSE | {"fuseblk"}):
+        raise JournalError(
+            f"{path} is on a network file system ({found}), where SQLite cannot keep a journal safe; put it on a local "
+            f"disk, or use a PostgreSQL journal, journal='postgresql+psycopg://…' ({install_hint('postgres')})"
+        )
+
+
+def filesystem_type(path: Path) -> str:
+    """Return the type of the file system that holds `path`, such as 'ext4' or 'nfs4'; '' if unknown."""
+    if sys.platform == "win32":
+        return "cifs" if str(path).startswith("\\\\") else ""
+    here, best = str(path.resolve()), ("", "")
+    for point, kind in _mounts():
+        inside = here == point or here.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best[0]):  # a later mount hides an earlier one on the same point
+            best = point, kind
+    return best[1]
+
+
+def _mounts() -> list[tuple[str, str]]:
+    """Return (mount point, type) of all mounts, in the order of mounting."""
+    table = Path("/proc/self/mounts")
+    if table.exists():
+        lines = (line.split() for line in table.read_text(errors="surrogateescape").splitlines())
+        return [(_unescaped(fields[1]), fields[2]) for fields in lines if len(fields) > 2]
+    try:
+        listing = subprocess.run(["mount"], capture_output=True, text=True, timeout=10, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return re.findall(r"^.+? on (.+) \((\w+)", listing, flags=re.MULTILINE)
+
+
+def _unescaped(point: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
+
+
+def files_directory(journal: str | Path | None, study: str, directory: str | Path | None = None) -> Path | None:
+    """Return the directory of a study's files, or None if neither the journal nor the user names a place.
+
+    journal: the file of the journal, None for a server or a journal in memory.
+    study: the name of the study, which may be any text; as a path it is one plain component.
+    directory: where the user wants the files of all studies; "<journal>.files" by default.
+    """
+    if directory is None:
+        if journal is None:
+            return None
+        directory = f"{journal}.files"
+    return Path(directory).absolute() / plain_component(study)
+
+
+def plain_component(name: str) -> str:
+    """Return a text as the name of one directory: without separators, and never "." or "..".
+
+    What is too long for a file system is cut and ends in a hash; "+" occurs in no other name.
+    """
+    quoted = quote(name, safe="").replace(".", "%2E")
+    if len(quoted) <= _LONGEST:
+        return quoted
+    return re.sub("%.?$", "", quoted[:_KEPT]) + "+" + hashlib.sha256(name.encode()).hexdigest()[:32]

@@ -1,4 +1,10 @@
-"""The locks of a SQLite file: who writes to it, and whose turn it is. Both end with their process."""
+"""The locks of a SQLite file: who writes to it, and whose turn it is. Both end with their process.
+
+The lock file also says how far each study was acknowledged, since the end of the write-ahead log can get lost: SQLite
+ignores a log from its first damaged frame on, and cannot know that it had more. These entries are written after a
+commit is durable, so they are never ahead of the journal. They are not synced: they survive a killed process, and after
+a power cut they may be some seconds old. They then name fewer events than were stored, which still opens.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +16,28 @@ import sys
 import time
 import uuid
 import weakref
+import zlib
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from bohb.errors import JournalBusy, JournalError, JournalUnavailable
-from bohb.journal.acknowledged import SIZE, Acknowledged, decoded, encoded, generation_of, lock_file
+from bohb.journal.records import DamagedAt
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
+SIZE = 4096  # of a lock file: one page, which a killed process writes completely or not at all
 SHARED = sys.platform != "win32"  # Windows has no lock that several processes can hold and that ends with them
 OPEN_SECONDS = 10.0  # for another process that has just opened the file, and holds the lock alone for a moment
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}  # errors that mean: somebody else has the lock
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a FIFO must not block a reader
 _STUCK_SECONDS = 0.05  # that a turn waits while another process keeps the lock for too long
 _PAUSES = (0.001, 0.002, 0.005, 0.01, 0.02)  # seconds between two attempts to take a lock; the last one is repeated
 
@@ -36,11 +48,108 @@ def this_process() -> str:
     return f"process {os.getpid()} on {socket.gethostname()} since {since}"
 
 
+class End(NamedTuple):
+    """Where a study ends: its length, and the checksum of its last event."""
+
+    length: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The contents of a lock file.
+
+    holder: who wrote to it last.
+    generation: the name of the time since a writer was the only one (`WriterLock`).
+    ends: where the studies ended at least, the one that was appended to last at the end.
+    """
+
+    holder: str | None = None
+    generation: str | None = None
+    ends: Mapping[str, End] = field(default_factory=dict)
+
+    def encoded(self) -> bytes:
+        """Return the contents as bytes; of many studies, as many of the latest as the file can hold."""
+        found: dict[str, object] = {} if self.holder is None else {"holder": self.holder}
+        if self.generation is not None:
+            found["generation"] = self.generation
+        ends = list(self.ends.items())
+        while ends:
+            text = json.dumps({**found, "ends": ends, "check": _check(ends)})
+            if len(text) <= SIZE:
+                return text.encode().ljust(SIZE)
+            ends = ends[1:]
+        return json.dumps(found).encode().ljust(SIZE) if found else b""
+
+    @classmethod
+    def decoded(cls, contents: bytes) -> Entries:
+        """Return what the bytes say; nothing that is missing or damaged."""
+        try:
+            found = json.loads(contents)
+            holder, generation = found.get("holder"), found.get("generation")
+        except (ValueError, AttributeError, RecursionError):
+            return cls()
+        try:
+            ends = [(str(study), End(int(length), int(crc))) for study, (length, crc) in found["ends"]]
+            whole = found["check"] == _check(ends)
+        except (ValueError, KeyError, TypeError):
+            whole = False
+        return cls(
+            holder if isinstance(holder, str) else None,
+            generation if isinstance(generation, str) else None,
+            dict(ends) if whole else {},
+        )
+
+
+def _check(ends: list[tuple[str, End]]) -> int:
+    """Return a checksum of the entries themselves, which a power cut may leave half written."""
+    return zlib.crc32(repr([(study, *end) for study, end in ends]).encode(errors="replace"))
+
+
+def lock_file(database: Path) -> Path:
+    """Return the lock file of a journal."""
+    return database.with_name(database.name + ".lock")
+
+
+def entries(database: Path) -> Entries:
+    """Return what the lock file of a journal says; nothing if it cannot be read.
+
+    A reader asks before it reads the journal, which then has at least these events.
+    """
+    try:
+        handle = os.open(lock_file(database), _READ)
+    except OSError:  # none; a journal may be copied without it
+        return Entries()
+    try:
+        return Entries.decoded(os.read(handle, SIZE))
+    except OSError:
+        return Entries()
+    finally:
+        os.close(handle)
+
+
+def check_complete(study: str, expected: End, found: End) -> None:
+    """Refuse a study that ends before its last acknowledged event. Raises DamagedAt."""
+    if found.length < expected.length:
+        raise DamagedAt(
+            study,
+            found.length,
+            f"the event is missing; {expected.length - found.length} of {expected.length} stored events are lost, "
+            "because the write-ahead log (the file that ends in -wal) was damaged, cut or deleted",
+        )
+    if found.length == expected.length and found.crc != expected.crc:
+        raise DamagedAt(
+            study,
+            found.length - 1,
+            f"its checksum is {found.crc}, but an event with checksum {expected.crc} was stored there",
+        )
+
+
 class WriterLock:
     """Shows that this process writes to a file, until `release` or until the object or the process ends.
 
     exclusive: be the only writer, in order to replace the file; otherwise all writers hold the lock together.
-    acknowledged: how far the journal was acknowledged, which is stored in the lock file; None if unknown.
+    ends: how far the studies were acknowledged, which is stored in the lock file.
     alone: whether no other process had the file open for writing when this one opened it.
     verified: whether the journal was found to have all acknowledged events.
     generation: a name that changes when a writer opens a file that no other one has open. A lease of another
@@ -56,46 +165,47 @@ class WriterLock:
         self._handle, self.alone = _open_and_lock(self.path, database, exclusive)
         self._close = weakref.finalize(self, os.close, self._handle)
         self._holder: str | None = this_process()
-        self.acknowledged: Acknowledged | None = None
+        self.ends: dict[str, End] = {}
         self.generation: str | None = None
         try:
-            self.generation = generation_of(self._load())
+            self.generation = self._load().generation
             if self.alone:
                 if not exclusive and (not database.exists() or database.stat().st_size == 0):
-                    self.acknowledged = None  # a new journal, or one that the user has deleted
+                    self.ends = {}  # a new journal, or one that the user has deleted
                 self.generation = uuid.uuid4().hex
                 self._write()
                 if SHARED and not exclusive:
                     _share(self._handle)
-                    self.generation = generation_of(self._load())  # another process may have been alone in between
+                    self.generation = self._load().generation  # another process may have been alone in between
         except OSError as error:
             self._close()
             raise _explained(error, self.path, "write") from error
-        self.verified = self.acknowledged is None
+        self.verified = not self.ends
         _held.add(self)
 
-    def acknowledge(self, study: str, length: int, crc: int) -> None:
-        """Record that the events of a study are durable up to `length`; the caller's turn keeps others from it."""
+    def acknowledge(self, study: str, end: End) -> None:
+        """Record that the events of a study are durable up to its end; the caller's turn keeps others from it."""
         with suppress(OSError):  # the events are stored; the entry may fall behind
             self._load()
-            known = self.acknowledged
-            if known is None or known.study != study or known.length < length:  # not if this turn was lost to another
-                self.acknowledged = Acknowledged(study, length, crc)
-                self._write()
+            known = self.ends.pop(study, None)
+            if known is None or known.length < end.length:  # not if this turn was lost to another
+                known = end
+            self.ends[study] = known
+            self._write()
 
     def forget_study(self, study: str) -> None:
         """Forget what was acknowledged of a study that was deleted or renamed."""
         self._load()
-        if self.acknowledged is not None and self.acknowledged.study == study:
-            self.discard()
+        if self.ends.pop(study, None) is not None:
+            self._write()
 
     def discard(self) -> None:
         """Forget what was acknowledged: the user has accepted the loss."""
-        self.acknowledged, self.verified = None, True
+        self.ends, self.verified = {}, True
         self._write()
 
     def release(self) -> None:
-        """Release the lock. The entry of the last writer stays while events are in the log only, or are missing."""
+        """Release the lock. The entries stay while events are in the log only, or are missing."""
         if not self._close.alive:
             return
         with suppress(OSError):  # raised if there are other writers
@@ -103,20 +213,20 @@ class WriterLock:
                 _lock(self._handle, exclusive=True)
             self._load()
             if self.verified and not (self._log.exists() and self._log.stat().st_size):
-                self.acknowledged = None
+                self.ends = {}
             self._holder = self.generation = None
             self._write()
         self._close()
 
-    def _load(self) -> bytes:
-        """Read how far the journal was acknowledged by now, and return the whole contents."""
+    def _load(self) -> Entries:
+        """Read how far the studies were acknowledged by now, and return all entries."""
         os.lseek(self._handle, 0, os.SEEK_SET)  # fails for a FIFO, which would block the next line
-        contents = os.read(self._handle, SIZE)
-        self.acknowledged = decoded(contents)
-        return contents
+        found = Entries.decoded(os.read(self._handle, SIZE))
+        self.ends = dict(found.ends)
+        return found
 
     def _write(self) -> None:
-        contents = encoded(self._holder, self.acknowledged, self.generation)
+        contents = Entries(self._holder, self.generation, self.ends).encoded()
         os.lseek(self._handle, 0, os.SEEK_SET)
         if os.write(self._handle, contents) < len(contents):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -265,8 +375,7 @@ def _same_file(handle: int, path: Path) -> bool:
 
 
 def _holder(handle: int) -> str:
-    try:
+    with suppress(OSError):
         os.lseek(handle, 0, os.SEEK_SET)
-        return str(json.loads(os.read(handle, SIZE))["holder"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"  # it has not written its name yet
+        return Entries.decoded(os.read(handle, SIZE)).holder or "another process"
+    return "another process"  # it has not written its name yet

@@ -9,24 +9,31 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, select
-from sqlalchemy.exc import DBAPIError, IntegrityError
-
 from bohb.core.encoding import from_json
 from bohb.core.events import Event, NoteAdded
-from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
-from bohb.journal import schema
-from bohb.journal.acknowledged import acknowledged, check_complete
-from bohb.journal.base import Journal
-from bohb.journal.database import Database
-from bohb.journal.database_errors import is_damage, is_lock_timeout
-from bohb.journal.lease_table import Leases
-from bohb.journal.lock import this_process
-from bohb.journal.memory import MemoryJournal
+from bohb.errors import (
+    Conflict,
+    InvalidArgument,
+    JournalDamaged,
+    JournalError,
+    MissingExtra,
+    install_hint,
+)
+from bohb.journal import database
+from bohb.journal.base import Journal, MemoryJournal
+from bohb.journal.database import Database, Duplicate, LockTimeout, Row
+from bohb.journal.location import Address, path_of
+from bohb.journal.lock import End, check_complete, this_process
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
+from bohb.journal.sqlite import SqliteDatabase
 
 _BATCH = 1000
 _PATIENCE_SECONDS = 75.0  # longer than a runner that was stopped can keep its turn
+
+# the index of the keys is enough to count these, so that no event is read
+_FINISHED = """SELECT study.study, count(event.key) FROM study
+    LEFT JOIN event ON event.study = study.study AND event.key LIKE 'finished/%' GROUP BY study.study"""
+_NOTES = "SELECT study, body FROM event WHERE key LIKE 'note/%' ORDER BY study, position"
 
 
 class Head(NamedTuple):
@@ -53,37 +60,40 @@ class SqlJournal:
     def __init__(self, url: str | Path, study: str = "study", read_only: bool = False) -> None:
         self.study = check_study_name(study)
         self.read_only = read_only
-        self.database = Database(url, read_only)
+        self.database = _database(url, read_only)
         self.path = self.database.path  # None: a server
         self.name = self.database.name
-        self._leases = Leases(self.study, self.database.generation)
+        self._where = str(url) if self.path is None else str(self.path)
+        self._generation = self.database.generation
         self._epoch: int | None = None  # claimed at the first append
         self._version: tuple[int, int] | None = None  # of the file when it was last read
-        self._end: tuple[int, int] | None = None  # length and checksum of the study when it was last read or written
+        self._end: End | None = None  # of the study, when it was last read or written
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
         version = None if self.read_only else self.database.version()
         if version is not None and self._end is not None and self._end[0] == after and version == self._version:
             return []  # a runner asks all the time, and mostly nobody else has written
-        # A writer was checked when it opened the file.
-        entry = acknowledged(self.path) if self.read_only and self.path is not None else None
-        with self.database.transaction(reads=True) as connection:
-            head = self._head(connection)
-            if entry is not None and entry.study == self.study:
-                check_complete(entry, *(head[:2] if head is not None else (0, 0)))
-            if head is None or head.length <= after:
-                self._check_same(after, *(head[:2] if head is not None else (0, 0)))
+        expected = self.database.acknowledged(self.study)
+        with self.database.transaction(reads=True):
+            head = self._head()
+            end = End(0, 0) if head is None else End(head.length, head.crc)
+            if expected is not None:
+                check_complete(self.study, expected, end)
+            if end.length <= after:
+                self._check_same(after, end)
                 self._version = version
                 return []
             try:
-                events = self._read(connection, head, after)
-                self._end, self._version = head[:2], version
-                return events
-            except DBAPIError as error:
-                if is_damage(error):
-                    self._find_damage(connection, head)
+                events = self._read(end, after)
+            except DamagedAt:
                 raise
+            except JournalDamaged:
+                if self.path is not None:  # a server takes no more queries in this transaction
+                    self._find_damage(end)
+                raise
+        self._end, self._version = end, version
+        return events
 
     def append(self, events: Sequence[Event], after: int) -> None:
         """Store `events` from position `after` on, durably and all or none.
@@ -93,23 +103,24 @@ class SqlJournal:
         """
         self._check_writable()
         bodies = [(event, body_of(event)) for event in events]
-        with self.database.file_turn():  # acknowledgements are written in the order of the commits
+        with self.database.in_order():
             records = self._append(bodies, after)
             if records:
-                self._end = records[-1].position + 1, records[-1].crc
-                self.database.acknowledge(self.study, *self._end)
+                self._end = End(records[-1].position + 1, records[-1].crc)
+                if self.database.lock is not None:
+                    self.database.lock.acknowledge(self.study, self._end)
 
     def _append(self, bodies: list[tuple[Event, str]], after: int) -> list[Record]:
         """Store events and return their records; none if there was nothing to store, or if it was stored before."""
         epoch = self._claim()
-        with self.database.transaction() as connection:
-            head = connection.execute(schema.HEAD_LOCKED, {"of": self.study}).one()
+        with self.database.transaction():
+            head = Head(*self.database.execute(database.HEAD_LOCKED, of=self.study)[0])
             if head.length != after:
-                if self._already_stored(connection, chained(self.study, after, 0, epoch, bodies)):
+                if self._already_stored(chained(self.study, after, 0, epoch, bodies)):
                     return []
                 raise Conflict(f"study {self.study!r} has {head.length} events, not {after}")
             records = chained(self.study, after, head.crc, epoch, bodies)
-            self._insert(connection, records)
+            self._insert(records)
         return records
 
     @property
@@ -118,7 +129,7 @@ class SqlJournal:
         return self.database.shared
 
     @contextmanager
-    def turn(self, seconds: float = schema.TURN_SECONDS) -> Iterator[None]:
+    def turn(self, seconds: float = database.TURN_SECONDS) -> Iterator[None]:
         """Keep other runners from appending.
 
         The row of the study is locked on the server, and runners get their turns in the order in which they asked. The
@@ -128,42 +139,36 @@ class SqlJournal:
             the others go on without a turn, and the runner that kept them waiting gets a Conflict.
         """
         self._check_writable()
-        if self.path is not None:
-            with self.database.file_turn(seconds):
-                yield
-            return
-        parameters = {"of": self.study, "idle": f"{round(1000 * seconds)}ms"}
+        patience = time.monotonic() + _PATIENCE_SECONDS
         with ExitStack() as turn:
-            patience = time.monotonic() + _PATIENCE_SECONDS
             while True:
                 try:
-                    self._claim()
-                    turn.enter_context(self.database.turn(schema.TURN, parameters))
+                    if self.path is None:
+                        self._claim()  # creates the row to lock, and is committed before the turn
+                    turn.enter_context(self.database.turn(self.study, seconds))
                     break
-                except JournalUnavailable as error:
-                    if not is_lock_timeout(error.__cause__) or time.monotonic() > patience:
+                except LockTimeout:
+                    if time.monotonic() > patience:
                         raise
             yield
 
     def renew_lease(self, holder: str, seconds: float) -> None:
-        """Let a lease expire `seconds` from now, by the clock of the server or the machine."""
-        with self.database.transaction() as connection:
-            self._leases.renew(connection, holder, seconds)
+        """Let a lease expire `seconds` from now, by the clock of the server or the machine, even if it had expired."""
+        self._lease(database.RENEW_LEASE, holder=holder, seconds=seconds)
 
     def end_lease(self, holder: str) -> None:
         """Delete a lease: its runner has stopped."""
-        with self.database.transaction() as connection:
-            self._leases.end(connection, holder)
+        self._lease(database.END_LEASE, holder=holder)
 
     def lease_is_over(self, holder: str) -> bool:
         """Whether a runner has no lease any more; one that has expired is deleted, and renewals wait for that."""
-        with self.database.transaction() as connection:
-            return self._leases.is_over(connection, holder)
+        with self.database.transaction():
+            self._lease(database.END_EXPIRED_LEASE, holder=holder)
+            return not self._lease(database.LEASE, holder=holder)
 
     def live_leases(self) -> set[str]:
         """Return the holders of all leases that have not expired."""
-        with self.database.transaction(reads=True) as connection:
-            return self._leases.live(connection)
+        return {holder for (holder,) in self._lease(database.LEASES, reads=True)}
 
     def again(self) -> SqlJournal:
         """Open the same study once more with another connection."""
@@ -172,30 +177,25 @@ class SqlJournal:
     @property
     def source(self) -> tuple[str, str]:
         """The arguments that open the same study again: path or URL, with its password, and name."""
-        where = self.database.url.render_as_string(hide_password=False) if self.path is None else str(self.path)
-        return where, self.study
+        return self._where, self.study
 
     def notes(self) -> dict[str, list[NoteAdded]]:
         """Return the notes of every study in the database that has any, by its name."""
         found: dict[str, list[NoteAdded]] = {}
-        with self.database.transaction(reads=True) as connection:
-            for name, body in connection.execute(schema.NOTES):
-                note = from_json(NoteAdded.kind, json.loads(body))
-                assert isinstance(note, NoteAdded)
-                found.setdefault(name, []).append(note)
+        for name, body in self._rows(_NOTES):
+            note = from_json(NoteAdded.kind, json.loads(body))
+            assert isinstance(note, NoteAdded)
+            found.setdefault(name, []).append(note)
         return found
 
     def lengths(self) -> dict[str, int]:
         """Return the number of events of every study in the database, in the order of their names."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(select(schema.STUDY.c.study, schema.STUDY.c.length)).all()
+        rows = self._rows("SELECT study, length FROM study")
         return dict(sorted((str(name), int(length)) for name, length in rows))
 
     def finished(self) -> dict[str, int]:
         """Return the number of finished trials of every study in the database, in the order of their names."""
-        with self.database.transaction() as connection:
-            rows = connection.execute(schema.FINISHED).all()
-        return dict(sorted((str(name), int(n)) for name, n in rows))
+        return dict(sorted((str(name), int(n)) for name, n in self._rows(_FINISHED)))
 
     def close(self) -> None:
         """Release the connection and the lock. Closing twice has no effect."""
@@ -207,68 +207,77 @@ class SqlJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def raw_rows(self, connection: Connection) -> Iterator[Record]:
+    def raw_rows(self) -> Iterator[Record]:
         """Yield the stored rows one at a time, so that the position of an unreadable one is known."""
         position = 0
         while True:
-            place = {"of": self.study, "first": position, "last": position + 1}
             try:
-                row = connection.execute(schema.ROWS, place).first()
-            except DBAPIError as error:
-                raise DamagedAt(self.study, position, f"it cannot be read ({error.orig})") from error
-            if row is None:
+                rows = self._stored(position, position + 1)
+            except JournalError as error:
+                raise DamagedAt(self.study, position, f"it cannot be read ({error.__cause__})") from error
+            if not rows:
                 return
-            yield Record._make(row)
+            yield Record._make(rows[0])
             position += 1
 
-    def _head(self, connection: Connection) -> Head | None:
-        """Return where the study ends; None for a study without events."""
-        head = connection.execute(schema.HEAD, {"of": self.study}).first()
-        if head is None:
-            of = {"of": self.study, "first": 0, "last": 2**62}
-            if connection.execute(schema.ROWS.limit(1), of).first() is None:
-                return None
-            # Another runner may have created the study between the two queries.
-            head = connection.execute(schema.HEAD, {"of": self.study}).first()
-            if head is None:
+    def _rows(self, statement: str) -> list[Row]:
+        with self.database.transaction(reads=True):
+            return self.database.execute(statement)
+
+    def _stored(self, first: int, last: int) -> list[Row]:
+        return self.database.execute(database.ROWS, of=self.study, first=first, last=last)
+
+    def _lease(self, statement: str, reads: bool = False, **values: Any) -> list[Row]:
+        """Run a statement about leases. Of a file, all runners have the monotonic clock of the machine."""
+        ours = {"of": self.study, "generation": self._generation, "now": time.monotonic()}
+        with self.database.transaction(reads):
+            return self.database.execute(statement, **ours, **values)
+
+    def _head(self) -> Head | None:
+        """Return where the study ends and who wrote to it; None for a study without events."""
+        rows = self.database.execute(database.HEAD, of=self.study)
+        if not rows:
+            if self._stored(0, 1):
                 raise DamagedAt(self.study, 0, "it has events, but the entry that says how many is gone")
+            return None
+        head = Head(*rows[0])
         if type(head.length) is not int or type(head.crc) is not int:
             raise JournalDamaged(f"{self.name}: the entry that says where study {self.study!r} ends is damaged")
-        return Head._make(head)
+        return head
 
-    def _read(self, connection: Connection, head: Head, after: int) -> list[Event]:
-        anchor = max(after - 1, 0)  # checksums continue from the row before
-        place = {"of": self.study, "first": anchor, "last": head.length}
-        reader, events = Reader(self.study, anchor), list[Event]()
-        with no_collector(), connection.execute(schema.ROWS, place, execution_options={"yield_per": _BATCH}) as rows:
-            for batch in rows.partitions():
-                if reader.position < after:
-                    reader.position, reader.crc = after, batch[0].crc if batch[0].position == anchor else -1
-                    self._check_same(after, head.length, reader.crc)
-                    batch = batch[1:]
-                events += reader.events(batch)
-        reader.finish(head.length, head.crc)
+    def _read(self, end: End, after: int) -> list[Event]:
+        """Return the events from a position on, in batches; checksums continue from the event before it."""
+        reader, events = Reader(self.study, after), list[Event]()
+        if after > 0:
+            before = self._stored(after - 1, after)
+            reader.crc = before[0][-1] if before else -1
+            self._check_same(after, End(end.length, reader.crc))
+        with no_collector():
+            for first in range(after, end.length, _BATCH):
+                events += reader.events(self._stored(first, min(first + _BATCH, end.length)))
+        reader.finish(*end)
         return events
 
-    def _check_same(self, after: int, length: int, crc: int) -> None:
+    def _check_same(self, after: int, found: End) -> None:
         """Refuse to go on with a server that has lost events which were read or written here.
 
-        crc: the checksum of the event before position `after`, if the study is that long.
+        found: the length of the study, and the checksum of the event before position `after` if it is that long.
         """
-        if self.path is not None or self._end is None or self._end[0] != after:
+        if self.path is not None or self._end is None or self._end.length != after:
             return
-        if length < after or crc != self._end[1]:
+        if found.length < after or found.crc != self._end.crc:
             raise JournalError(
                 f"{self.name} no longer has the events of study {self.study!r} that this process has seen: it had "
-                f"{after}, now there are {length}. A backup was restored, or a failover lost the latest ones; start "
-                "again to continue with what is stored"
+                f"{after}, now there are {found.length}. A backup was restored, or a failover lost the latest ones; "
+                "start again to continue with what is stored"
             )
 
-    def _find_damage(self, connection: Connection, head: Head) -> None:
+    def _find_damage(self, end: End) -> None:
+        """Raise DamagedAt for the first row that cannot be read."""
         reader = Reader(self.study)
-        for row in self.raw_rows(connection):
+        for row in self.raw_rows():
             reader.check([row])
-        reader.finish(head.length, head.crc)
+        reader.finish(*end)
 
     def _check_writable(self) -> None:
         if self.read_only:
@@ -280,37 +289,50 @@ class SqlJournal:
     def _claim(self) -> int:
         """Return the epoch of this writer: a number that no other writer of this study has."""
         if self._epoch is None:
-            with self.database.transaction() as connection:
-                connection.execute(schema.NEW_STUDY, {"of": self.study})
-                connection.execute(schema.NEW_EPOCH, {"of": self.study, "me": this_process()})
-                epoch = connection.execute(schema.HEAD, {"of": self.study}).one().epoch
-            self._epoch = int(epoch)
+            with self.database.transaction():
+                self.database.execute(database.NEW_STUDY, of=self.study)
+                self.database.execute(database.NEW_EPOCH, of=self.study, owner=this_process())
+                head = Head(*self.database.execute(database.HEAD, of=self.study)[0])
+            self._epoch = head.epoch
         return self._epoch
 
-    def _already_stored(self, connection: Connection, records: list[Record]) -> bool:
+    def _already_stored(self, records: list[Record]) -> bool:
         if not records:
             return False
-        place = {"of": self.study, "first": records[0].position, "last": records[-1].position + 1}
-        found = connection.execute(schema.ROWS, place).all()
+        found = self._stored(records[0].position, records[-1].position + 1)
         # Two runners may make the same decision; only the one whose epoch is stored was first.
-        mine = all(row.epoch == self._epoch for row in found)
+        mine = all(epoch == self._epoch for _, epoch, *_ in found)
         return mine and [_contents(row) for row in found] == [_contents(record) for record in records]
 
-    def _insert(self, connection: Connection, records: list[Record]) -> None:
+    def _insert(self, records: list[Record]) -> None:
         if not records:
             return
         try:
-            connection.execute(schema.NEW_ROWS, [{"study": self.study, **record._asdict()} for record in records])
-        except IntegrityError as error:
+            self.database.insert(self.study, records)
+        except Duplicate as error:
             keys = ", ".join(record.key for record in records[:3])
-            raise Conflict(f"study {self.study!r} already has one of the events {keys} ({error.orig})") from error
-        connection.execute(schema.NEW_HEAD, {"of": self.study, "n": records[-1].position + 1, "sum": records[-1].crc})
+            raise Conflict(f"study {self.study!r} already has one of the events {keys} ({error})") from error
+        self.database.execute(database.END, of=self.study, length=records[-1].position + 1, crc=records[-1].crc)
 
 
 def _contents(row: Sequence[Any]) -> tuple[str, str, Any]:
     """Return what two records of the same event have in common, whatever the order of their fields."""
     _, _, kind, key, body, _ = row
     return kind, key, json.loads(body)
+
+
+def _database(url: str | Path, read_only: bool) -> Database:
+    """Return an open database; the driver of a server is imported only for a server."""
+    path = path_of(url)
+    if path is not None:
+        return SqliteDatabase(path, read_only)
+    address = Address.of(str(url))
+    try:
+        from bohb.journal.postgres import PostgresDatabase
+    except ModuleNotFoundError as error:
+        needed = f"journal={str(address)!r} needs the package {error.name!r}"
+        raise MissingExtra(f"{needed}: {install_hint('postgres')}") from error
+    return PostgresDatabase(address, read_only)
 
 
 def open_journal(target: str | Path | Journal | None, study: str = "study", *, read_only: bool = False) -> Journal:
@@ -331,6 +353,12 @@ def open_journal(target: str | Path | Journal | None, study: str = "study", *, r
             f"journal={target!r:.80} is neither a path, a URL nor a journal (an object with read, append and close)"
         )
     return target
+
+
+def stored_events(target: str | Path, study: str) -> Sequence[Event]:
+    """Return all events of a study, each one checked; none if there is no such study. Nothing is locked."""
+    with SqlJournal(target, study, read_only=True) as journal:
+        return journal.read()
 
 
 def study_names(target: str | Path) -> list[str]:

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
+from bohb.core.answers import BestResults
 from bohb.core.deadline import TimeLeft
 from bohb.core.decider import Decider, restart_lost
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
 from bohb.core.notes import new_note
-from bohb.core.results import Result
 from bohb.core.samplers.density import Model
 from bohb.core.samplers.function import Sampler
 from bohb.core.schedule.plan import Plan, plan
-from bohb.core.settings import PAPER, Preset, Settings
+from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument, NoTrialReady, StudyDone
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("bohb")
 
 
-class BOHB:
-    """BOHB as published, driven by `ask` and `tell`.
+class BOHB(BestResults):
+    """A study driven by `ask` and `tell`.
 
     space: a ConfigSpace, or a dict such as {"lr": (1e-5, 1e-1, "log"), "units": (16, 512), "act": ["relu", "tanh"]}.
     min_budget, max_budget: no evaluation gets less or more; the budgets between are a factor eta apart.
@@ -59,9 +59,9 @@ class BOHB:
         of three brackets are then chosen by how well rungs agree, and may start on budgets down to min_budget/eta².
     integer_budgets: round the budgets to whole numbers.
     seed: random seed; the same seed and the same order of results give the same trials.
-    settings: "paper" (BOHB as published, the default), "best" (strongest measured) or "hpbandster", or a `Settings`;
-        single settings can be changed by name: random_fraction=1 is Hyperband.
-    sampler: a function that proposes configurations instead of the paper's model (see `Situation`).
+    preset: "best" (the strongest in our measurements), "paper" (BOHB as published) or "hpbandster" (like the program of
+        the authors). Single settings can be changed by name, see `Settings`: random_fraction=1 is Hyperband.
+    sampler: a function that proposes configurations instead of the preset's model (see `Situation`).
     objectives: the names of the values to minimise, such as ["error", "-accuracy"]; a minus maximises. The objective
         returns them by name: {"losses": {"error": …, "accuracy": …}}. Default: one unnamed loss.
     constraints: bounds of values by name, such as {"latency": "<= 10ms", "memory": "<= 8GB"}, in seconds and bytes. The
@@ -85,7 +85,7 @@ class BOHB:
         budgets: Budgets = None,
         integer_budgets: bool = False,
         seed: int | None = None,
-        settings: Settings | Preset = PAPER,
+        preset: Preset = "best",
         sampler: Sampler | None = None,
         objectives: Objectives = None,
         constraints: Mapping[str, str] | None = None,
@@ -106,7 +106,7 @@ class BOHB:
             budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
             eta=eta,
             seed=study_seed(seed),
-            settings=study_settings(settings, changes, budgets, sampler).to_json(),
+            settings=study_settings(preset, changes, budgets, sampler).to_json(),
             version=__version__,
             format=FORMAT,
             time=clock(),
@@ -317,31 +317,6 @@ class BOHB:
         return self._ledger.history
 
     @property
-    def incumbent(self) -> Result | None:
-        """The best result so far: the lowest loss on the largest budget that has results."""
-        return self.history.incumbent
-
-    @property
-    def best_config(self) -> dict[str, Any]:
-        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
-        return dict(self.history.require_incumbent().config)
-
-    @property
-    def best_loss(self) -> float:
-        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
-        return self.history.goals.shown(self.history.require_incumbent().loss)
-
-    @property
-    def front(self) -> list[Result]:
-        """The results that no other dominates and that keep the constraints, by their first loss (`History.front`)."""
-        return self.history.front
-
-    @property
-    def best_trial(self) -> Trial:
-        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().trial
-
-    @property
     def space(self) -> Space:
         """The compiled search space."""
         return self.history.space
@@ -358,7 +333,7 @@ class BOHB:
 
     def plan(self, brackets: int | None = None) -> Plan:
         """Return the table of brackets, rungs, configurations and costs; default: one round of Hyperband."""
-        return plan(self.history.round, brackets)
+        return plan(self.history.schedule.round, brackets)
 
     def model(self) -> Model | None:
         """Return the densities that the next proposal would use, or None while there are too few results."""

@@ -17,7 +17,7 @@ from bohb.core.history import History
 from bohb.core.samplers.function import Sampler, sampler_name
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.schedule.rules import grown, promoting_bracket
-from bohb.core.settings import TPE, Preset, Settings, as_settings
+from bohb.core.settings import TPE, Preset, Settings, nearest_preset, preset_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
@@ -60,18 +60,14 @@ def study_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def study_settings(
-    settings: Settings | Preset, changes: Mapping[str, Any], budgets: Budgets, sampler: Sampler | None
-) -> Settings:
-    """Return the settings with changes by name, with the schedule of budgets="adaptive" and the sampler's name."""
+def study_settings(preset: Preset, changes: Mapping[str, Any], budgets: Budgets, sampler: Sampler | None) -> Settings:
+    """Return a preset with changes by name, the schedule of budgets="adaptive" and the name of the sampler."""
     if budgets == "adaptive":
         if changes.get("schedule", "adaptive") != "adaptive":
             raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
         changes = {**changes, "schedule": "adaptive"}
-    changed = as_settings(settings).changed(changes)
+    changed = preset_settings(preset).changed(changes)
     if sampler is None:
-        if changed.sampler != TPE:
-            raise InvalidArgument(f"the settings name the sampler {changed.sampler!r}; give the function, sampler=…")
         return changed
     if not callable(sampler):
         raise InvalidArgument(f"sampler={sampler!r} must be a function of a generator and a Situation")
@@ -128,28 +124,37 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
     if seed_given and stored.seed != wanted.seed:
         differences.append(("seed", f"{stored.seed}", f"{wanted.seed}"))
     differences += _goal_differences(history.goals, goals_of(wanted.objectives, wanted.constraints))
-    differences += _setting_differences(stored.settings, wanted.settings)
+    differences += _setting_differences(Settings.from_json(stored.settings), Settings.from_json(wanted.settings))
     if differences:
         lines = [f"  {what}: stored {stored}, given {given}" for what, stored, given in differences]
+        (what, value, _), *others = differences
+        values = f"{what}={value}" if what == "preset" and not others else "the stored values"
         raise StudyMismatch(
             "the stored study cannot be continued with other arguments:\n"
             + "\n".join(lines)
-            + "\nuse the stored values, or another study name or journal for a new study "
+            + f"\ngive {values} to continue it, or another study name or journal for a new study "
             "(warm_start gives it the old one's results)",
             differences,
         )
     # A bracket whose rungs were chosen keeps them.
-    first = max([len(history.brackets), *(index + 1 for index in history.planned)])
+    first = max([len(history.brackets), *(index + 1 for index in history.schedule.planned)])
     if budgets is None or budgets == history.budgets:
         return []
     promoting = promoting_bracket(history, budgets[len(history.budgets) :])
     return [BudgetsRaised(budgets, first), *([] if promoting is None else [promoting])]
 
 
-def _setting_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return settings that differ."""
-    then = Settings.from_json(stored).to_json()
-    return [(name, f"{then[name]!r}", f"{value!r}") for name, value in given.items() if then[name] != value]
+def _setting_differences(stored: Settings, given: Settings) -> list[tuple[str, str, str]]:
+    """Return the preset and the single settings that differ, as the user writes them."""
+    (then, before), (now, after) = nearest_preset(stored), nearest_preset(given)
+    found = []
+    if then != now:
+        found.append(("preset", f"{then!r}", f"{now!r}"))
+    for name in sorted(before.keys() | after.keys()):
+        values = getattr(stored, name), getattr(given, name)
+        if values[0] != values[1]:
+            found.append((name, f"{values[0]!r}", f"{values[1]!r}"))
+    return found
 
 
 def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]]:

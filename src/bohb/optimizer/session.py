@@ -103,4 +103,4 @@ def forgotten_failures(history: History, forget: bool, others: bool) -> list[Eve
 def forgotten_brackets(history: History) -> int:
     """Return the number of finished brackets that consist of forgotten failures only."""
     counting = {trial.bracket for number, trial in history.trials.items() if number not in history.forgotten}
-    return len(set(range(len(history.brackets))) - counting - set(history.open_brackets))
+    return len(set(range(len(history.brackets))) - counting - set(history.schedule.open))

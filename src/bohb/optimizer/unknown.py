@@ -40,6 +40,7 @@ _ARGUMENTS = {
 }
 _MAXIMISE = "use direction='maximize' for one score, or a minus for each value to maximise: objectives=['-accuracy']"
 _ADVICE = {
+    "settings": "write preset='best', preset='paper' or preset='hpbandster'; single settings are given by name",
     "timeout": "use max_seconds for the whole study or trial_seconds for a single trial",
     "directions": _MAXIMISE,
     "mode": _MAXIMISE,

@@ -19,7 +19,7 @@ from bohb.core.streams import observation_stream
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, InvalidConfiguration
 from bohb.journal import SqlJournal, study_names
-from bohb.journal.stored import study_of
+from bohb.journal.location import shown_journal, study_of
 from bohb.units import counted
 
 log = logging.getLogger("bohb")
@@ -52,9 +52,10 @@ def _stored_history(source: str | Path) -> History:
     if study is None and len(names) == 1:
         study = names[0]
     if study not in names:
-        listed = ", ".join(names) or "none"
+        listed, shown = ", ".join(names) or "none", shown_journal(journal)
+        named = shown if study is None else f"{shown}::{study}"
         raise InvalidArgument(
-            f"warm_start={str(source)!r} must hold one study, or name one of them as {journal}::NAME; it has {listed}"
+            f"warm_start={named!r} must hold one study, or name one of them as {shown}::NAME; it has {listed}"
         )
     assert study is not None
     with SqlJournal(journal, study, read_only=True) as opened:

@@ -1,39 +1,62 @@
-"""How results on small budgets relate to large ones: rank correlation, survival, learning curves."""
+"""How results on small budgets relate to large ones: correlations of budgets, and losses from budget to budget."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from bohb.analysis.correlation import Correlation, correlations
-from bohb.analysis.curves import Curve, Path, curves, paths
-from bohb.core.goals import Goals
+from bohb.analysis.agreement import BracketChoice, Correlation, bracket_choices, correlations, rung_agreement
+from bohb.analysis.axes import Array
+from bohb.analysis.lineage import curves, paths
 from bohb.core.history import History
-from bohb.plots.drawing import Figure, go
-from bohb.plots.loss_axis import LossAxis
+from bohb.core.schedule.correlations import Agreement
+from bohb.plots.axis import LossAxis, empty, figure, no_losses
 from bohb.plots.theme import (
+    BLUE,
+    GREEN,
+    GREY,
     MOST_LINES,
+    ORANGE,
+    PINK,
+    Figure,
     budget_colours,
     budget_ticks,
-    empty,
-    figure,
+    go,
     left_out,
-    loss_axis,
-    no_losses,
     thinned,
+    ticks,
 )
 
-Points: TypeAlias = tuple[Sequence[float], Sequence[float], Sequence[int]]  # x, losses and trials of one line
+Interval: TypeAlias = tuple[float, float, float, float, int]  # x, ρ, ends of its interval, configurations on both
 _CURVE_POINTS = 200
 _DIVERGING = [[0.0, "#e8964a"], [0.5, "#f2f2f2"], [1.0, "#5aa5de"]]  # light enough for dark text everywhere
+_MOST_BRACKETS = 200
+_VERDICTS = {
+    "published": (GREY, "circle-open", "as published"),
+    "kept": (BLUE, "circle", "chosen: the smallest budget"),
+    "raised": (ORANGE, "triangle-up", "chosen: raised"),
+    "lowered": (GREEN, "triangle-down", "chosen: lowered"),
+    "skips": (ORANGE, "triangle-up-open", "without lower rungs"),
+    "repeated": (GREY, "circle", "repeated while unfinished"),
+}
 
 
-def draw_correlation(history: History, dark: bool = False) -> Figure:
-    """Draw Spearman's ρ for each pair of budgets, with the number of configurations that have both."""
-    if not history.outcomes:
+def draw_correlation(history: History, dark: bool = False, pairs: str = "all") -> Figure:
+    """Draw how well the losses on two budgets agree.
+
+    pairs: "all" for Spearman's ρ of each pair of budgets, with the number of configurations that have both;
+        "neighbours" for the correlation of neighbouring budgets among all configurations, and the course of what
+        brackets were chosen by.
+    """
+    if not any(outcome.ok for outcome in history.outcomes.values()):
         return no_losses(history, dark)
+    return _neighbouring(history, dark) if pairs == "neighbours" else _matrix(history, dark)
+
+
+def _matrix(history: History, dark: bool) -> Figure:
     rows = [row for row in correlations(history) if row.n > 0]
     if not rows:
         return empty("No configuration has a result on two budgets yet", dark)
@@ -71,57 +94,6 @@ def draw_correlation(history: History, dark: bool = False) -> Figure:
     )
 
 
-def draw_survival(history: History, dark: bool = False) -> Figure:
-    """Draw the losses of each configuration from budget to budget."""
-    found = [path for path in paths(history) if path.losses]
-    if not found:
-        return no_losses(history, dark)
-    best = sorted(range(len(found)), key=lambda i: (-found[i].budgets[-1], found[i].losses[-1]))[:MOST_LINES]
-    kept = [found[i] for i in thinned(len(found), 2 * MOST_LINES, np.array(best)).tolist()]
-    axis = loss_axis(history.goals, [loss for path in found for loss in path.losses])
-    traces = [
-        _lines(axis, mine, f"reached budget {budget:g}", colour, "budget")
-        for budget, colour in budget_colours([path.budgets[-1] for path in found]).items()
-        if (mine := [_points(path) for path in kept if path.budgets[-1] == budget])
-    ]
-    traces.append(_triangles(axis, [_points(path) for path in found]))
-    budgets = sorted({budget for path in found for budget in path.budgets})
-    kind = "log" if budgets[-1] > 3 * budgets[0] else "linear"
-    return figure(
-        traces,
-        dark=dark,
-        losses=axis,
-        notes=left_out(len(kept), len(found), "configurations"),
-        xaxis=budget_ticks(budgets, budgets, title={"text": "budget"}, type=kind),
-    )
-
-
-def draw_curves(history: History, dark: bool = False) -> Figure:
-    """Draw the learning curves that objectives reported."""
-    found = curves(history)
-    if not found:
-        message = "No learning curve was reported; call trial.report(step, …) in the objective to see one"
-        return empty(message, dark) if history.outcomes else no_losses(history, dark)
-    losses = [np.inf if curve.loss is None else curve.loss for curve in found]
-    best = sorted(range(len(found)), key=lambda i: (-found[i].budget, losses[i]))[:40]
-    kept = [found[i] for i in thinned(len(found), MOST_LINES // 2, np.array(best)).tolist()]
-    lines = [(curve.budget, _reported(curve, history.goals)) for curve in kept]
-    axis = loss_axis(history.goals, [loss for _, line in lines for loss in line[1]], "reported {}")
-    traces = [
-        _lines(axis, mine, f"budget {budget:g}", colour, "step", dots=any(len(steps) == 1 for steps, _, _ in mine))
-        for budget, colour in budget_colours([curve.budget for curve in found]).items()
-        if (mine := [line for budget_of, line in lines if budget_of == budget])
-    ]
-    traces.append(_triangles(axis, [line for _, line in lines]))
-    return figure(
-        traces,
-        dark=dark,
-        losses=axis,
-        notes=left_out(len(kept), len(found), "curves"),
-        xaxis={"title": {"text": "reported step"}},
-    )
-
-
 def _sentence(row: Correlation) -> str:
     head = f"budgets {row.low:g} and {row.high:g}<br>{row.n} configurations on both"
     if row.rho is None:
@@ -130,24 +102,223 @@ def _sentence(row: Correlation) -> str:
     return f"{head}<br>ρ = {row.rho:.3f}{interval}"
 
 
-def _points(path: Path) -> Points:
-    return path.budgets, path.losses, path.numbers
+def _neighbouring(history: History, dark: bool) -> Figure:
+    known = rung_agreement(history)
+    if not known:
+        return empty("There is only one budget, so there is nothing to compare", dark)
+    rows = bracket_choices(history)
+    if any(row.to_top for row in rows):
+        return _over_time(rows, _to_top(rows), "correlation with<br>the largest budget", dark)
+    if any(not row.published for row in rows):
+        return _over_time(rows, _neighbours(rows, known), "agreement ρ", dark)
+    return _now(known, dark)
 
 
-def _reported(curve: Curve, goals: Goals) -> Points:
-    """Return the points of a learning curve, of a long one only some; a score counts as its negative."""
-    chosen = thinned(len(curve.steps), _CURVE_POINTS).tolist()
-    losses = [goals.minimised(curve.losses[i]) for i in chosen]
-    return [curve.steps[i] for i in chosen], losses, [curve.number] * len(chosen)
+def _now(known: Sequence[Agreement], dark: bool) -> Figure:
+    values = [(x, row.rho, *row.interval, row.shared) for x, row in enumerate(known)]
+    bars = _intervals(values, "", mode="markers", marker={"color": BLUE, "size": 9}, showlegend=False)
+    names = [f"{row.low:g} and {row.high:g}<br>n = {row.shared}" for row in known]
+    return figure(
+        [bars],
+        dark=dark,
+        xaxis=ticks(names, title={"text": "budgets"}),
+        yaxis={"title": {"text": "ρ"}, "range": [-1, 1.05]},
+    )
 
 
-def _lines(axis: LossAxis, lines: list[Points], name: str, colour: str, unit: str, dots: bool = True) -> Any:
-    """Return several lines as one trace, with a gap after each."""
-    gap = (np.nan,)
-    x, losses, numbers = (np.concatenate([(*line[part], *gap) for line in lines]) for part in range(3))
+def _kept(rows: Sequence[BracketChoice]) -> list[BracketChoice]:
+    return [rows[i] for i in thinned(len(rows), _MOST_BRACKETS).tolist()]
+
+
+def _to_top(rows: Sequence[BracketChoice]) -> list[Any]:
+    """Return what the process of an informed study expected of each smaller budget when a bracket opened."""
+    courses: dict[float, tuple[list[int], list[float]]] = {}
+    for row in _kept(rows):
+        for budget, rho in zip(row.starts, row.to_top, strict=False):
+            x, y = courses.setdefault(budget, ([], []))
+            x.append(row.index)
+            y.append(rho)
+    colours = budget_colours(list(courses))
+    return [
+        go.Scatter(
+            x=x,
+            y=y,
+            name=f"budget {budget:g}",
+            mode="lines+markers",
+            line={"color": colours[budget], "width": 1.5},
+            marker={"color": colours[budget], "size": 5},
+            hovertemplate=f"bracket %{{x}}, budget {budget:g}: %{{y:.2f}}<extra></extra>",
+        )
+        for budget, (x, y) in sorted(courses.items())
+    ]
+
+
+def _neighbours(rows: Sequence[BracketChoice], known: Sequence[Agreement]) -> list[Any]:
+    """Return the agreement of neighbouring budgets when the brackets of an adaptive study were chosen, and now."""
+    pairs: dict[tuple[float, float], list[Interval]] = {}
+    for row in _kept(rows):
+        for item in row.agreement:
+            values = (row.index, item["rho"], *item["interval"], item["shared"])
+            pairs.setdefault((item["low"], item["high"]), []).append(values)
+    for now in known:
+        values = (len(rows), now.rho, *now.interval, now.shared)
+        pairs.setdefault((now.low, now.high), []).append(values)
+    colours = budget_colours([low for low, _ in pairs])
+    return [
+        _intervals(
+            pairs[low, high],
+            f"budgets {low:g} and {high:g}",
+            mode="lines+markers",
+            line={"color": colours[low], "width": 1.5},
+            marker={"color": colours[low], "size": 5},
+        )
+        for low, high in sorted(pairs)
+    ]
+
+
+def _over_time(rows: Sequence[BracketChoice], courses: Sequence[Any], title: str, dark: bool) -> Figure:
+    """Draw courses over brackets, and below them where the brackets start."""
+    kept = _kept(rows)
+    traces = [*courses, *(_starts(kept, verdict) for verdict in _VERDICTS)]
+    budgets = sorted({rung.budget for row in rows for rung in row.bracket.rungs})
+    return figure(
+        traces,
+        dark=dark,
+        height=520,
+        xaxis={"title": {"text": "bracket"}, "anchor": "y2"},
+        yaxis={"title": {"text": title}, "range": [-1, 1.05], "domain": [0.42, 1]},
+        yaxis2=budget_ticks(budgets, budgets, title={"text": "first budget"}, domain=[0, 0.34], type="log"),
+        notes=left_out(len(kept), len(rows), "brackets"),
+    )
+
+
+def _intervals(values: Sequence[Interval], name: str, **trace: Any) -> Any:
+    """Return correlations with their intervals."""
+    x, rho, bottom, top, shared = (list(column) for column in zip(*values, strict=True))
+    head = f"{name}<br>" if name else ""
     return go.Scatter(
         x=x,
-        y=axis.place(losses).astype(np.float32),
+        y=rho,
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": np.subtract(top, rho),
+            "arrayminus": np.subtract(rho, bottom),
+            "thickness": 1,
+            "width": 3,
+        },
+        customdata=shared,
+        name=name,
+        hovertemplate=f"{head}ρ = %{{y:.2f}}<br>%{{customdata}} configurations on both<extra></extra>",
+        **trace,
+    )
+
+
+def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
+    """Return marks where the brackets of one kind start; None if there are none."""
+    mine = [row for row in rows if row.verdict == verdict]
+    if not mine:
+        return None
+    colour, symbol, name = _VERDICTS[verdict]
+    return go.Scatter(
+        x=[row.index for row in mine],
+        y=[row.start for row in mine],
+        yaxis="y2",
+        mode="markers",
+        name=name,
+        marker={
+            "color": colour,
+            "symbol": symbol,
+            "size": 9,
+            "line": {"color": [PINK if row.settled else colour for row in mine], "width": 2},
+        },
+        customdata=[_hover(row) for row in mine],
+        hovertemplate="bracket %{x}: %{customdata}<extra></extra>",
+    )
+
+
+def _hover(row: BracketChoice) -> str:
+    sizes = " → ".join(f"{rung.size} on {rung.budget:g}" for rung in row.bracket.rungs)
+    gains = "".join(f"<br>from {b:g}: {gain:.2f}" for b, gain in zip(row.starts, row.gains, strict=True))
+    return (
+        sizes
+        + (f"<br>expected gain{gains}" if gains else "")
+        + ("<br>one configuration reaches the largest budget" if row.settled else "")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line: a configuration from budget to budget, or the learning curve of a trial."""
+
+    budget: float
+    x: Sequence[float]
+    losses: Sequence[float]
+    numbers: Sequence[int]
+
+
+def draw_curves(history: History, dark: bool = False, along: str = "budgets") -> Figure:
+    """Draw losses as lines.
+
+    along: "budgets" for the losses of each configuration from budget to budget; "steps" for the learning curves that
+        objectives reported.
+    """
+    steps, unit = along == "steps", "step" if along == "steps" else "budget"
+    found = _reported(history) if steps else _promoted(history)
+    if not found:
+        message = "No learning curve was reported; call trial.report(step, …) in the objective to see one"
+        return empty(message, dark) if steps and history.outcomes else no_losses(history, dark)
+    most = MOST_LINES if steps else 2 * MOST_LINES
+    last = np.nan_to_num([line.losses[-1] for line in found], nan=np.inf)
+    best = np.lexsort((last, np.array([-line.budget for line in found])))[: most // 2]
+    kept = [found[i] for i in thinned(len(found), most, best).tolist()]
+    axis = LossAxis.of(history.goals, [loss for line in kept for loss in line.losses], "reported {}" if steps else "{}")
+    traces = [
+        _lines(axis, mine, f"budget {budget:g}" if steps else f"reached budget {budget:g}", colour, unit)
+        for budget, colour in budget_colours([line.budget for line in found]).items()
+        if (mine := [line for line in kept if line.budget == budget])
+    ]
+    x, losses, numbers = _columns(kept)
+    traces.append(axis.triangles(x, losses, numbers.astype(int).tolist()))
+    notes = left_out(len(kept), len(found), "curves" if steps else "configurations")
+    across: dict[str, Any] = {"title": {"text": "reported step"}}
+    if not steps:
+        budgets = sorted(set(x.tolist()))
+        kind = "log" if budgets[-1] > 3 * budgets[0] else "linear"
+        across = budget_ticks(budgets, budgets, title={"text": "budget"}, type=kind)
+    return figure(traces, dark=dark, losses=axis, notes=notes, xaxis=across)
+
+
+def _promoted(history: History) -> list[_Line]:
+    """Return the losses of each configuration on its way to the largest budget it reached."""
+    return [_Line(path.budgets[-1], path.budgets, path.losses, path.numbers) for path in paths(history) if path.losses]
+
+
+def _reported(history: History) -> list[_Line]:
+    """Return the learning curves, of a long one only some points; a score counts as its negative."""
+    lines = []
+    for curve in curves(history):
+        chosen = thinned(len(curve.steps), _CURVE_POINTS).tolist()
+        losses = [history.goals.minimised(curve.losses[i]) for i in chosen]
+        lines.append(_Line(curve.budget, [curve.steps[i] for i in chosen], losses, [curve.number] * len(chosen)))
+    return lines
+
+
+def _columns(lines: Sequence[_Line], gap: tuple[float, ...] = ()) -> tuple[Array, Array, Array]:
+    """Return places, losses and trials of all points, with a gap after each line."""
+    x, losses, numbers = (
+        np.concatenate([(*getattr(line, name), *gap) for line in lines]) for name in ("x", "losses", "numbers")
+    )
+    return x, losses, numbers
+
+
+def _lines(axis: LossAxis, lines: list[_Line], name: str, colour: str, unit: str) -> Any:
+    """Return several lines as one trace; lines of steps have dots only if one of them is a single point."""
+    x, losses, numbers = _columns(lines, (np.nan,))
+    dots = unit == "budget" or any(len(line.x) == 1 for line in lines)
+    return go.Scatter(
+        x=x,
+        y=axis.place(losses),
         customdata=np.column_stack([numbers, axis.values(losses)]),
         mode="lines+markers" if dots else "lines",
         name=name,
@@ -159,8 +330,3 @@ def _lines(axis: LossAxis, lines: list[Points], name: str, colour: str, unit: st
             "<extra></extra>"
         ),
     )
-
-
-def _triangles(axis: LossAxis, lines: list[Points]) -> Any:
-    x, losses, numbers = ([value for line in lines for value in line[part]] for part in range(3))
-    return axis.triangles(x, losses, [int(number) for number in numbers])

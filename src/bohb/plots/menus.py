@@ -8,27 +8,20 @@ from typing import Any
 
 from bohb.analysis.importance import importance
 from bohb.core.history import History
+from bohb.plots.choices import CHOICES, Choice
 from bohb.plots.markup import Markup, element
 from bohb.plots.registry import Plot
 from bohb.units import short
 
-_LABELS = {
-    "budget": "Budget",
-    "metric": "Value",
-    "x": "Across",
-    "y": "Upwards",
-    "parameter": "Hyperparameter",
-    "pair": "Hyperparameters",
-}
-_DEFAULTS = {"parameter": "all"}
+_PAIR = Choice("pair", "Hyperparameters", "")
 _PAIRED = 6  # hyperparameters of which a page without a server has all pairs
 
 
 def menus(plot: Plot, choices: Mapping[str, Iterable[str]]) -> Markup | None:
     """Return a menu for each option of a plot, and one for the scale of its losses; None if it has neither."""
     parts = [
-        _menu(_LABELS[option], f"{plot.key}-{option}", values, _DEFAULTS.get(option, "automatic"), data_option=option)
-        for option, values in choices.items()
+        _menu(choice.label, f"{plot.key}-{choice.name}", values, choice.default, data_option=choice.name)
+        for choice, values in ((CHOICES.get(option, _PAIR), values) for option, values in choices.items())
     ]
     return row(*parts, scale_menu(plot.key) if plot.scaled else None) if parts or plot.scaled else None
 
@@ -52,8 +45,11 @@ def variants(plot: Plot, history: History) -> dict[str, dict[str, dict[str, Any]
     Two hyperparameters are one choice, among the most important ones: all pairs would make the page too large.
     """
     choices = plot.choices(history)
-    single = [option for option in choices if option not in ("x", "y")]
-    found = {option: {text: plot.chosen(history, {option: text}) for text in choices[option]} for option in single}
+    found = {
+        option: {text: plot.chosen(history, {option: text}) for text in texts if text != CHOICES[option].default}
+        for option, texts in choices.items()
+        if option not in ("x", "y")
+    }
     if "x" in choices:
         table = importance(history, shuffles=0)
         names = choices["x"] if table is None else [each.name for each in table.rows]
@@ -64,6 +60,6 @@ def variants(plot: Plot, history: History) -> dict[str, dict[str, dict[str, Any]
 
 def _menu(label: str, name: str, values: Iterable[str], default: str, **attributes: object) -> Markup:
     options = [element("option", default, value="")]
-    options += [element("option", short(value, 60), value=value) for value in values]
+    options += [element("option", short(value, 60), value=value) for value in values if value != default]
     chosen = element("select", options, id=name, autocomplete="off", **attributes)
     return element("div", element("label", label, for_=name), chosen, class_="field")

@@ -1,43 +1,60 @@
-"""The model: its densities, whether its picks are better than random ones, and which hyperparameters matter."""
+"""The models: the densities l and g, what the Gaussian process expects, and how good picks are beside random ones."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bohb.analysis.densities import Marginal, densities
-from bohb.analysis.importance import ENOUGH, importance
-from bohb.analysis.picks import Picks, picks
+from bohb.analysis.beliefs import Beliefs, Marginal, Slice, beliefs, densities, proposed, uses_process
+from bohb.analysis.lineage import Picks, picks
 from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
+from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Origin
-from bohb.plots.drawing import Figure, go
-from bohb.plots.loss_axis import LossAxis
+from bohb.plots.axis import LossAxis, empty, figure, no_losses
 from bohb.plots.panels import MOST_PARAMETERS, panels
 from bohb.plots.theme import (
     BAD,
     BLUE,
     GOOD,
-    GREY,
+    GREEN,
+    ORANGE,
     ORIGINS,
+    Figure,
     budget_ticks,
-    empty,
-    figure,
+    go,
     label,
-    loss_axis,
-    no_losses,
+    left_out,
     thinned,
-    ticks,
 )
 
-_MOST_BARS = 30
 _RUG = 200  # fitted configurations shown below the densities
 _NAMES = {Origin.RANDOM: "random", Origin.MODEL: "model", Origin.GIVEN: "given"}
+_BAND = "rgba(42,128,194,0.2)"  # blue
 
 
-def draw_densities(history: History, dark: bool = False) -> Figure:
-    """Draw the densities of good and bad configurations, one panel per hyperparameter."""
+def draw_model(
+    history: History,
+    dark: bool = False,
+    model: str | None = None,
+    number: int | None = None,
+    sampler: GaussianSampler | None = None,
+) -> Figure:
+    """Draw what the model of a study believes about each hyperparameter.
+
+    model: "process" for the expected loss and its uncertainty, "density" for the densities of good and bad
+        configurations. Default: the process if the study has one.
+    number: the trial through whose configuration the slices of the process go. Default: the incumbent.
+    sampler: an earlier sampler of this study, whose fits are used again.
+    """
+    if (uses_process(history) if model is None else model == "process") or number is not None:
+        return _process(history, dark, number, sampler)
+    return _densities(history, dark)
+
+
+def _densities(history: History, dark: bool) -> Figure:
     table = densities(history)
     if history.created is None:
         return no_losses(history, dark)
@@ -47,79 +64,51 @@ def draw_densities(history: History, dark: bool = False) -> Figure:
     marginals = [marginal for marginal in table.marginals if len(marginal.good_points) + len(marginal.bad_points)]
     seen = {marginal.axis.name for marginal in marginals}
     unseen = [marginal.axis.name for marginal in table.marginals if marginal.axis.name not in seen]
-    if len(marginals) > MOST_PARAMETERS:  # show those whose densities differ most
-        marginals.sort(key=lambda m: -float(np.abs(np.log(m.good / m.bad)).mean()))
-        marginals = marginals[:MOST_PARAMETERS]
+    shown = marginals
+    if len(marginals) > MOST_PARAMETERS:
+        shown = sorted(marginals, key=lambda marginal: -marginal.distance)[:MOST_PARAMETERS]
     drawn = [
         (_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
-        for index, marginal in enumerate(marginals)
+        for index, marginal in enumerate(shown)
     ]
     notes = [f"budget {table.budget:g}: {table.n} results, {table.good} good, {table.bad} bad"]
     if unseen:
         notes.append(f"inactive in all of them: {label(', '.join(unseen), 30)}")
+    notes += left_out(len(shown), len(marginals), "hyperparameters")
     return panels(drawn, dark, {"rangemode": "tozero", "showticklabels": False, "ticks": ""}, notes=notes)
 
 
-def draw_picks(history: History, dark: bool = False) -> Figure:
-    """Draw the losses of new configurations by origin, on each budget on which brackets start."""
-    rows = picks(history)
-    if not any(row.losses for row in rows):
-        return no_losses(history, dark)
-    budgets = sorted({row.budget for row in rows})
-    axis = loss_axis(history.goals, [loss for row in rows for loss in row.losses])
-    traces = [
-        _box([row for row in rows if row.origin is origin], budgets, origin, axis)
-        for origin in _NAMES
-        if any(row.origin is origin for row in rows)
-    ]
-    return figure(
-        traces,
-        dark=dark,
-        losses=axis,
-        boxmode="group",
-        xaxis=budget_ticks(budgets, title={"text": "first budget of a configuration"}, showgrid=False),
-    )
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What is marked at the configuration through which the slices go."""
+
+    name: str
+    loss: float
+    spread: float
+    colour: str
+    symbol: str
 
 
-def draw_importance(history: History, dark: bool = False, budget: float | None = None) -> Figure:
-    """Draw a bar per hyperparameter, the most important on top."""
-    table = importance(history, budget)
+def _process(history: History, dark: bool, number: int | None, sampler: GaussianSampler | None) -> Figure:
+    if not uses_process(history):
+        return empty("This study has no Gaussian process", dark)
+    table = beliefs(history, number, sampler)
     if table is None:
-        return empty(f"Too few results: importance needs at least {ENOUGH} on one budget, with different values", dark)
-    rows = table.rows[:_MOST_BARS][::-1]
-    places = np.arange(len(rows))
-    most = 125 * max(row.share for row in table.rows)
-    bars = go.Bar(
-        x=np.array([100 * row.share for row in rows]),
-        y=places,
-        orientation="h",
-        name="importance",
-        marker={"color": [BLUE if row.share > row.chance else GREY for row in rows]},
-        hovertemplate="%{x:.1f} %<extra></extra>",
-        showlegend=False,
-    )
-    by_chance = go.Scatter(
-        x=np.array([min(100 * row.chance, most) for row in rows]),
-        y=places,
-        mode="markers",
-        name="95 % of shuffled results are below",
-        marker={"symbol": "line-ns", "size": 16, "line": {"width": 2, "color": BAD}},
-        hovertemplate="chance alone: up to %{x:.1f} %<extra></extra>",
-    )
-    source = "random picks" if table.budget is None else f"results on budget {table.budget:g}"
-    return figure(
-        [bars, by_chance],
-        dark=dark,
-        height=max(240, 150 + 28 * len(rows)),
-        xaxis={"title": {"text": "share (%)"}, "range": [0, most]},
-        yaxis=ticks(
-            [f"{label(row.name, 24)}  {100 * row.share:.0f} %" for row in rows],
-            showgrid=False,
-            range=[-0.6, len(rows) - 0.4],
-        ),
-        notes=[f"the best {table.best} of {table.n} {source}"],
-        notes_from=1,  # the names on the left leave little room on a phone
-    )
+        return empty("No Gaussian process yet: it needs more results with different values", dark)
+    shown = sorted(table.slices, key=lambda each: -float(np.ptp(each.mean)))[:MOST_PARAMETERS]
+    marks = _marks(history, table)
+    ends = [end for mark in marks for end in (mark.loss - mark.spread, mark.loss + mark.spread)]
+    bands = [np.concatenate([s.mean - 2 * s.deviation, s.mean + 2 * s.deviation]) for s in shown]
+    axis = LossAxis.of(history.goals, np.concatenate([*bands, ends]), "expected {}")
+    drawn = [
+        (label(each.axis.name, 28), each.axis, [*_band(each, axis, index == 0), *_at(each, marks, axis, index == 0)])
+        for index, each in enumerate(shown)
+    ]
+    notes = [
+        f"through trial {table.trial.number}, on budget {table.budget:g}, given {table.n} results",
+        *left_out(len(shown), len(table.slices), "hyperparameters"),
+    ]
+    return panels(drawn, dark, losses=axis, notes=notes)
 
 
 def _panel_title(marginal: Marginal) -> str:
@@ -171,6 +160,84 @@ def _rug(points: Any, colour: str, height: float) -> Any:
         showlegend=False,
         hoverinfo="skip",
         marker={"symbol": "line-ns", "size": 6, "line": {"width": 1, "color": colour}},
+    )
+
+
+def _band(each: Slice, axis: LossAxis, first: bool) -> list[Any]:
+    """Return the mean, and the range of two deviations around it."""
+    low, high = axis.place(each.mean - 2 * each.deviation), axis.place(each.mean + 2 * each.deviation)
+    hover = "expected %{y:.4g} ± %{customdata:.2g}<extra></extra>"
+    if each.axis.kind == "categorical":
+        bars = {"type": "data", "array": 2 * each.deviation}
+        dots = {"mode": "markers", "marker": {"color": BLUE, "size": 8}, "error_y": {**bars, "color": BLUE}}
+        return [_trace(each.places, axis.place(each.mean), each.deviation, "mean ± 2 deviations", hover, first, **dots)]
+    around = np.concatenate([each.places, each.places[::-1]]), np.concatenate([high, low[::-1]])
+    area = go.Scatter(x=around[0], y=around[1], mode="lines", line={"width": 0}, fill="toself", fillcolor=_BAND,
+                      hoverinfo="skip", showlegend=False)  # fmt: skip
+    line = {"mode": "lines", "line": {"color": BLUE, "width": 2}}
+    return [
+        area,
+        _trace(each.places, axis.place(each.mean), each.deviation, "mean ± 2 deviations", hover, first, **line),
+    ]
+
+
+def _trace(x: Any, y: Any, custom: Any, name: str, hover: str, first: bool, **options: Any) -> Any:
+    return go.Scatter(
+        x=np.asarray(x), y=np.asarray(y), customdata=custom, name=name, legendgroup=name, showlegend=first,
+        hovertemplate=hover, **options,
+    )  # fmt: skip
+
+
+def _marks(history: History, table: Beliefs) -> list[_Mark]:
+    """Return what the process expected of the configuration, and what was measured on the largest budget."""
+    first = history.trials[table.trial.config_id]
+    expected = proposed(first, history.goals.objectives[0])
+    found = []
+    if expected is not None:
+        name = f"expected when trial {first.number} was proposed"
+        found.append(_Mark(name, expected[0], 2 * expected[1], ORANGE, "diamond"))
+    for n, trial in history.trials.items():
+        outcome = history.outcomes.get(n)
+        if trial.config_id == first.number and trial.budget == table.budget and outcome is not None and outcome.ok:
+            name = f"{label(history.goals.label, 30)} of trial {n}"
+            found.append(_Mark(name, outcome.ranking_loss, 0.0, GREEN, "star"))
+            break
+    return found
+
+
+def _at(each: Slice, marks: list[_Mark], axis: LossAxis, first: bool) -> list[Any]:
+    traces = []
+    for mark in marks:
+        options: dict[str, Any] = {
+            "mode": "markers",
+            "marker": {"color": mark.colour, "size": 10, "symbol": mark.symbol},
+        }
+        if mark.spread:
+            options["error_y"] = {"type": "data", "array": [mark.spread], "color": mark.colour}
+        y, known = axis.place([mark.loss]), axis.values([mark.loss])
+        hover = f"{mark.name}: %{{customdata:.5g}}<extra></extra>"
+        traces.append(_trace([each.place], y, known, mark.name, hover, first, **options))
+    return traces
+
+
+def draw_picks(history: History, dark: bool = False) -> Figure:
+    """Draw the losses of new configurations by origin, on each budget on which brackets start."""
+    rows = picks(history)
+    if not any(row.losses for row in rows):
+        return no_losses(history, dark)
+    budgets = sorted({row.budget for row in rows})
+    axis = LossAxis.of(history.goals, [loss for row in rows for loss in row.losses])
+    traces = [
+        _box([row for row in rows if row.origin is origin], budgets, origin, axis)
+        for origin in _NAMES
+        if any(row.origin is origin for row in rows)
+    ]
+    return figure(
+        traces,
+        dark=dark,
+        losses=axis,
+        boxmode="group",
+        xaxis=budget_ticks(budgets, title={"text": "first budget of a configuration"}, showgrid=False),
     )
 
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from bohb.analysis.axes import Axis
 from bohb.analysis.importance import importance
 from bohb.core.history import History
-from bohb.plots.drawing import Figure
-from bohb.plots.loss_axis import LossAxis
-from bohb.plots.theme import figure, label, text_at, ticks
+from bohb.plots.axis import LossAxis, figure
+from bohb.plots.theme import Figure, label, text_at, ticks
 
 COLUMNS = 3
 _PANEL, _BELOW, _TITLE = 165, 80, 24  # pixels: height of a panel, room below it, height of a title

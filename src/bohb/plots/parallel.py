@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.axes import Axis, round_values, text
-from bohb.analysis.configurations import Configurations, configurations, telling_budget
+from bohb.analysis.axes import Axis, Configurations, configurations, round_values, telling_budget, text
 from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.core.trial import Trial
-from bohb.plots.drawing import Figure, go
-from bohb.plots.loss_axis import LossAxis
+from bohb.plots.axis import LossAxis, figure, no_losses
 from bohb.plots.panels import Floats, most_important
 from bohb.plots.theme import (
     BLUE,
@@ -23,11 +21,10 @@ from bohb.plots.theme import (
     MOST_LINES,
     ORANGE,
     PINK,
-    figure,
+    Figure,
+    go,
     label,
     left_out,
-    loss_axis,
-    no_losses,
     thinned,
     ticks,
 )
@@ -55,7 +52,7 @@ def draw_parallel(history: History, dark: bool = False, budget: float | None = N
     table = configurations(history, budget)
     columns = _columns(history, table)
     shown = [table.axes[j] for j in columns]
-    axis = loss_axis(history.goals, table.losses)
+    axis = LossAxis.of(history.goals, table.losses)
     losses, scale = _loss_places(table.losses, axis)
     places = np.column_stack([table.places[:, columns], losses])  # (n, d + 1)
     best = np.argsort(table.losses, kind="stable")

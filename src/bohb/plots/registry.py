@@ -1,4 +1,4 @@
-"""All plots by name, each with a title and an explanation."""
+"""All plots by name, each with a title, an explanation and what a reader can choose."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.analysis.axes import axes
-from bohb.analysis.front import has_front
-from bohb.analysis.metric import metrics, seen_by
-from bohb.analysis.process import uses_process
+from bohb.analysis.beliefs import uses_process
+from bohb.analysis.front import has_front, metrics, seen_by
 from bohb.core.history import History
-from bohb.plots import agreement, beliefs, budgets, contours, fronts, model, parallel, progress, slices, workers
-from bohb.plots.drawing import Figure
+from bohb.errors import InvalidArgument
+from bohb.plots import budgets, hyperparameters, model, parallel, pareto, result, workers
+from bohb.plots.choices import CHOICES
+from bohb.plots.theme import Figure
 
 GROUPS = {
     "result": "The result",
@@ -21,6 +22,8 @@ GROUPS = {
     "budgets": "Budgets",
     "machinery": "Machinery",
 }
+# Options whose value shows the study's own loss, or what its objective reported, but no other metric.
+_WITHOUT_METRIC = {"pairs": "neighbours", "along": "steps", "model": "density"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class Plot:
     scaled: whether it has an axis of losses, which may be logarithmic.
     wide: whether it needs so much width that a phone has to scroll it sideways.
     suits: whether a study can have such a plot at all; pages leave out the others.
-    options: what a reader can choose: "budget", "x", "y", "parameter" or "metric", the value that is shown as the loss.
+    joint: whether it can show all budgets together.
+    options: what a reader can choose, names of `CHOICES`.
     """
 
     key: str
@@ -43,6 +47,7 @@ class Plot:
     group: str
     scaled: bool = False
     wide: bool = False
+    joint: bool = False
     suits: Callable[[History], bool] = lambda _: True
     options: tuple[str, ...] = ()
 
@@ -51,7 +56,14 @@ class Plot:
 
         options: of the function, and `metric`: the objective or constraint that is shown as the loss.
         """
+        for name, value in options.items():
+            allowed = CHOICES[name].values if name in CHOICES else ()
+            if allowed and value not in allowed:
+                raise InvalidArgument(f"{name}={value!r} must be one of {', '.join(map(repr, allowed))}")
         metric = options.pop("metric", None)
+        for name, value in _WITHOUT_METRIC.items():
+            if metric is not None and options.get(name) == value:
+                raise InvalidArgument(f"metric={metric!r} cannot be shown with {name}={value!r}; leave one of them out")
         return self.draw(history if metric is None else seen_by(history, metric), dark=dark, **options)
 
     def texts(self, history: History) -> tuple[str, str]:
@@ -60,29 +72,51 @@ class Plot:
         title, explanation = (re.sub(r"\bloss\b", lambda _: name, text) for text in (self.title, self.explanation))
         return title, explanation
 
-    def choices(self, history: History) -> dict[str, list[str]]:
-        """Return the values that each option can have in a study; options without a choice are left out."""
-        budgets = sorted({history.trials[n].budget for n in history.outcomes})
-        names = [axis.name for axis in axes(history.space)]
+    def values(self, history: History) -> dict[str, list[str]]:
+        """Return the values that each option can have in a study."""
+        budgets = [f"{budget:g}" for budget in sorted({history.trials[n].budget for n in history.outcomes})]
+        process = uses_process(history)
+        reported = any(outcome.curve for outcome in history.outcomes.values())
         known = {
-            "budget": [f"{budget:g}" for budget in budgets],
-            "metric": list(metrics(history)),
-            **dict.fromkeys(("x", "y", "parameter"), names),
+            **{name: list(choice.values) for name, choice in CHOICES.items()},
+            **{name: [axis.name for axis in axes(history.space)] for name in ("x", "y", "parameter")},
+            "budget": ["all", *budgets] if self.joint and len(budgets) > 1 else budgets,
+            "metric": [] if "model" in self.options and not process else list(metrics(history)),
+            "model": ["process", "density"] if process else ["density"],
+            "along": ["budgets", "steps"] if reported else ["budgets"],
         }
-        return {option: known[option] for option in self.options if len(known[option]) > 1}
+        return {option: known[option] for option in self.options}
+
+    def choices(self, history: History) -> dict[str, list[str]]:
+        """Return the values of the options that leave a choice in a study."""
+        return {option: values for option, values in self.values(history).items() if len(values) > 1}
 
     def chosen(self, history: History, given: Mapping[str, str]) -> dict[str, Any]:
         """Return the options of the function for what a reader has chosen; what is not a choice is ignored."""
-        choices = self.choices(history)
-        options: dict[str, Any] = {name: text for name, text in given.items() if text in choices.get(name, ())}
-        if "budget" in options:
+        values = self.values(history)
+        options: dict[str, Any] = {name: text for name, text in given.items() if text in values.get(name, ())}
+        if options.get("budget", "all") != "all":
             numbers = {f"{trial.budget:g}": trial.budget for trial in history.trials.values()}
             options["budget"] = numbers[options["budget"]]
         if "parameter" in options:
             options["parameters"] = [options.pop("parameter")]
         if "x" in options and options.get("y") == options["x"]:
             del options["y"]  # two menus can show the same name
+        if any(options.get(name) == value for name, value in _WITHOUT_METRIC.items()):
+            options.pop("metric", None)
         return options
+
+    def required(self, history: History, given: Mapping[str, str]) -> dict[str, Any]:
+        """Return the options of the function for what a command was given; refuse what is not a choice."""
+        values = self.values(history)
+        for name, text in given.items():
+            if name not in values:
+                offered = ", ".join(f"--{option}" for option in self.options) or "none"
+                raise InvalidArgument(f"--{name} is not an option of the plot {self.key!r}; its options: {offered}")
+            if text not in values[name]:
+                known = ", ".join(values[name]) or "none in this study"
+                raise InvalidArgument(f"--{name}={text!r} is not possible for the plot {self.key!r}; possible: {known}")
+        return self.chosen(history, given)
 
 
 _ALL = (
@@ -92,7 +126,7 @@ _ALL = (
         "Each mark is a result on one budget. Diamonds are on the front: no other result is better in one objective "
         "and at least as good in all others. Circles are dominated, and crosses violate the constraints. Bounds are "
         "dashed lines. Three objectives are drawn in space, and more of them in pairs.",
-        fronts.draw_front,
+        pareto.draw_front,
         "result",
         wide=True,
         suits=has_front,
@@ -104,7 +138,7 @@ _ALL = (
         "The share of the space of objectives that the front dominates, against the budget spent so far. If the line "
         "still rises at the end, continue the study. The space ends a little beyond the worst result, so that two "
         "studies cannot be compared by it.",
-        fronts.draw_hypervolume,
+        pareto.draw_hypervolume,
         "result",
         suits=lambda history: history.goals.several,
     ),
@@ -113,29 +147,19 @@ _ALL = (
         "Best loss over time",
         "The thick line is the loss of the incumbent; the colour of a dot is the budget. The incumbent is the best "
         "result on the largest budget so far, so the line can get worse when the first result on a larger budget "
-        "arrives. The thin lines are the best results on each budget and only improve.",
-        progress.draw_trajectory,
+        "arrives. The thin lines are the best results on each budget and only improve. Over the cost, promoted "
+        "configurations continue from their checkpoints; on the dotted line every trial starts from scratch.",
+        result.draw_trajectory,
         "result",
         scaled=True,
-        options=("metric",),
-    ),
-    Plot(
-        "budget_trajectory",
-        "Best loss over spent budget",
-        "The loss of the incumbent against the budget spent so far, in full evaluations. Solid: promoted "
-        "configurations continue from their checkpoints. Dotted: every trial starts from scratch. Failed trials "
-        "count, too.",
-        progress.draw_budget_trajectory,
-        "result",
-        scaled=True,
-        options=("metric",),
+        options=("metric", "over"),
     ),
     Plot(
         "losses",
         "All results over time",
         "Each mark is a finished trial. Larger marks have a larger budget; colours show the budget. Hollow marks were "
         "first sampled at random, diamonds were given by the user. Failed trials are in the strip at the top.",
-        progress.draw_losses,
+        result.draw_losses,
         "result",
         scaled=True,
         options=("metric",),
@@ -145,19 +169,20 @@ _ALL = (
         "Importance of hyperparameters",
         "How much each hyperparameter decides whether a configuration is among the best (PED-ANOVA). A bar that ends "
         "before its orange tick may be due to chance.",
-        model.draw_importance,
+        hyperparameters.draw_importance,
         "hyperparameters",
         options=("metric", "budget"),
     ),
     Plot(
         "slice",
         "Each hyperparameter against the loss",
-        "One panel per hyperparameter and one mark per trial, coloured by budget. Compare marks of the same colour "
-        "and look where the best ones are.",
-        slices.draw_slice,
+        "One panel per hyperparameter and one mark per trial, on the largest budget with enough results. With all "
+        "budgets, marks are coloured by budget: compare those of the same colour. Look where the best ones are.",
+        hyperparameters.draw_slice,
         "hyperparameters",
         scaled=True,
         wide=True,
+        joint=True,
         options=("metric", "budget", "parameter"),
     ),
     Plot(
@@ -165,7 +190,7 @@ _ALL = (
         "Two hyperparameters against the loss",
         "The surface is the mean loss of nearby trials, and blank where there are none. Dots are trials, and crosses "
         "are failed trials.",
-        contours.draw_contour,
+        hyperparameters.draw_contour,
         "hyperparameters",
         options=("metric", "x", "y", "budget"),
     ),
@@ -182,66 +207,43 @@ _ALL = (
         options=("metric", "budget"),
     ),
     Plot(
-        "densities",
-        "Densities of the model",
-        "The density of good configurations (l, blue) and of bad ones (g, orange). The model samples candidates from "
-        "l and proposes the one with the largest ratio l/g.",
-        model.draw_densities,
-        "hyperparameters",
-        wide=True,
-    ),
-    Plot(
-        "process",
-        "What the Gaussian process expects",
-        "The expected loss on the largest budget along each hyperparameter, if all others stay as in the best "
-        "configuration, with a band of two standard deviations. Panels with the largest differences come first. An "
-        "orange diamond is what the process expected when it proposed the configuration, and a green star is the loss "
-        "that was measured.",
-        beliefs.draw_process,
+        "model",
+        "What the model believes",
+        "With a Gaussian process: the expected loss on the largest budget along each hyperparameter, if all others "
+        "stay as in the best configuration, with a band of two standard deviations. Panels with the largest "
+        "differences come first. An orange diamond is what the process expected when it proposed the configuration, "
+        "and a green star is the loss that was measured. With densities: those of good configurations (l, blue) and "
+        "of bad ones (g, orange). The model samples candidates from l and proposes the one with the largest ratio l/g.",
+        model.draw_model,
         "hyperparameters",
         scaled=True,
         wide=True,
-        suits=uses_process,
+        options=("metric", "model"),
     ),
     Plot(
         "correlation",
-        "Rank correlation between budgets",
+        "Correlation of budgets",
         "Near 1, small budgets rank configurations as large ones do; near 0, results on the smaller budget say little "
         "about the larger one. Mostly promoted configurations have both results, which makes the correlation smaller "
-        "than it would be among all configurations.",
+        "than it would be among all configurations. For neighbours, the estimate is corrected for this and has its "
+        "90 % interval. If an adaptive study chose its brackets by these correlations, the lower panel shows the first "
+        "budget of each bracket; the last values are the current ones. For the preset BEST, the upper panel shows how "
+        "well the process expected each smaller budget to agree with the largest one, for the most promising "
+        "configurations; brackets leave out smaller budgets that no longer pay.",
         budgets.draw_correlation,
         "budgets",
-        options=("metric",),
-    ),
-    Plot(
-        "agreement",
-        "Agreement of neighbouring budgets",
-        "The estimated correlation of neighbouring budgets among all configurations, with its 90 % interval. For an "
-        "adaptive study, the lower panel shows the first budget of each bracket, which was chosen from these "
-        "correlations; the last values are the current ones. For a study with the preset BEST, the upper panel shows "
-        "how well the process expected a result on each smaller budget to agree with one on the largest, for the most "
-        "promising configurations; brackets leave out the smaller budgets once these no longer pay.",
-        agreement.draw_agreement,
-        "budgets",
-    ),
-    Plot(
-        "survival",
-        "Configurations from rung to rung",
-        "Each line is a configuration on its way to larger budgets; the colour is the largest budget it reached. "
-        "Lines that cross show where the smaller budget was misleading.",
-        budgets.draw_survival,
-        "budgets",
-        scaled=True,
-        options=("metric",),
+        options=("metric", "pairs"),
     ),
     Plot(
         "curves",
-        "Learning curves",
-        "The values that objectives reported with trial.report(step, loss), coloured by budget. They do not influence "
-        "any decision.",
+        "From budget to budget",
+        "Each line is a configuration on its way to larger budgets; the colour is the largest budget it reached. "
+        "Lines that cross show where the smaller budget was misleading. Along steps, each line is a trial with the "
+        "values that its objective reported with trial.report(step, loss). They do not influence any decision.",
         budgets.draw_curves,
         "budgets",
         scaled=True,
+        options=("metric", "along"),
     ),
     Plot(
         "picks",
@@ -267,6 +269,5 @@ PLOTS: dict[str, Plot] = {plot.key: plot for plot in _ALL}
 
 def suitable(history: History) -> dict[str, list[Plot]]:
     """Return the plots that a study can have, by the titles of their groups."""
-    return {
-        title: [plot for plot in _ALL if plot.group == group and plot.suits(history)] for group, title in GROUPS.items()
-    }
+    plots = [plot for plot in PLOTS.values() if plot.suits(history)]
+    return {title: [plot for plot in plots if plot.group == group] for group, title in GROUPS.items()}

@@ -1,4 +1,4 @@
-"""One HTML file with everything about a study. It works offline, and only its own scripts can run."""
+"""One HTML file with everything about a study, or with one plot. It works offline, and only its own scripts can run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.plots.drawing import get_plotlyjs
+from bohb.plots.axis import empty
 from bohb.plots.markup import Markup, element, embedded, escaped, joined
 from bohb.plots.menus import menus, variants
 from bohb.plots.registry import Plot, suitable
@@ -22,7 +22,7 @@ from bohb.plots.sections import (
     reproduction_section,
     summary_section,
 )
-from bohb.plots.theme import CONFIG, templates
+from bohb.plots.theme import CONFIG, Figure, get_plotlyjs, label, templates
 
 _THEME = element("button", "Theme", type="button", id="theme", hidden=True, title="Light, dark or as the system")
 
@@ -59,11 +59,29 @@ def report(history: History, *, name: str = "study") -> str:
             element("main", *(_section(key, title, content) for key, title, content in sections), id="content"),
         ]
     )
-    return _page(f"{name} – bohb report", body, _figures(history))
+    return _page(f"{name} – bohb report", body, *_figures(history))
 
 
-def _figures(history: History) -> dict[str, Any]:
-    """Return what the page's script draws: the figures, what the menus choose instead of them, and both templates."""
+def write_plot(plot: Plot, history: History, path: str | Path, *, name: str = "study", **options: Any) -> Path:
+    """Write one plot to a self-contained HTML file, or as plotly's JSON if the file ends in .json.
+
+    path: the file; it is overwritten.
+    name: the name of the study, for the title of the page.
+    options: of the plot.
+    """
+    target, figure = Path(path), plot(history, **options)
+    if target.suffix == ".json":
+        target.write_text(figure.to_json(), encoding="utf-8")
+        return target
+    title, explanation = plot.texts(history)
+    head = element("header", element("h1", title), element("p", name, " ", _THEME))
+    body = joined(head, element("main", _canvas(plot, title, explanation, menus(plot, {}))))
+    target.write_text(_page(f"{title} – {name}", body, {plot.key: _as_json(figure)}, {}), encoding="utf-8")
+    return target
+
+
+def _figures(history: History) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the figures that the page's script draws, and those that the menus choose instead of them."""
     plots = [plot for group in suitable(history).values() for plot in group]
     chosen = {
         plot.key: {
@@ -72,13 +90,20 @@ def _figures(history: History) -> dict[str, Any]:
         }
         for plot in plots
     }
-    figures = {plot.key: _drawn(plot, history) for plot in plots}
-    return {"figures": figures, "variants": chosen, "templates": templates(), "config": CONFIG}
+    return {plot.key: _drawn(plot, history) for plot in plots}, chosen
 
 
 def _drawn(plot: Plot, history: History, **options: Any) -> Any:
-    """Return a figure as JSON, without its template."""
-    figure = plot(history, **options)
+    """Return a figure as JSON; one that says what went wrong if the plot fails, which must not cost the report."""
+    try:
+        return _as_json(plot(history, **options))
+    except Exception as error:  # noqa: BLE001
+        problem = f"This plot failed, which is a bug of bohb. {type(error).__name__}: {label(error, 120)}"
+        return _as_json(empty(problem))
+
+
+def _as_json(figure: Figure) -> Any:
+    """Return a figure without its template, which the page has once."""
     figure.layout.template = None
     return json.loads(figure.to_json())
 
@@ -92,17 +117,25 @@ def _group(history: History, title: str, plots: list[Plot]) -> Markup:
 
 
 def _figure(history: History, plot: Plot) -> Markup:
-    """Return the menus of a plot and a placeholder, in which the page's script draws it."""
     title, explanation = plot.texts(history)
+    return _canvas(plot, title, explanation, menus(plot, variants(plot, history)), element("h4", title))
+
+
+def _canvas(plot: Plot, title: str, explanation: str, choices: Markup | None, heading: Markup | None = None) -> Markup:
+    """Return the menus of a plot and a placeholder, in which the page's script draws it."""
     canvas = element("div", id=f"plot-{plot.key}", class_="plot wide" if plot.wide else "plot", role="img",
                      aria_label=title)  # fmt: skip
     box = element("div", canvas, class_="scroll", tabindex="0" if plot.wide else None)
-    choices = menus(plot, variants(plot, history))
-    return element("figure", element("h4", title), element("figcaption", explanation), choices, box, id=plot.key)
+    return element("figure", heading, element("figcaption", explanation), choices, box, id=plot.key)
 
 
-def _page(title: str, body: Markup, data: dict[str, Any]) -> str:
-    """Return the document. Its policy allows no requests and only the three scripts below, by their hashes."""
+def _page(title: str, body: Markup, figures: dict[str, Any], chosen: dict[str, Any]) -> str:
+    """Return the document. Its policy allows no requests and only the three scripts below, by their hashes.
+
+    figures: what the page's script draws, by plot.
+    chosen: the figures that menus choose instead, by plot, option and value.
+    """
+    data = {"figures": figures, "variants": chosen, "templates": templates(), "config": CONFIG}
     ours = "".join(map(asset, ("brush.js", "scale.js", "report.js")))
     theme, plotly, script = (Markup(text.replace("\r\n", "\n")) for text in (asset("theme.js"), get_plotlyjs(), ours))
     hashes = " ".join(map(_hash, (theme, plotly, script)))

@@ -9,7 +9,7 @@ function bohbScale(menu, layout) {
   if (log.disabled && menu.value === "log") menu.value = "";
   if (!own) return;
   delete layout.updatemenus;
-  layout.margin.t = Math.max(14, own.pad.b);
+  if (!layout.annotations?.length) layout.margin.t = 14; // else the tool bar needs the room of the buttons
   const chosen = own.buttons.find((button) => button.label === menu.value);
   for (const [path, value] of Object.entries(chosen?.args[0] ?? {})) {
     const [axis, key] = path.split(".");

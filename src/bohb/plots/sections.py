@@ -11,36 +11,42 @@ from importlib import metadata
 from typing import Any
 
 from bohb._version import __version__
-from bohb.analysis.axes import text
+from bohb.analysis import verdicts
 from bohb.analysis.failures import Cause, failures
-from bohb.analysis.summary import Summary, summary
+from bohb.analysis.overview import Overview
 from bohb.analysis.why import why
-from bohb.core import confirm_text
 from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
-from bohb.core.settings import PAPER
+from bohb.core.settings import PRESETS, nearest_preset
 from bohb.core.space.describe import space_table
 from bohb.plots.markup import Markup, code, details, element, joined, table
-from bohb.units import DASH, counted, date, duration, number
+from bohb.units import DASH, counted, date, duration, value_text
 
 _LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")
 
 
 def summary_section(history: History) -> Markup:
     """Return the section with counts, costs and times."""
-    numbers = summary(history)
-    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in _tiles(history, numbers)]
+    seen = Overview(history)
+    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in seen.facts()]
     parts: list[object] = [element("dl", *tiles, class_="tiles")]
-    if numbers.budgets:
+    if seen.budgets:
+        goals = history.goals
         rows = [
-            (f"{row.budget:g}", row.finished, row.failed, _best(history, row.budget), duration(row.seconds))
-            for row in numbers.budgets
+            (
+                f"{row.budget:g}",
+                row.finished,
+                row.failed,
+                DASH if row.best is None else verdicts.best_text(goals, row.best),
+                duration(row.seconds),
+            )
+            for row in seen.budgets
         ]
         head = ("budget", "finished", "failed", "best", "mean duration")
         parts.append(table(head, rows, "Trials by budget"))
-    if numbers.origins:
-        rows_of = [(origin.value, count) for origin, count in numbers.origins.items()]
+    if seen.origins:
+        rows_of = [(origin.value, count) for origin, count in seen.origins.items()]
         parts.append(table(("chosen", "trials"), rows_of, "Started trials by origin"))
     return joined(parts)
 
@@ -51,14 +57,15 @@ def best_section(history: History) -> Markup:
     if best is None:
         return element("p", "No trial has a result yet.")
     config = dict(best.config)
-    what = history.goals.described(history.goals.shown(best.loss), best.values).capitalize()
+    remarks = [element("li", remark) for remark in verdicts.remarks(history)]
     reasons = element("ul", *(element("li", sentence) for sentence in why(history, best.trial.number).sentences))
     return joined(
         [
-            element("p", f"{what} on budget {best.budget:g}, trial {best.trial.number}{best.caveat}."),
+            element("p", f"{verdicts.headline(history.goals, best)}."),
+            *([element("ul", remarks)] if remarks else []),
             table(
                 ("hyperparameter", "value"),
-                [(name, text(value)) for name, value in config.items()],
+                [(name, value_text(value)) for name, value in config.items()],
                 "Best configuration",
             ),
             *confirmation_part(history),
@@ -74,8 +81,8 @@ def confirmation_part(history: History) -> list[Markup]:
     if not history.confirmations:
         return []
     last = history.confirmations[-1]
-    found = element("ul", *(element("li", line) for line in confirm_text.last_verdict(history)))
-    return [found, table(confirm_text.columns(last), confirm_text.rows(last), "Confirmation with new evaluations")]
+    found = element("ul", *(element("li", line) for line in verdicts.last_verdict(history)))
+    return [found, table(verdicts.columns(last), verdicts.rows(last), "Confirmation with new evaluations")]
 
 
 def failures_section(history: History) -> Markup:
@@ -90,13 +97,13 @@ def failures_section(history: History) -> Markup:
 
 def plan_section(history: History) -> Markup:
     """Return the section with one round of Hyperband and the progress of the study."""
-    whole = plan(history.round)
+    whole = plan(history.schedule.round)
     head = ["budget", *(f"bracket {index}" for index in range(len(whole.brackets)))]
     rows = []
     for budget in history.budgets:
         sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in whole.brackets]
         rows.append([f"{budget:g}", *(column.get(budget, "·") for column in sizes)])
-    opened, still = len(history.brackets), len(history.open_brackets)
+    opened, still = len(history.brackets), len(history.schedule.open)
     line = (
         f"One round tries {whole.configurations} configurations in {whole.trials} evaluations, which cost "
         f"{whole.cost:.2f} full evaluations, or {whole.continued_cost:.2f} if training continues from checkpoints. "
@@ -109,12 +116,13 @@ def reproduction_section(history: History) -> Markup:
     """Return the section with settings, seed, space and versions."""
     created = history.created
     assert created is not None
-    default = PAPER.to_json()
+    preset, changes = nearest_preset(history.settings)
     settings = [
-        (name, repr(value), "" if value == default[name] else f"default: {default[name]!r}")
+        (name, repr(value), f"preset: {getattr(PRESETS[preset], name)!r}" if name in changes else "")
         for name, value in history.settings.to_json().items()
     ]
     facts = [
+        ("preset", preset),
         ("seed", str(created.seed)),
         ("budgets", ", ".join(f"{budget:g}" for budget in history.budgets)),
         ("eta", f"{created.eta:g}"),
@@ -147,32 +155,6 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _best(history: History, budget: float) -> str:
-    """Return the best result on a budget as the user knows it."""
-    best, goals = history.best.get(budget), history.goals
-    if best is None:
-        return DASH
-    return number(goals.shown(best.loss)) if len(goals.names) == 1 else goals.described(best.loss, best.values)
-
-
-def _tiles(history: History, numbers: Summary) -> list[tuple[str, str]]:
-    best = numbers.incumbent
-    tiles = [
-        (f"best {history.goals.label}", DASH if best is None else number(history.goals.shown(best.loss))),
-        ("finished trials", str(numbers.finished)),
-        ("failed", str(numbers.failed)),
-        ("running", str(numbers.running + numbers.waiting)),
-        ("configurations", str(numbers.configurations)),
-        ("full evaluations", f"{numbers.spent_continued:.1f}"),
-        ("run time", duration(numbers.seconds)),
-        ("trials per minute", DASH if numbers.rate is None else f"{60 * numbers.rate:.3g}"),
-        ("brackets done", f"{numbers.brackets_done} of {numbers.brackets_done + numbers.brackets_open}"),
-    ]
-    if numbers.cost:
-        tiles.append(("reported cost", f"{numbers.cost:.6g}"))
-    return tiles
-
-
 def _cause(cause: Cause) -> Markup:
     budgets = ", ".join(f"{count} on budget {budget:g}" for budget, count in cause.budgets.items())
     shown = ", ".join(map(str, cause.numbers[:20])) + (" …" if cause.n > 20 else "")
@@ -199,11 +181,11 @@ def _space(history: History) -> Markup:
 def _reproduce(history: History) -> str:
     created = history.created
     assert created is not None
-    default = PAPER.to_json()
-    changed = {name: value for name, value in history.settings.to_json().items() if value != default[name]}
+    preset, changes = nearest_preset(history.settings)
     goals = history.goals
     named = {"direction": "maximize"} if goals == goals_of(direction="maximize") else goals.to_json()
-    arguments = {"budgets": list(history.budgets), "eta": created.eta, "seed": created.seed, **named, **changed}
+    arguments = {"budgets": list(history.budgets), "eta": created.eta, "preset": preset, "seed": created.seed}
+    arguments |= named | changes
     if history.brackets:
         arguments["max_brackets"] = len(history.brackets)
     lines = [

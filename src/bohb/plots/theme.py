@@ -3,6 +3,8 @@
 The colours of the data are the same in both themes; only the template differs. A page can therefore switch a figure
 between light and dark by exchanging `layout.template`.
 
+This is the only module that imports plotly.
+
 No figure in two dimensions uses WebGL: these traces compile code at run time, which a strict content security policy
 forbids, and browsers allow only a few of them per page. Large studies are thinned out instead (`thinned`).
 """
@@ -10,20 +12,24 @@ forbids, and browsers allow only a few of them per page. Large studies are thinn
 from __future__ import annotations
 
 import html
-import textwrap
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array
-from bohb.core.goals import Goals
-from bohb.core.history import History
 from bohb.core.trial import Origin, Status
-from bohb.plots.drawing import Figure, go
-from bohb.plots.loss_axis import LossAxis
+from bohb.errors import MissingExtra, install_hint
+
+try:
+    import plotly.graph_objects
+    from plotly.offline import get_plotlyjs as get_plotlyjs
+except ImportError as error:
+    raise MissingExtra(f"plots and reports need plotly: {install_hint('plot')}") from error
+
+go = plotly.graph_objects
+Figure: TypeAlias = go.Figure
 
 # The options for Plotly.newPlot: no link to another site and only useful buttons.
 CONFIG: dict[str, Any] = {
@@ -93,85 +99,6 @@ def template(dark: bool = False) -> Any:
 def templates() -> dict[str, Any]:
     """Return the light and the dark template for plotly's JavaScript."""
     return {name: template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))}
-
-
-def figure(
-    traces: Sequence[Any] = (),
-    *,
-    dark: bool = False,
-    height: int = HEIGHT,
-    notes: Sequence[str] = (),
-    notes_from: int = 0,
-    losses: LossAxis | None = None,
-    loss_axes: Sequence[str] = ("yaxis",),
-    titles: int = 6,
-    **layout: Any,
-) -> Figure:
-    """Return a figure in our template; traces that are None are left out.
-
-    notes: lines in small print above the plot: what was left out, or how many results it rests on.
-    notes_from: 0 if the notes begin at the left edge of the plot, 1 if they end at its right edge.
-    losses: the axis of the losses, if the figure has one.
-    loss_axes: which axes of the layout show losses.
-    titles: pixels between the plot and the notes, for titles of panels.
-    """
-    buttons: list[dict[str, Any]] = []
-    if losses is not None:
-        notes = [*notes, losses.note]
-        buttons = losses.buttons(loss_axes)
-        for name in loss_axes:
-            layout[name] = {**losses.layout(), **layout.get(name, {})}
-        if losses.no_log:
-            layout["meta"] = {**layout.get("meta", {}), "no_log": losses.no_log}  # for the menu of a page
-    lines = [line for line in notes if line]
-    room = titles + 17 * len(lines)
-    if buttons:
-        buttons[0]["pad"]["b"] = room
-    return go.Figure(
-        [trace for trace in traces if trace is not None],
-        {
-            "template": template(dark),
-            "height": height,
-            **layout,
-            "margin": {"t": max(40, room + (34 if buttons else 0)), **layout.get("margin", {})},
-            "annotations": [*layout.get("annotations", ()), *_above(lines, titles, notes_from)],
-            "updatemenus": buttons,
-        },
-    )
-
-
-def _above(lines: Sequence[str], height: int, side: int) -> list[dict[str, Any]]:
-    """Return lines in small print above the plot, from its left edge (0) or up to its right edge (1)."""
-    if not lines:
-        return []
-    anchor = ("left", "right")[side]
-    return [text_at(side, 1, "<br>".join(lines), 12, xanchor=anchor, yshift=height, align=anchor)]
-
-
-def loss_axis(goals: Goals, losses: Sequence[float] | Array, title: str = "{}", **options: Any) -> LossAxis:
-    """Return the axis of a study's losses, which shows them as the user knows them.
-
-    title: the title of the axis, with {} for what the user calls the loss.
-    options: of `LossAxis`.
-    """
-    name = label(goals.label, 30)
-    return LossAxis(losses, name, title.format(name), maximised=goals.objectives[0].maximised, **options)
-
-
-def empty(message: str, dark: bool = False) -> Figure:
-    """Return a figure without data that shows why there is none."""
-    hidden = {"visible": False, "range": [0, 1]}
-    lines = "<br>".join(textwrap.wrap(message, 44))  # so that it fits on a phone
-    words = text_at(0.5, 0.5, lines, 15, xanchor="center", yanchor="middle")
-    return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[words])
-
-
-def no_losses(history: History, dark: bool) -> Figure:
-    """Return an empty figure for a study without a loss."""
-    message = (
-        "No trial has a result yet: all that finished have failed" if history.outcomes else "No finished trial yet"
-    )
-    return empty(message, dark)
 
 
 def text_at(x: float, y: float, text: str, size: int, **layout: Any) -> dict[str, Any]:

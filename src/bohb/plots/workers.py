@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bohb.analysis.timeline import Span, timeline
+from bohb.analysis.clock import Span, timeline
 from bohb.core.history import History
-from bohb.plots.drawing import Figure, go
-from bohb.plots.theme import budget_colours, duration_unit, empty, figure, label, left_out, ticks
+from bohb.plots.axis import empty, figure
+from bohb.plots.theme import GREY, Figure, budget_colours, duration_unit, go, label, left_out, ticks
 from bohb.units import duration
 
 Kind: TypeAlias = tuple[float, str]  # budget, and a key of _LOOKS
@@ -110,7 +110,7 @@ def _legend(bars: dict[Kind, list[Bar]], colours: dict[float, str]) -> list[Any]
     """Return empty traces that explain the colours, and the looks of failed and running trials."""
     entries = [(f"budget {budget:g}", colour, "ok", f"{budget:g}") for budget, colour in colours.items()]
     seen = {ended for _, ended in bars}
-    entries += [(ended, "#8a8f98", ended, ended) for ended in ("failed", "running") if ended in seen]
+    entries += [(ended, GREY, ended, ended) for ended in ("failed", "running") if ended in seen]
     return [
         go.Bar(x=[None], y=[None], name=name, legendgroup=group, marker={"color": colour, **_LOOKS[look]})
         for name, colour, look, group in entries

@@ -20,9 +20,8 @@ from bohb.core.encoding import check_storable
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Status, Trial, outcome_of, with_times
 from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
-from bohb.journal import Journal, SqlJournal
-from bohb.journal.files import files_directory
-from bohb.journal.stored import shown_journal, stored_events
+from bohb.journal import Journal, SqlJournal, stored_events
+from bohb.journal.location import files_directory, shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.reports import known_number
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
@@ -156,7 +155,7 @@ class ExternalStudy:
                 age = time.time() - (history.started[number] or 0.0)
                 if history.owners[number] is None and age > lease_seconds:
                     self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
-        optimizer.max_brackets = self.limits.max_brackets if self.limits.bounded else len(history.round)
+        optimizer.max_brackets = self.limits.max_brackets if self.limits.bounded else len(history.schedule.round)
         assert history.created is not None
         seconds = time.time() - (history.created.time or time.time())
 

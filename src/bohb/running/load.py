@@ -6,8 +6,8 @@ from pathlib import Path
 
 from bohb.core.history import History
 from bohb.errors import InvalidArgument, JournalError
-from bohb.journal import SqlJournal
-from bohb.journal.stored import shown_journal, stored_events, stored_names
+from bohb.journal import SqlJournal, stored_events, study_names
+from bohb.journal.location import shown_journal
 from bohb.running.setup import RunSetup
 from bohb.running.study import Study
 
@@ -21,7 +21,7 @@ def load(journal: str | Path, study: str | None = None) -> Study:
     where, shown = str(journal), shown_journal(str(journal))
     if "://" not in where and not Path(where).exists():
         raise JournalError(f"there is no journal {where}; check the path, or start the study first")
-    names = stored_names(where)
+    names = study_names(where)
     listed = ", ".join(names) or "none"
     if study is None and len(names) == 1:
         study = names[0]

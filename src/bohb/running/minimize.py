@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bohb.core.goals import Direction, Objectives
 from bohb.core.samplers.function import Sampler
-from bohb.core.settings import PAPER, Preset, Settings
+from bohb.core.settings import Preset
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
@@ -49,7 +49,7 @@ def minimize(
     budgets: Sequence[float] | Literal["adaptive"] | None = None,
     integer_budgets: bool = False,
     seed: int | None = None,
-    settings: Settings | Preset = PAPER,
+    preset: Preset = "best",
     sampler: Sampler | None = None,
     objectives: Objectives = None,
     constraints: Mapping[str, str] | None = None,
@@ -89,8 +89,8 @@ def minimize(
 
     objective: called with a Trial; returns the loss, or {"loss": …, "info": {…}, "cost": …}.
         With named objectives or constraints it returns their values: {"losses": {"error": …, "latency": …}, "info": …}.
-    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, settings, sampler, objectives, constraints,
-        direction, initial_configs, warm_start, and further settings by name: as for `BOHB`.
+    space, min_budget, max_budget, eta, budgets, integer_budgets, seed, preset, sampler, objectives, constraints,
+        direction, initial_configs, warm_start, and single settings by name: as for `BOHB`.
     workers: number of trials that run at once, each in its own process, which may crash, hang or be killed without
         affecting the others. None runs them one after the other in this process, without that protection; with
         `executor`, None uses as many as the engine reports.
@@ -156,7 +156,7 @@ def minimize(
             budgets=budgets,
             integer_budgets=integer_budgets,
             seed=seed,
-            settings=settings,
+            preset=preset,
             sampler=sampler,
             objectives=objectives,
             constraints=constraints,
@@ -169,7 +169,7 @@ def minimize(
         )
         optimizer = patiently(shared_journal(opened) is not None, create)
         if not limits.bounded:
-            optimizer.max_brackets = len(optimizer.history.round)
+            optimizer.max_brackets = len(optimizer.history.schedule.round)
         files = stack.enter_context(files_of(opened, study, directory))
         kept = (
             Checkpoints(files / "checkpoints", optimizer.history.study_key, checkpoint_quota) if checkpoints else None

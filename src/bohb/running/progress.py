@@ -16,13 +16,15 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from bohb.core.estimate import time_to_end
+from bohb.analysis.overview import Overview, Session, rate_text
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.schedule.plan import plan
+from bohb.core.times.forecast import time_to_end
 from bohb.running.limits import Limits
-from bohb.units import clock, duration, printable
+from bohb.running.notebook import heights
+from bohb.units import duration, printable, short, value_text
 
 if TYPE_CHECKING:
     from bohb.core.schedule.halving import Halving
@@ -31,6 +33,7 @@ HEARTBEAT = 60.0  # seconds between two plain lines when no bracket finishes
 _PAUSE = 1.0  # seconds between two plain lines at least
 _REFRESH = 0.1
 _PATIENCE = 20.0  # the end is estimated again after so many times as long as the last estimate took
+_PAGE = '<pre style="font-family:monospace;line-height:1.3">{code}</pre>'
 _BARS = "▁▂▃▄▅▆▇█"
 _BRACKETS = 5  # open brackets and running trials in the panel, at most
 _RUNNING = 4
@@ -120,71 +123,51 @@ class Progress:
     def _due_line(self, history: History, seconds: float, final: bool) -> str | None:
         """Return a line when brackets have finished or a minute has passed, and one at the end."""
         since = time.monotonic() - self._last
-        any_finished = len(history.brackets) - len(history.open_brackets) > len(self._done)
+        any_finished = len(history.brackets) - len(history.schedule.open) > len(self._done)
         if not (final or since >= HEARTBEAT or (any_finished and since >= _PAUSE)):
             return None
         finished = sorted(_finished(history) - self._done)
         self._last = time.monotonic()
         self._done.update(finished)
+        seen = self._overview(history, seconds, final)
+        facts = (("trials", seen.trials), ("best", seen.headline), ("left", seen.end))
         parts = [_brackets(finished)] if finished else []
-        parts.append(self._counts(history))
-        best = history.incumbent
-        if best is not None:
-            what = printable(history.goals.described(best.loss, best.values))
-            parts.append(f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat})")
-        left = None if final else self._left(history, seconds)
-        if left is not None:
-            parts.append(self._until(left))
+        parts += [f"{label}: {printable(text)}" for label, text in facts if text is not None]
         return f"[{seconds:7.1f} s] {'; '.join(parts)}"
+
+    def _overview(self, history: History, seconds: float, final: bool) -> Overview:
+        limits = self._limits
+        left = None if final else self._left(history, seconds)
+        rate = self._rate(history, seconds)
+        session = Session(seconds, left, rate, limits.max_trials, limits.max_cost, limits.max_seconds)
+        return Overview(history, self._now, session)
 
     def _panel(self, history: History, seconds: float, final: bool) -> RenderableType:
         """Return the panel: lines that are cut at the width of the terminal and never padded.
 
         A padded last line would make the terminal's own ^C wrap, and one line of the panel would stay on the screen.
         """
-        failed = f", [red]{history.n_failed} failed[/]" if history.n_failed else ""
-        rows = [("trials", Text.from_markup(f"{self._counts(history, failed)}{self._rate(history, seconds)}"))]
-        rows += [("" if n else "running", Text(running)) for n, running in enumerate(_running(history))]
+        seen = self._overview(history, seconds, final)
+        trials = Text(seen.trials)
+        if history.n_failed:
+            trials.highlight_words([f"({history.n_failed} failed)"], "red")
+        trials.append(f", {rate_text(seen.rate)}" if seen.rate else "")
+        rows = [("trials", trials)]
+        rows += [("" if n else "running", Text(running)) for n, running in enumerate(_running(history, self._now))]
         rows += [("" if n else "brackets", rungs) for n, rungs in enumerate(_rungs(history))]
-        best = history.incumbent
-        if best is not None:
-            goals = history.goals
-            where = f" on budget {best.budget:g} (trial {best.trial.number}, {best.trial.origin.value}{best.caveat})  "
-            bars = sparkline(history.trajectory, time.time(), goals=goals)
-            what = f"{best.loss:.6g}" if goals.plain else printable(goals.described(best.loss, best.values))
-            rows.append(("best", Text.assemble((what, "bold green"), where, bars)))
-        spent = history.budget_spent / history.budgets[-1]
-        rows.append(("spent", Text(f"{spent:.1f}{_of(self._limits.max_cost)} full evaluations")))
-        rows.append(("time", Text(self._time(history, seconds, final))))
+        if seen.headline is not None:
+            best = Text(printable(seen.headline), "bold green")
+            rows.append(("best", best.append(f"  {sparkline(history.trajectory, time.time(), goals=history.goals)}")))
+        rows.append(("spent", Text(seen.spent)))
+        if seen.end is not None:
+            rows.append(("left", Text(seen.end)))
         return Group(*(_line(label, content) for label, content in rows))
 
-    def _counts(self, history: History, failed: str | None = None) -> str:
-        if failed is None:
-            failed = f", {history.n_failed} failed" if history.n_failed else ""
-        limit = _of(self._limits.max_trials)
-        return f"{len(history.outcomes)} done{limit}, {len(history.running)} running{failed}"
-
-    def _rate(self, history: History, seconds: float) -> str:
-        """Return the finished trials per time since the first update."""
+    def _rate(self, history: History, seconds: float) -> float | None:
+        """Return the finished trials per second since the first update."""
         began, before = self._first or (0.0, 0)
         done, span = len(history.outcomes) - before, seconds - began
-        if done < 1 or span < 1:
-            return ""
-        for unit, size in (("s", 1), ("min", 60), ("h", 3600)):
-            if done / span * size >= 1 or unit == "h":
-                return f", {done / span * size:.3g}/{unit}"
-        return ""
-
-    def _time(self, history: History, seconds: float, final: bool) -> str:
-        limit = self._limits.max_seconds
-        left = None if final else self._left(history, seconds)
-        until = "" if left is None else f", {self._until(left)}"
-        return f"{duration(seconds)}{'' if limit is None else f' of {duration(limit)}'}{until}"
-
-    def _until(self, left: float) -> str:
-        """Return when the study will end; the time of day as well if that is more than a minute away."""
-        at = f", until {clock(self._now + left)}" if left > 60 else ""
-        return f"about {duration(left)} left{at}"
+        return done / span if done >= 1 and span >= 1 else None
 
     def _left(self, history: History, seconds: float) -> float | None:
         """Return the expected time until the study ends; None while too little is known."""
@@ -199,8 +182,8 @@ class Progress:
         """Return the time until the first limit if all budgets cost the same; for studies that store no times."""
         limits, full = self._limits, history.budgets[-1]
         spent = history.budget_spent
-        brackets = limits.max_brackets if limits.bounded else len(history.round)
-        planned = plan(history.round, int(brackets)).continued_cost * full if brackets is not None else None
+        brackets = limits.max_brackets if limits.bounded else len(history.schedule.round)
+        planned = plan(history.schedule.round, int(brackets)).continued_cost * full if brackets is not None else None
         shares = [
             _share(len(history.outcomes), limits.max_trials),
             _share(spent, None if limits.max_cost is None else limits.max_cost * full),
@@ -223,12 +206,14 @@ class _Notebook:
         ipython = importlib.import_module("IPython.display")  # a notebook has it
         console = Console(width=110, record=True, file=io.StringIO(), force_terminal=True, force_jupyter=False)
         console.print(panel)
-        text = console.export_html(inline_styles=True, code_format='<pre style="line-height:1.3">{code}</pre>')
-        page = ipython.HTML(text)
+        pages = {
+            "text/plain": console.export_text(clear=False),
+            "text/html": console.export_html(inline_styles=True, code_format=_PAGE),
+        }
         if self._handle is None:
-            self._handle = ipython.display(page, display_id=True)
+            self._handle = ipython.display(pages, raw=True, display_id=True)
         else:
-            self._handle.update(page)
+            self._handle.update(pages, raw=True)
 
 
 def sparkline(trajectory: list[Result], now: float, width: int = 24, goals: Goals = PLAIN) -> str:
@@ -244,11 +229,7 @@ def sparkline(trajectory: list[Result], now: float, width: int = 24, goals: Goal
     for cell in range(width):
         until = began + span * (cell + 1) / width
         cells.append([loss for finished, loss in known if finished <= until or finished == began][-1])
-    if min(cells) > 0:  # the last, small steps matter as much as the first
-        cells = [math.log(loss) for loss in cells]
-    low, high = min(cells), max(cells)
-    step = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(_BARS[round((loss - low) * step)] for loss in cells)
+    return "".join(_BARS[round(share * (len(_BARS) - 1))] for share in heights(cells))
 
 
 def _line(label: str, content: Text) -> Text:
@@ -264,16 +245,16 @@ def _brackets(finished: list[int]) -> str:
 
 
 def _finished(history: History) -> set[int]:
-    return set(range(len(history.brackets))) - set(history.open_brackets)
+    return set(range(len(history.brackets))) - set(history.schedule.open)
 
 
-def _running(history: History) -> Iterator[str]:
+def _running(history: History, now: float) -> Iterator[str]:
     """Yield a line per running trial, those with the largest budgets first."""
     running = sorted(history.running.values(), key=lambda trial: (-trial.budget, trial.number))
     for trial in running[:_RUNNING]:
         since = history.started.get(trial.number)
-        age = "" if since is None else f" for {duration(max(0.0, time.time() - since))}"
-        config = ", ".join(f"{name}={_short(value)}" for name, value in trial.config.items())
+        age = "" if since is None else f" for {duration(max(0.0, now - since))}"
+        config = ", ".join(f"{name}={short(value_text(value), 20)}" for name, value in trial.config.items())
         yield f"trial {trial.number} on budget {trial.budget:g}{age}: {printable(config)}"
     if len(running) > _RUNNING:
         yield f"and {len(running) - _RUNNING} more"
@@ -281,11 +262,11 @@ def _running(history: History) -> Iterator[str]:
 
 def _rungs(history: History) -> Iterator[Text]:
     """Yield a line per open bracket that shows how full each rung is."""
-    shown = list(history.open_brackets)[:_BRACKETS]
+    shown = list(history.schedule.open)[:_BRACKETS]
     for index in shown:
         yield Text(f"#{index}  ") + Text("   ").join(_filled(history.brackets[index]))
-    if len(history.open_brackets) > len(shown):
-        yield Text(f"and {len(history.open_brackets) - len(shown)} more")
+    if len(history.schedule.open) > len(shown):
+        yield Text(f"and {len(history.schedule.open) - len(shown)} more")
 
 
 def _filled(bracket: Halving) -> Iterator[Text]:
@@ -303,11 +284,3 @@ def _filled(bracket: Halving) -> Iterator[Text]:
 
 def _share(done: float, limit: float | None) -> float | None:
     return None if not limit else done / limit
-
-
-def _of(limit: float | None) -> str:
-    return "" if limit is None else f" of {limit:g}"
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)[:20]

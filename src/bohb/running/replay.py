@@ -35,6 +35,7 @@ from bohb.core.space import Space
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 from bohb.journal import Journal, open_journal
+from bohb.journal.location import shown_journal
 from bohb.optimizer.blas import one_thread
 
 TOLERANCE = 1e-6
@@ -93,7 +94,8 @@ def replay(
     """
     events = _events(source, study)
     if not events:
-        raise InvalidArgument(f"there is nothing to replay: {source!r} has no events")
+        shown = shown_journal(source) if isinstance(source, str) else source
+        raise InvalidArgument(f"there is nothing to replay: {shown!r} has no events")
     _check_sampler(events[0], sampler)
     history = History()
     decider = Decider(history, sampler)

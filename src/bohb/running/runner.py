@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
+from bohb.core.deadline import TimeLeft
+from bohb.core.times.durations import DurationLearner
+from bohb.core.times.forecast import remaining
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalUnavailable
 from bohb.executors.base import Executor, Lost
@@ -19,7 +23,6 @@ from bohb.running.checkpoints import Checkpoints, keep_checkpoint
 from bohb.running.interrupts import interrupts
 from bohb.running.limits import Limits, given_limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
-from bohb.running.pace import Pace
 from bohb.running.patience import COMPLAIN_SECONDS, patiently
 from bohb.running.progress import Progress
 from bohb.running.study import Study
@@ -84,7 +87,7 @@ class _Run:
     callbacks: Callbacks
     progress: Progress | None
     outages: Outages = field(init=False)
-    pace: Pace = field(init=False)
+    durations: DurationLearner = field(default_factory=DurationLearner)
     looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
     complaint: tuple[str, float] = ("", 0.0)  # why this runner last waited, and when it said so
     waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
@@ -95,7 +98,6 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.outages = Outages(self.max_attempts)
-        self.pace = Pace(self.optimizer, self.limits)
 
     def run(self) -> Study:
         """Ask, wait and tell until the session ends."""
@@ -135,7 +137,7 @@ class _Run:
                 self._rest()
             if self.progress is not None:
                 self.progress.update(self.optimizer.history, self.optimizer.seconds, now=self.optimizer.time)
-            time_left = self.pace.seconds_left + self.grace
+            time_left = self._seconds_left() + self.grace
             if time_left <= 0 and (self.running or self.unsaved):
                 return self._stop() or "the deadline has passed"
             if self.running:
@@ -146,6 +148,19 @@ class _Run:
 
     def _stop(self) -> str | None:
         return reason_to_stop(self.limits, self.optimizer.history, self.optimizer.seconds, self.optimizer.time)
+
+    def _seconds_left(self) -> float:
+        return self.limits.seconds_left(self.optimizer.seconds, self.optimizer.time)
+
+    def _time_left(self) -> TimeLeft | None:
+        """Return what a decision has to know about the deadline; None without one."""
+        seconds, history = self._seconds_left(), self.optimizer.history
+        if seconds == math.inf:
+            return None
+        model = self.durations.model(history)
+        shared = self.optimizer.shared and len(history.sessions) > 1
+        running = remaining(history, model, self.optimizer.time)
+        return TimeLeft(seconds, self.executor.slots, model, running, alone=not shared)
 
     def _why_over(self) -> str | None:
         """Return why the study is over; None while another runner may still have something to do."""
@@ -172,9 +187,7 @@ class _Run:
         try:
             if self.in_doubt:
                 self._adopt()
-            self.waiting += self.optimizer.ask_many(
-                free, lambda: self._stop() is not None, lambda: self.pace.left(self.executor.slots)
-            )
+            self.waiting += self.optimizer.ask_many(free, lambda: self._stop() is not None, self._time_left)
         except JournalUnavailable as error:
             self.in_doubt = True
             self._pause(error)

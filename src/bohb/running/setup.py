@@ -13,7 +13,7 @@ from typing import Any
 from bohb.executors.base import Objective
 from bohb.executors.options import TrialOptions
 from bohb.journal import Journal, SqlJournal
-from bohb.journal.files import files_directory
+from bohb.journal.location import files_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class RunSetup:
     checkpoints: whether trials get a directory.
     """
 
-    journal: str | Path | Journal
+    journal: str | Path | Journal = field(repr=False)  # a URL may have a password
     study: str
     directory: str | Path | None = None
     objective: Objective | None = None

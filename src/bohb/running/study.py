@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from bohb.analysis.overview import Overview
+from bohb.core.answers import BestResults
 from bohb.core.confirm import Confirmation, last_confirmed
-from bohb.core.confirm_text import last_verdict
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.schedule.plan import Plan
@@ -17,17 +18,16 @@ from bohb.executors.base import Objective
 from bohb.journal import SqlJournal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.confirm import Default, confirm
-from bohb.running.frame import trials_frame
-from bohb.running.html import study_html
 from bohb.running.limits import common_cause
+from bohb.running.notebook import study_html, trials_frame
 from bohb.running.setup import RunSetup
-from bohb.units import counted, printable
+from bohb.units import aligned
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Study:
+class Study(BestResults):
     """A study and its results so far.
 
     history: everything that happened.
@@ -39,34 +39,6 @@ class Study:
     stopped: str = ""
     setup: RunSetup | None = field(default=None, compare=False, kw_only=True)
     _source: tuple[str, str] | None = field(default=None, compare=False)  # its journal, and its name there
-
-    @property
-    def incumbent(self) -> Result | None:
-        """The best configuration: the largest budget counts first, then the lowest loss. None if nothing succeeded."""
-        return self.history.incumbent
-
-    @property
-    def best_config(self) -> dict[str, Any]:
-        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
-        return dict(self.history.require_incumbent().config)
-
-    @property
-    def best_loss(self) -> float:
-        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
-        return self.history.goals.shown(self.history.require_incumbent().loss)
-
-    @property
-    def best_trial(self) -> Trial:
-        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().trial
-
-    @property
-    def front(self) -> list[Result]:
-        """The results that no other dominates and that keep the constraints, by their first loss.
-
-        They are those on the largest budget that has any. `Result.values` has what the objective returned.
-        """
-        return self.history.front
 
     @property
     def trajectory(self) -> list[Result]:
@@ -157,26 +129,18 @@ class Study:
 
     def plan(self) -> Plan:
         """Return the table of the brackets that were opened."""
-        return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.round)
+        return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.schedule.round)
 
     def __str__(self) -> str:
         """Return a summary for people."""
-        done, failed = len(self.history.outcomes), self.history.n_failed
-        count = f"{counted(done, 'trial')} ({failed} failed)"
-        stopped = f"; stopped: {self.stopped}" if self.stopped else ""
-        lines = [f"{count}, cost of {self.cost:.1f} full evaluations{stopped}"]
-        if self.cause is not None and self.cause not in self.stopped:
-            lines.append(f"no trial succeeded: {self.cause}")
-        best = self.incumbent
-        if best is not None:
-            what = self.history.goals.described(best.loss, best.values)
-            lines.append(f"best {what} on budget {best.budget:g} (trial {best.trial.number}{best.caveat}):")
-            lines += [f"  {name} = {value!r}" for name, value in best.config.items()]
-        lines += last_verdict(self.history)
-        return printable("\n".join(lines))
+        return aligned(self._seen.rows(stopped=self.stopped))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return study_html(self.history, str(self))
+        return study_html(self._seen, self.stopped)
+
+    @property
+    def _seen(self) -> Overview:
+        return Overview(self.history)

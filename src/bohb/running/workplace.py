@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 
 from bohb.errors import JournalError
-from bohb.journal.disk import require_local
+from bohb.journal.location import require_local
 from bohb.running.trees import remove
 
 if sys.platform != "win32":

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from bohb.core.cost import Sample, fit_costs
-from bohb.core.estimate import planned_time
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.schedule.brackets import Bracket, hyperband
+from bohb.core.times.durations import Sample, fit_durations
+from bohb.core.times.forecast import planned_time
 from bohb.core.trial import Origin, Outcome, Trial, outcome_of
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Lost, Objective
@@ -224,8 +224,8 @@ def _takes(
 ) -> Finding:
     """Report how long a round of Hyperband would take, by the calls so far: one configuration on two budgets."""
     calls = [(budgets[0], outcome) for outcome in small] + ([(budgets[1], direct)] if direct is not None else [])
-    known = [Sample(0, b, None, (o.finished or 0.0) - (o.started or 0.0) + 1e-6, {}) for b, o in calls if o.ok]
-    costs = fit_costs(known)
+    known = [Sample(0, b, None, (o.finished or 0.0) - (o.started or 0.0) + 1e-6) for b, o in calls if o.ok]
+    costs = fit_durations(known)
     assert costs is not None
     expected, low, high = planned_time(round_, workers, costs)
     span = f"{duration(expected)} ({duration(low)} to {duration(high)}) on {counted(workers, 'worker')}"

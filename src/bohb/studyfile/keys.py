@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument
 from bohb.running.limits import Limits
 from bohb.units import memory, moment, seconds
@@ -26,6 +27,17 @@ def _kind(kind: Any, rule: str) -> Check:
     def check(value: Any) -> Any:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise ValueError(rule)
+        return value
+
+    return check
+
+
+def _one_of(names: Collection[str]) -> Check:
+    """Return a check for one of some names."""
+
+    def check(value: Any) -> Any:
+        if value not in names:
+            raise ValueError(f"must be one of {', '.join(names)}")
         return value
 
     return check
@@ -69,7 +81,8 @@ TOP: dict[str, Check] = {
     "budget": _table,
     "limits": _table,
     "trial": _table,
-    "settings": _kind(str | dict, "must be the name of a preset or a table"),
+    "preset": _one_of(PRESETS),
+    "settings": _kind(dict, "must be a table of single settings; a preset has the key 'preset'"),
     "objectives": _kind(list | dict, "must be a list of names or a table of directions"),
     "constraints": _table,
     "direction": _text,

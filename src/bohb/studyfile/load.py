@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.studyfile.keys import BUDGET, LIMITS, TOP, TRIAL, StudyFileError, check_keys, wrong
 
@@ -62,13 +61,10 @@ class StudyFile:
     @property
     def setting_arguments(self) -> dict[str, Any]:
         """The preset and the single settings, as `BOHB` takes them."""
-        changes = dict(self.values["settings"])
-        preset = changes.pop("preset", "paper")
-        if preset not in PRESETS:
-            raise wrong(self.path, "settings.preset", preset, f"must be one of {', '.join(PRESETS)}")
+        found = {key: self.values[key] for key in ("preset",) if key in self.values} | self.values["settings"]
         if self.values["budget"].get("adaptive", False):
-            changes["schedule"] = "adaptive"
-        return {"settings": preset, **changes}
+            found["schedule"] = "adaptive"
+        return found
 
     @property
     def goal_arguments(self) -> dict[str, Any]:
@@ -238,8 +234,9 @@ def load(path: str | Path) -> StudyFile:
     checked = check_keys(place, "", values, TOP)
     for name, known in (("budget", BUDGET), ("limits", LIMITS), ("trial", TRIAL)):
         checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)
-    settings = checked.get("settings", {})
-    checked["settings"] = {"preset": settings} if isinstance(settings, str) else settings
+    if "preset" in checked.setdefault("settings", {}):
+        rule = "belongs at the top of the file, before the first table: write preset = …"
+        raise wrong(place, "settings.preset", checked["settings"]["preset"], rule)
     for name in ("space", "budget"):
         if not checked.get(name):
             raise StudyFileError(f"{path}: the key '{name}' is missing")

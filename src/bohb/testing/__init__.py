@@ -6,7 +6,13 @@ import pytest
 pytest.register_assert_rewrite("bohb.testing.acts", "bohb.testing.executors", "bohb.testing.journals")
 
 from bohb.testing.executors import ElasticContract, ExecutorContract, Place  # noqa: E402
-from bohb.testing.journals import DurableJournalContract, JournalContract, example_events, numbered_events  # noqa: E402
+from bohb.testing.journals import (  # noqa: E402
+    DurableJournalContract,
+    JournalContract,
+    SharedJournalContract,
+    example_events,
+    numbered_events,
+)
 
 __all__ = [
     "DurableJournalContract",
@@ -14,6 +20,7 @@ __all__ = [
     "ExecutorContract",
     "JournalContract",
     "Place",
+    "SharedJournalContract",
     "example_events",
     "numbered_events",
 ]

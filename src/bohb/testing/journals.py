@@ -8,8 +8,9 @@ class TestMyJournal(DurableJournalContract):
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -32,7 +33,7 @@ from bohb.core.events import (
 )
 from bohb.core.trial import Origin, Outcome, Status, Trial
 from bohb.errors import Conflict, InvalidArgument
-from bohb.journal.base import Journal
+from bohb.journal.base import Journal, SharedJournal, shared_journal
 
 JournalFactory = Callable[..., Journal]
 
@@ -197,3 +198,81 @@ class DurableJournalContract(JournalContract):
             journal.append(numbered_events(2), after=0)
         with closing(journal_factory(study)) as journal:
             assert list(journal.read()) == numbered_events(2)
+
+
+class SharedJournalContract(DurableJournalContract):
+    """What a journal that several runners can use at once must do as well (`SharedJournal`)."""
+
+    @staticmethod
+    def _two(journal_factory: JournalFactory) -> tuple[SharedJournal, SharedJournal]:
+        first = shared_journal(journal_factory())
+        assert first is not None
+        return first, first.again()
+
+    def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(
+        self, journal_factory: JournalFactory
+    ) -> None:
+        first, second = self._two(journal_factory)
+        with closing(first), closing(second):
+            first.append(numbered_events(1), after=0)
+            with pytest.raises(Conflict):
+                second.append(numbered_events(1), after=0)
+            second.append(numbered_events(1, first=1), after=1)
+            first.append(numbered_events(1), after=0)  # its own answer may have been lost
+            assert list(first.read()) == list(second.read()) == numbered_events(2)
+            second.append(numbered_events(1, first=2), after=2)
+            assert list(first.read(after=2)) == numbered_events(1, first=2)
+
+    def test_a_turn_lets_its_runner_append_and_then_the_others(self, journal_factory: JournalFactory) -> None:
+        first, second = self._two(journal_factory)
+        with closing(first), closing(second):
+            with first.turn():
+                first.append(numbered_events(1), after=0)
+                first.append(numbered_events(1, first=1), after=len(first.read()))
+            with second.turn():
+                assert list(second.read()) == numbered_events(2)
+                second.append(numbered_events(1, first=2), after=2)
+            assert list(first.read()) == numbered_events(3)
+
+    def test_writers_that_decide_alike_append_each_event_once(self, journal_factory: JournalFactory) -> None:
+        writers = [*self._two(journal_factory), *self._two(journal_factory)]
+        won: list[int] = []
+
+        def write(journal: SharedJournal) -> None:
+            with closing(journal):
+                while (length := len(journal.read())) < 40:
+                    with suppress(Conflict):
+                        journal.append(numbered_events(1, first=length), after=length)
+                        won.append(length)
+
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in writers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(won) == list(range(40))
+        with closing(journal_factory()) as journal:
+            assert list(journal.read()) == numbered_events(40)
+
+    def test_a_lease_lives_until_it_is_ended_or_expires(self, journal_factory: JournalFactory) -> None:
+        first, second = self._two(journal_factory)
+        with closing(first), closing(second):
+            assert first.lease_is_over("nobody")
+            for holder, seconds in {"one": 3600, "two": 3600, "gone": -1}.items():
+                first.renew_lease(holder, seconds)
+            assert first.live_leases() == second.live_leases() == {"one", "two"}
+            second.end_lease("two")
+            assert [second.lease_is_over(holder) for holder in ("one", "two", "gone")] == [False, True, True]
+            second.renew_lease("gone", 3600)
+            first.renew_lease("one", -1)
+            assert second.live_leases() == {"gone"}
+
+    def test_leases_belong_to_one_study(self, journal_factory: JournalFactory) -> None:
+        first, second = (shared_journal(journal_factory(study)) for study in ("a", "b"))
+        assert first is not None
+        assert second is not None
+        with closing(first), closing(second):
+            first.renew_lease("one", 3600)
+            assert second.live_leases() == set()
+            assert second.lease_is_over("one")
+            assert not first.lease_is_over("one")

@@ -16,7 +16,7 @@ from bohb.core.events import ObservationAdded
 from bohb.core.samplers.density import Model, fit_model, min_points, model_budget, points_needed, propose_by, split
 from bohb.core.samplers.observations import Observations
 from bohb.core.samplers.proposal import Declined, Proposal, Situation, propose_random
-from bohb.core.settings import HPBANDSTER, PAPER, Settings
+from bohb.core.settings import PRESETS, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin
 from tests.core import spaces
@@ -46,7 +46,7 @@ EQ_3 = {
 
 @pytest.mark.parametrize(("n", "n_min"), list(EQ_3))
 def test_the_split_is_that_of_equation_3(n: int, n_min: int) -> None:
-    assert split(n, n, n_min, PAPER) == EQ_3[n, n_min]
+    assert split(n, n, n_min, Settings()) == EQ_3[n, n_min]
 
 
 def test_good_are_the_best_and_bad_the_worst_overlapping_as_little_as_possible() -> None:
@@ -54,7 +54,7 @@ def test_good_are_the_best_and_bad_the_worst_overlapping_as_little_as_possible()
     d_b = Observations(2)
     for loss in (4.0, 0.0, 3.0, 1.0, 2.0):
         d_b.add(np.array([loss / 10, 0.5]), loss)
-    model = fit_model(space, 1, d_b, PAPER)
+    model = fit_model(space, 1, d_b, Settings())
     assert model.good.points[:, 0].tolist() == [0.0, 0.1, 0.2]
     assert model.bad.points[:, 0].tolist() == [0.2, 0.3, 0.4]
 
@@ -63,7 +63,7 @@ def test_good_are_the_best_and_bad_the_worst_overlapping_as_little_as_possible()
 def test_both_sets_have_n_min_points_and_no_observation_is_left_out(n: int, n_min: int, data: st.DataObject) -> None:
     n = n + n_min + 2
     n_finite = data.draw(st.integers(1, n))
-    n_good, n_bad = split(n, n_finite, n_min, PAPER)
+    n_good, n_bad = split(n, n_finite, n_min, Settings())
     assert n_min <= n_bad <= n
     assert 1 <= n_good <= n_finite
     if n_finite == n:
@@ -73,8 +73,8 @@ def test_both_sets_have_n_min_points_and_no_observation_is_left_out(n: int, n_mi
 
 def test_the_model_begins_at_n_min_plus_2_observations_of_the_largest_such_budget() -> None:
     space = Space({f"x{i}": (0.0, 1.0) for i in range(6)})
-    assert min_points(space, PAPER) == 7
-    needed = points_needed(space, PAPER)
+    assert min_points(space, Settings()) == 7
+    needed = points_needed(space, Settings())
     assert needed == 9
     few, enough = observed(space, [1.0] * 8), observed(space, [1.0] * 9)
     assert model_budget({1: few}, needed) is None
@@ -94,15 +94,15 @@ def test_failed_evaluations_are_bad_and_never_good_while_there_are_finite_ones()
     d_b = Observations(1)
     for i in range(20):
         d_b.add(np.array([i / 20]), 1.0 if i == 3 else math.inf)
-    model = fit_model(space, 1, d_b, PAPER)
+    model = fit_model(space, 1, d_b, Settings())
     assert model.good.points.tolist() == [[3 / 20]]
     assert len(model.bad.points) == 19
     assert model.good.bandwidths[0] > 0.05  # one point has no spread
 
 
-def situation(space: Space, settings: Settings = PAPER, is_new: Callable[[Any], bool] = lambda _: True) -> Situation:
+def situation(space: Space, is_new: Callable[[Any], bool] = lambda _: True) -> Situation:
     """A study that has no results yet."""
-    return Situation(BOHB(space.configspace, budgets=[1], seed=0, settings=settings).history, 1, is_new, None)
+    return Situation(BOHB(space.configspace, budgets=[1], seed=0, preset="paper").history, 1, is_new, None)
 
 
 def proposals(space: Space, model: Model, n: int) -> list[Proposal]:
@@ -117,7 +117,7 @@ def test_the_share_rho_is_random_and_the_rest_comes_from_the_model(share: float,
     space = Space({"x": (0.0, 1.0), "c": ["a", "b"]})
     configs = [space.sample(np.random.default_rng(i)) for i in range(known)]
     observations = [ObservationAdded(i, config, 1.0, i / 30) for i, config in enumerate(configs)]
-    empty = BOHB(space.configspace, budgets=[1], seed=0, random_fraction=share)
+    empty = BOHB(space.configspace, budgets=[1], seed=0, preset="paper", random_fraction=share)
     origins = [trial.origin for trial in BOHB.from_events([*empty.events, *observations]).ask_many(600)]
     assert set(origins) <= {Origin.RANDOM, Origin.MODEL}
     expected = share if known else 1.0
@@ -126,12 +126,12 @@ def test_the_share_rho_is_random_and_the_rest_comes_from_the_model(share: float,
 
 def test_the_proposal_is_the_candidate_with_the_highest_ratio() -> None:
     space = Space({"x": (0.0, 1.0), "n": (1, 5), "c": ["a", "b", "c"]})
-    model = fit_model(space, 3.0, observed(space, list(np.linspace(0, 1, 40))), PAPER)
+    model = fit_model(space, 3.0, observed(space, list(np.linspace(0, 1, 40))), Settings())
     for i in range(20):
         proposal = propose_by(model, np.random.default_rng([1, i]), situation(space))
         assert isinstance(proposal, Proposal)
         rng = np.random.default_rng([1, i])
-        candidates = space.snap(model.good.sample(rng, 64, 3, PAPER.widen_categorical))
+        candidates = space.snap(model.good.sample(rng, 64, 3, Settings().widen_categorical))
         ratios = model.log_ratio(candidates)
         assert proposal.config == space.decode(candidates[ratios.argmax()])
         assert proposal.reason["log_ratio"] == pytest.approx(ratios.max(), rel=1e-3)
@@ -145,7 +145,7 @@ def test_the_model_finds_the_good_corner() -> None:
     for _ in range(60):
         config = space.sample(rng)
         d_b.add(space.encode(config), config["x"] + config["y"] + (config["c"] != "good"))
-    drawn = proposals(space, fit_model(space, 1, d_b, PAPER), 100)
+    drawn = proposals(space, fit_model(space, 1, d_b, Settings()), 100)
     assert np.mean([p.config["x"] + p.config["y"] for p in drawn]) < 0.7
     assert np.mean([p.config["c"] == "good" for p in drawn]) > 0.9
 
@@ -153,7 +153,7 @@ def test_the_model_finds_the_good_corner() -> None:
 @pytest.mark.parametrize("name", sorted(spaces.ALL))
 def test_proposals_in_conditional_and_constrained_spaces_are_legal_and_model_based(name: str) -> None:
     space = Space(spaces.ALL[name]())
-    model = fit_model(space, 1, observed(space, list(np.linspace(0, 1, 80))), PAPER)
+    model = fit_model(space, 1, observed(space, list(np.linspace(0, 1, 80))), Settings())
     drawn = proposals(space, model, 100)
     assert len(drawn) == 100
     for proposal in drawn:
@@ -168,7 +168,7 @@ def test_a_conditional_child_is_learnt_although_it_is_often_inactive() -> None:
         config = space.sample(np.random.default_rng(i))
         loss = abs(config["trees"] - 80) / 100 if config["algo"] == "forest" else 2.0
         d_b.add(space.encode(config), loss)
-    drawn = proposals(space, fit_model(space, 1, d_b, PAPER), 100)
+    drawn = proposals(space, fit_model(space, 1, d_b, Settings()), 100)
     trees = [p.config["trees"] for p in drawn if p.config["algo"] == "forest"]
     assert len(trees) > 80
     assert abs(np.mean(trees) - 80) < 10
@@ -176,7 +176,7 @@ def test_a_conditional_child_is_learnt_although_it_is_often_inactive() -> None:
 
 def test_only_new_configurations_are_proposed_and_nothing_if_none_is_left() -> None:
     space = Space({"c": ["a", "b", "c"]})
-    model = fit_model(space, 1, observed(space, [0.0] * 10), PAPER)
+    model = fit_model(space, 1, observed(space, [0.0] * 10), Settings())
     only_b = situation(space, is_new=lambda config: config["c"] == "b")
     for i in range(50):
         by_model = propose_by(model, np.random.default_rng(i), only_b)
@@ -191,10 +191,10 @@ def test_only_new_configurations_are_proposed_and_nothing_if_none_is_left() -> N
 
 def test_the_hpbandster_preset_waits_for_two_disjoint_sets() -> None:
     space = Space({f"x{i}": (0.0, 1.0) for i in range(6)})
-    assert points_needed(space, HPBANDSTER) == 14
-    assert split(14, 14, 7, HPBANDSTER) == (7, 7)
-    assert split(21, 21, 7, HPBANDSTER) == (7, 14)
-    assert split(50, 50, 7, HPBANDSTER) == (7, 42)  # the reference also drops the single worst point here
+    assert points_needed(space, PRESETS["hpbandster"]) == 14
+    assert split(14, 14, 7, PRESETS["hpbandster"]) == (7, 7)
+    assert split(21, 21, 7, PRESETS["hpbandster"]) == (7, 14)
+    assert split(50, 50, 7, PRESETS["hpbandster"]) == (7, 42)  # the reference also drops the single worst point here
 
 
 @given(st.lists(st.floats(0, 1) | st.just(math.inf), min_size=1, max_size=200))

@@ -19,7 +19,7 @@ from bohb.core.samplers.targets import best_first, targets, winsorised
 from bohb.core.trial import outcome_of
 
 SPACE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
-BEST: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "settings": "best"}
+BEST: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "preset": "best"}
 
 
 def values(config: dict[str, Any], budget: float) -> dict[str, float]:

@@ -18,7 +18,7 @@ from bohb.core.space import Space
 from bohb.core.trial import Origin
 from bohb.journal import MemoryJournal
 
-GP: dict[str, Any] = {"settings": bohb.BEST}
+GP: dict[str, Any] = {"preset": "best"}
 Loss = Callable[[dict[str, Any], float], float]
 PLANE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 

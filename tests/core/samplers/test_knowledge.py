@@ -12,7 +12,7 @@ import pytest
 from scipy.integrate import quad
 
 import bohb
-from bohb.analysis import why
+from bohb.analysis.why import why
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.samplers.proposal import PRIOR_RESULTS, Situation
 from bohb.core.samplers.search import log_prior
@@ -34,7 +34,7 @@ def bowl(config: dict[str, Any]) -> float:
 
 
 def study(space: Any, trials: int, loss: Loss = bowl, seed: int = 0, **settings: Any) -> bohb.BOHB:
-    made = bohb.BOHB(space, min_budget=1, max_budget=9, seed=seed, **{"settings": bohb.BEST, **settings})
+    made = bohb.BOHB(space, min_budget=1, max_budget=9, seed=seed, **{"preset": "best", **settings})
     for _ in range(trials):
         trial = made.ask()
         made.tell(trial, loss(trial.config) + 0.1 / trial.budget)
@@ -108,7 +108,7 @@ def test_what_a_prior_adds_to_the_score_is_bounded_below_and_fades() -> None:
 def test_the_weight_of_a_prior_halves_after_some_results_and_stays_without_a_process() -> None:
     made = study(believed(0.3, 0.8), PRIOR_RESULTS)
     assert Situation(made.history, 1.0, lambda _: True, None).prior_weight == 0.5
-    published = study(believed(0.3, 0.8), PRIOR_RESULTS, settings=bohb.PAPER)
+    published = study(believed(0.3, 0.8), PRIOR_RESULTS, preset="paper")
     assert Situation(published.history, 1.0, lambda _: True, None).prior_weight == 1
     assert not any(trial.reason.get("uniform") for trial in published.history.trials.values())
 

@@ -82,7 +82,7 @@ def test_the_noise_is_learnt_from_repetitions() -> None:
 
 
 def study(n: int = 40) -> BOHB:
-    optimizer = BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=3, settings="best")
+    optimizer = BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=3, preset="best")
     for _ in range(n):
         trial = optimizer.ask()
         optimizer.tell(trial, (trial.config["x"] - 0.4) ** 2)

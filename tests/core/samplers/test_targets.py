@@ -135,7 +135,7 @@ def test_a_result_on_a_middle_budget_is_none_of_the_top() -> None:
 def test_an_adaptive_study_has_the_rungs_that_it_added() -> None:
     study = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=9, max_budget=27, seed=0, budgets="adaptive")
     assert rungs(study.history) == (9, 27)
-    study.history.planned[1] = BracketPlanned(1, ((1.0, 9), (3.0, 3), (9.0, 1)), "adaptive")
+    study.history.schedule.planned[1] = BracketPlanned(1, ((1.0, 9), (3.0, 3), (9.0, 1)), "adaptive")
     assert rungs(study.history) == (1, 3, 9, 27)
 
 

@@ -16,7 +16,8 @@ from scipy.stats import norm
 
 import bohb
 from bohb import BOHB, History, Trial
-from bohb.analysis import bracket_choice, bracket_choices, rung_agreement, why
+from bohb.analysis.agreement import bracket_choice, bracket_choices, rung_agreement
+from bohb.analysis.why import why
 from bohb.core.decide import PlanBracket, decide
 from bohb.core.encoding import from_json, to_json
 from bohb.core.events import BracketPlanned, BudgetsRaised
@@ -177,18 +178,19 @@ def test_a_third_of_the_brackets_is_as_published_in_hyperbands_order(
     play(study, losses, 200)
     history = study.history
     published = [bracket.bracket for index, bracket in enumerate(history.brackets) if index % 3 == 0]
-    assert published == list(itertools.islice(itertools.cycle(history.round), len(published)))
-    assert {index for index in range(len(history.brackets)) if index % 3} <= set(history.planned)
-    assert all(index % 3 for index in history.planned)
-    for index, event in history.planned.items():
+    assert published == list(itertools.islice(itertools.cycle(history.schedule.round), len(published)))
+    assert {index for index in range(len(history.brackets)) if index % 3} <= set(history.schedule.planned)
+    assert all(index % 3 for index in history.schedule.planned)
+    for index, event in history.schedule.planned.items():
         assert event.rungs[-1][0] == history.budgets[-1]
         assert low / eta**2 * (1 - 1e-9) <= event.rungs[0][0]
-        assert bracket_choice(history, index).bracket == history.bracket_plan(index)
+        assert bracket_choice(history, index).bracket == history.schedule.plan(index)
 
 
 def test_one_budget_that_cannot_be_lowered_is_hyperband() -> None:
-    adaptive = play(BOHB(SPACE, min_budget=1, max_budget=1, seed=0, budgets="adaptive"), honest, 40)
-    plain = play(BOHB(SPACE, min_budget=1, max_budget=1, seed=0), honest, 40)
+    one: dict[str, Any] = {"min_budget": 1, "max_budget": 1, "seed": 0, "preset": "paper"}
+    adaptive = play(BOHB(SPACE, **one, budgets="adaptive"), honest, 40)
+    plain = play(BOHB(SPACE, **one), honest, 40)
     assert list(adaptive.history.trials.values()) == list(plain.history.trials.values())
 
 
@@ -247,8 +249,8 @@ def test_the_same_events_give_the_same_decisions() -> None:
     study = play(BOHB(SPACE, min_budget=4.5, max_budget=40.5, seed=2, budgets="adaptive"), honest, 300)
     report = bohb.replay(study.events)
     assert report.differences == ()
-    assert report.decisions == 300 + len(study.history.planned)
-    for event in study.history.planned.values():
+    assert report.decisions == 300 + len(study.history.schedule.planned)
+    for event in study.history.schedule.planned.values():
         assert from_json(event.kind, to_json(event)) == event
 
 
@@ -259,13 +261,13 @@ def test_a_resumed_study_is_the_uninterrupted_one() -> None:
     for _ in range(20):
         study = play(BOHB(SPACE, **arguments, journal=journal), honest, 10)
     assert list(study.history.trials.values()) == list(whole.history.trials.values())
-    assert study.history.planned == whole.history.planned
+    assert study.history.schedule.planned == whole.history.schedule.planned
 
 
 def test_another_schedule_is_another_study() -> None:
     journal = MemoryJournal()
     play(BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal), honest, 5)
-    with pytest.raises(bohb.errors.StudyMismatch, match="schedule: stored 'hyperband', given 'adaptive'"):
+    with pytest.raises(bohb.errors.StudyMismatch, match="schedule: stored 'informed', given 'adaptive'"):
         BOHB(SPACE, min_budget=1, max_budget=9, seed=0, budgets="adaptive", journal=journal)
 
 
@@ -278,7 +280,7 @@ def test_a_larger_maximum_is_taken_up_after_rungs_were_lowered() -> None:
     opened = len(before.history.brackets)
     study = BOHB(SPACE, max_budget=81, **arguments)
     raised = [event for event in study.events if isinstance(event, BudgetsRaised)]
-    assert [event.first_bracket for event in raised] == [max(opened, 1 + max(before.history.planned))]
+    assert [event.first_bracket for event in raised] == [max(opened, 1 + max(before.history.schedule.planned))]
     play(study, honest, 600)
     history = study.history
     assert history.budgets == (9, 27, 81)
@@ -304,7 +306,7 @@ def test_a_bracket_that_is_planned_keeps_its_rungs_when_budgets_are_raised() -> 
     assert isinstance(planned, BracketPlanned)
     journal.append([planned], study.history.n_events)
     study = BOHB(SPACE, max_budget=27, **arguments)
-    assert study.history.bracket_plan(1).rungs[-1].budget == 9
+    assert study.history.schedule.plan(1).rungs[-1].budget == 9
     assert study.ask().bracket == 1
     assert study.history.brackets[1].bracket == Bracket(halving(1, [1]).rungs) or (
         sizes(study.history.brackets[1].bracket) == list(planned.rungs)
@@ -336,14 +338,14 @@ def test_the_argument_is_checked() -> None:
     with pytest.raises(bohb.errors.InvalidArgument, match="must both be given"):
         BOHB(SPACE, budgets="adaptive")
     listed = BOHB(SPACE, budgets=[1, 4, 16], eta=4, seed=0, schedule="adaptive")
-    assert listed.history.adaptive
+    assert listed.history.schedule.adaptive
 
 
 def test_minimize_takes_it() -> None:
     study = bohb.minimize(
         honest, SPACE, min_budget=1, max_budget=9, budgets="adaptive", max_brackets=5, seed=0, progress=False
     )
-    assert sorted(study.history.planned) == [1, 2, 4]
+    assert sorted(study.history.schedule.planned) == [1, 2, 4]
     assert study.stopped == "all 5 brackets are complete"
 
 

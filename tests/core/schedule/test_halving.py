@@ -73,7 +73,7 @@ def test_only_finite_losses_are_promoted_and_none_better_stays_behind(losses: li
 
 @pytest.mark.parametrize("workers", [1, 2, 7, 40])
 def test_with_any_number_of_workers_the_rungs_have_their_planned_sizes(workers: int) -> None:
-    study = BOHB(SPACE, min_budget=1, max_budget=27, seed=1, max_brackets=8)
+    study = BOHB(SPACE, min_budget=1, max_budget=27, seed=1, preset="paper", max_brackets=8)
     running: list[Trial] = []
     while not study.done:
         running += study.ask_many(workers - len(running))

@@ -11,14 +11,14 @@ import pytest
 
 import bohb
 from bohb import BOHB, Trial
-from bohb.analysis import bracket_choices, why
+from bohb.analysis.agreement import bracket_choices
+from bohb.analysis.why import why
 from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.samplers.process import LEVEL, Kernel, Process, matern
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
 from bohb.core.schedule.informed import shared_noise
 from bohb.core.schedule.rules import rule_of
-from bohb.core.settings import Settings
 from bohb.errors import StudyMismatch
 from bohb.journal import MemoryJournal
 
@@ -48,7 +48,7 @@ def unpredictable(trial: Trial) -> float:
 
 
 def study(losses: Losses, trials: int, seed: int = 0, **arguments: Any) -> BOHB:
-    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": seed, "settings": "best", **arguments})
+    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": seed, "preset": "best", **arguments})
     for _ in range(trials):
         trial = made.ask()
         made.tell(trial, losses(trial))
@@ -93,7 +93,7 @@ def test_the_first_round_and_every_third_bracket_are_hyperbands_in_its_order(los
     assert not any(skips[: ROUND + 1])
     assert not any(all(skips[i : i + PUBLISHED_EVERY]) for i in range(len(skips) - PUBLISHED_EVERY + 1))
     published = [halving.bracket for i, halving in enumerate(history.brackets) if history.schedule.rule(i) != "skip"]
-    assert published == [history.round[i % ROUND] for i in range(len(published))]
+    assert published == [history.schedule.round[i % ROUND] for i in range(len(published))]
 
 
 def test_brackets_that_leave_out_lower_rungs_have_no_random_configurations() -> None:
@@ -140,7 +140,7 @@ def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"settings": "paper", "schedule": "informed"},
+        {"preset": "paper", "schedule": "informed"},
         {"budgets": [9], "min_budget": None, "max_budget": None},
         {"objectives": ["loss", "size"]},
         {"constraints": {"size": "<= 0.5"}},
@@ -149,13 +149,13 @@ def test_a_process_of_the_largest_budget_alone_knows_nothing_else() -> None:
     ids=["density", "one budget", "several objectives", "a constraint", "own sampler"],
 )
 def test_without_a_process_of_one_loss_or_with_one_budget_nothing_is_chosen(arguments: dict[str, Any]) -> None:
-    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": 0, "settings": "best", **arguments})
+    made = BOHB(PLANE, **{"min_budget": 1, "max_budget": 9, "seed": 0, "preset": "best", **arguments})
     for _ in range(60):
         trial = made.ask()
         loss = misleading(trial)
         made.tell(trial, loss if made.history.goals.single else {"loss": loss, "size": -loss})
     assert len(made.history.brackets) > ROUND
-    assert not made.history.planned
+    assert not made.history.schedule.planned
     rule = rule_of(made.history, Samplers(made.history).process)
     shares = {rule.random_share(made.history, index) for index in range(len(made.history.brackets))}
     assert shares == ({1 / 3, 0} if len(made.history.budgets) == 1 else {1 / 3})
@@ -173,7 +173,7 @@ def test_choices_are_made_again_in_a_replay_and_after_an_interruption() -> None:
     assert not bohb.replay(journal).differences
     resumed, whole = study(misleading, 0, journal=journal).history, study(misleading, 80).history
     assert [t.config for t in resumed.trials.values()] == [t.config for t in whole.trials.values()]
-    assert resumed.planned == whole.planned
+    assert resumed.schedule.planned == whole.schedule.planned
 
 
 def test_after_the_largest_budget_was_raised_a_whole_round_is_hyperbands() -> None:
@@ -218,7 +218,7 @@ def test_a_bracket_is_repeated_until_one_of_its_kind_has_finished(workers: int) 
             assert finished or not kind
             in_order.append(choice.bracket)
             kind = [choice.index]
-    assert in_order == [history.round[i % ROUND] for i in range(len(in_order))]
+    assert in_order == [history.schedule.round[i % ROUND] for i in range(len(in_order))]
     assert len(in_order) > ROUND
     assert bool(n_repeated) == (workers > 1)
 
@@ -232,17 +232,17 @@ def test_repeated_brackets_are_explained_and_decided_again_in_a_replay() -> None
     assert not bohb.replay(journal).differences
 
 
-@pytest.mark.parametrize("arguments", [{"settings": "paper"}, {"schedule": "hyperband"}], ids=["paper", "hyperband"])
+@pytest.mark.parametrize("arguments", [{"preset": "paper"}, {"schedule": "hyperband"}], ids=["paper", "hyperband"])
 def test_other_schedules_open_brackets_in_the_order_of_the_paper(arguments: dict[str, Any]) -> None:
     history = list(parallel(5, 100, **arguments))[-1].history
     opened = [halving.bracket for halving in history.brackets]
-    assert opened == [history.round[i % ROUND] for i in range(len(opened))]
+    assert opened == [history.schedule.round[i % ROUND] for i in range(len(opened))]
 
 
 def test_a_study_of_the_paper_is_not_continued_with_the_preset() -> None:
     journal = MemoryJournal()
-    study(misleading, 5, journal=journal, settings=Settings())
-    with pytest.raises(StudyMismatch, match=r"model: stored 'density', given 'gp'"):
+    study(misleading, 5, journal=journal, preset="paper")
+    with pytest.raises(StudyMismatch, match=r"preset: stored 'paper', given 'best'"):
         study(misleading, 5, journal=journal)
 
 

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from sqlalchemy import create_engine, text
-
 from tests.faults.soak.stage import Runner, Stage
+from tests.postgres import connected
 
 MORTAL = "BC"  # the runners that may be killed or interrupted
 OTHERS = "FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
@@ -189,11 +188,9 @@ def change_defaults_of_server(stage: Stage) -> str:
 def lock_the_study(stage: Stage) -> str:
     """Hold a lock that every turn needs, as a forgotten session of an administrator does."""
     seconds = stage.rng.uniform(2, 12)
-    engine = create_engine(stage.server.url_at())
-    with engine.begin() as connection:
-        connection.execute(text("SELECT * FROM study FOR UPDATE"))
+    with connected(stage.server.url_at()) as connection:
+        connection.execute("SELECT * FROM study FOR UPDATE")
         stage.wait(seconds)
-    engine.dispose()
     return f"for {seconds:.0f} s"
 
 

@@ -143,7 +143,7 @@ class Results:
 
 def rungs(history: History) -> tuple[float, ...]:
     """Return the budgets of the study's rungs, ascending; an adaptive study may have added some below the others."""
-    planned = (budget for plan in history.planned.values() for budget, _ in plan.rungs)
+    planned = (budget for plan in history.schedule.planned.values() for budget, _ in plan.rungs)
     return tuple(sorted({*history.budgets, *(budget for budget in planned if budget <= history.budgets[-1])}))
 
 

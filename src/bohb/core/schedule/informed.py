@@ -44,7 +44,7 @@ def lower_rungs_pay(
     if surrogate is None:
         return True, {}
     correlation = rung_correlation(rng, history, surrogate)
-    gains = [round(gain, GAIN_DECIMALS) for gain in bracket_gains(rng, history.round, correlation)]
+    gains = [round(gain, GAIN_DECIMALS) for gain in bracket_gains(rng, history.schedule.round, correlation)]
     reason = {"starts": list(history.budgets), "gains": gains, "to_top": correlation[:-1, -1].tolist()}
     return gains[-1] <= max(gains[:-1]), reason
 

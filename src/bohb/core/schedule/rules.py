@@ -84,7 +84,7 @@ class InformedRule:
 
             pay, reason = lower_rungs_pay(rng, history, self._process())
             if not pay:
-                return BracketPlanned(index, history.round[-1].pairs, "skip", reason=reason)
+                return BracketPlanned(index, history.schedule.round[-1].pairs, "skip", reason=reason)
         if repeats:
             last = schedule.in_order(schedule.place(index) - 1)
             return BracketPlanned(index, last.pairs, "repeat", reason=reason)
@@ -121,7 +121,7 @@ class InformedRule:
         So none is drawn in a bracket that leaves out the lower rungs, and with one budget, where there are no lower
         rungs, only in every third bracket.
         """
-        draws = is_published(index) if len(history.round) == 1 else history.schedule.rule(index) != "skip"
+        draws = is_published(index) if len(history.schedule.round) == 1 else history.schedule.rule(index) != "skip"
         return history.settings.random_fraction if draws else 0.0
 
 
@@ -184,7 +184,7 @@ def promoting_bracket(history: History, larger: Sequence[float]) -> BracketPlann
     """
     assert history.created is not None
     numbers, index = best_on_largest(history), len(history.brackets)
-    if not numbers or history.adaptive or index in history.planned:
+    if not numbers or history.schedule.adaptive or index in history.schedule.planned:
         return None
     eta = history.created.eta
     rungs = tuple((budget, max(1, math.floor(len(numbers) / eta**i))) for i, budget in enumerate(larger))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bohb.analysis.verdicts import best_text
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.notes import notes_of
@@ -13,7 +14,7 @@ from bohb.core.results import Result
 from bohb.core.trial import Origin
 from bohb.dashboard.layout import link_to, moment, section
 from bohb.plots.markup import Markup, details, element, joined
-from bohb.units import DASH, number, short
+from bohb.units import DASH, counted, number, short, value_text
 
 _ORIGINS = {
     Origin.RANDOM: "drawn at random from the space",
@@ -51,9 +52,13 @@ def trial_link(study: str, trial: int, text: str | None = None) -> Markup:
 
 
 def config_table(config: dict[str, Any], name: str) -> Markup:
-    """Return a configuration as a table, and as JSON to copy."""
+    """Return a configuration as a table, and as JSON to copy, which has all digits."""
     rows = [
-        element("tr", element("th", short(key, 60), scope="row", class_="user"), element("td", _exact(value)))
+        element(
+            "tr",
+            element("th", short(key, 60), scope="row", class_="user"),
+            element("td", short(value_text(value), 2000), class_="user"),
+        )
         for key, value in config.items()
     ]
     text = json.dumps(config, indent=2, ensure_ascii=False, default=str)
@@ -88,11 +93,6 @@ def config_line(config: dict[str, Any], limit: int = 100) -> str:
     return short(", ".join(f"{name}={short(value_text(value), 30)}" for name, value in config.items()), limit)
 
 
-def value_text(value: Any) -> str:
-    """Return the value of a hyperparameter, floats with six digits."""
-    return number(value) if isinstance(value, float) else str(value)
-
-
 def notes_section(history: History, trial: int | None = None, form: Markup | None = None) -> Markup | None:
     """Return the user's notes and tags on a trial, or on the study itself; None without any and without a form.
 
@@ -112,25 +112,18 @@ def notes_section(history: History, trial: int | None = None, form: Markup | Non
     return section("Notes", element("ul", items, class_="notes"), form) if items or form else None
 
 
-def best_title(goals: Goals) -> str:
-    """Return the title of the best result: `Best loss`, or `Best score` in a study that maximises a score."""
-    return f"Best {short(goals.label, 30)}" if len(goals.names) == 1 else "Best result"
-
-
-def values_text(goals: Goals, result: Result) -> str:
-    """Return the loss of a result as the user knows it, or all its values with their names."""
-    if len(goals.names) == 1:
-        return number(goals.shown(result.loss))
-    return short(goals.described(result.loss, result.values), 200)
-
-
-def loss_on_budget(goals: Goals, best: Result | None) -> Markup:
+def shown_best(goals: Goals, best: Result | None) -> Markup:
     """Return a result as `0.123 on budget 27`."""
     if best is None:
         return element("span", DASH)
-    values = element("strong", values_text(goals, best), class_="user")
+    values = element("strong", best_text(goals, best), class_="user")
     return joined(values, f" on budget {number(best.budget)}{best.caveat}")
 
 
-def _exact(value: object) -> Markup:
-    return element("span", repr(value) if isinstance(value, float) else short(value, 2000), class_="user")
+def study_state(trials: Mapping[str, int]) -> Markup:
+    """Return the state that the journal records; a runner that was killed leaves its trials as running."""
+    if running := trials.get("running"):
+        return element("span", f"{running} running", class_="badge running", title=counted(running, "running trial"))
+    if trials.get("started"):
+        return element("span", "idle", class_="badge", title="no trial is running")
+    return element("span", "not started", class_="badge", title="no trial has been started yet")

@@ -1,0 +1,189 @@
+"""What the models of a study believe: the densities l and g, and the mean and deviation of the Gaussian process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from bohb.analysis.axes import Array, Axis, axes, places
+from bohb.core.goals import Objective
+from bohb.core.history import History
+from bohb.core.samplers import kde
+from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.gaussian import GaussianSampler
+from bohb.core.samplers.kde import Density
+from bohb.core.space.coordinates import Coordinates
+from bohb.core.trial import Trial
+
+_POINTS, _MANY = 201, 1001  # along a numeric axis; the second where kernels may be as narrow as `min_bandwidth`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marginal:
+    """Both densities of one hyperparameter, all others integrated out.
+
+    places: (m,) places at which they are evaluated, from 0 to 1; for categories the middle of each cell.
+    good, bad: (m,) densities that integrate to one; for categories, probabilities that add up to one.
+    good_points, bad_points: (n,) places of the fitted configurations in which it is active.
+    good_inactive, bad_inactive: number of configurations in which it is inactive; the model treats it as uniform there.
+    """
+
+    axis: Axis
+    places: Array
+    good: Array
+    bad: Array
+    good_points: Array
+    bad_points: Array
+    good_inactive: int
+    bad_inactive: int
+
+    @property
+    def distance(self) -> float:
+        """How much the two differ: the total variation distance, from 0 if they are equal to 1 without an overlap."""
+        differences = np.abs(self.good - self.bad)
+        total = differences.sum() if self.axis.kind == "categorical" else differences.mean()
+        return float(total) / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Densities:
+    """The model that the next proposal would use.
+
+    budget, n: budget and number of the results it is fitted to.
+    good, bad: number of results in each density; they can overlap while there are few.
+    """
+
+    budget: float
+    n: int
+    good: int
+    bad: int
+    marginals: tuple[Marginal, ...]
+
+
+def densities(history: History) -> Densities | None:
+    """Return the marginals of l and g; None while there is no model."""
+    if history.created is None:
+        return None
+    model = Samplers(history).model()
+    if model is None:
+        return None
+    boundary = history.settings.boundary
+    marginals = tuple(_marginal(axis, j, model.good, model.bad, boundary) for j, axis in enumerate(axes(history.space)))
+    return Densities(model.budget, model.n, len(model.good.points), len(model.bad.points), marginals)
+
+
+def _marginal(axis: Axis, j: int, good: Density, bad: Density, boundary: bool) -> Marginal:
+    categorical = axis.kind == "categorical"
+    points = _MANY if min(good.bandwidths[j], bad.bandwidths[j]) < 0.01 else _POINTS
+    coordinates = np.arange(axis.cells, dtype=float) if categorical else np.linspace(0, 1, points)
+    places = np.array(axis.ticks) if categorical else coordinates
+
+    def column(density: Density) -> Array:
+        values = density.points[:, j]
+        active = values[~np.isnan(values)]
+        return (active + 0.5) / axis.cells if categorical else active
+
+    good_points, bad_points = column(good), column(bad)
+    return Marginal(
+        axis=axis,
+        places=places,
+        good=_integrated(good, j, coordinates, boundary),
+        bad=_integrated(bad, j, coordinates, boundary),
+        good_points=good_points,
+        bad_points=bad_points,
+        good_inactive=len(good.points) - len(good_points),
+        bad_inactive=len(bad.points) - len(bad_points),
+    )
+
+
+def _integrated(density: Density, j: int, coordinates: Array, boundary: bool) -> Array:
+    """Integrate all coordinates but j out of a mixture of product kernels, which leaves the mixture of j's kernels."""
+    kind = Coordinates(density.coordinates.choices[[j]], density.coordinates.optional[[j]])
+    alone = kde.fit(density.points[:, [j]], kind, density.bandwidths[[j]], boundary)
+    values: Array = np.exp(alone.log_density(coordinates[:, None]))
+    return values
+
+
+_ALONG = 61  # places along a numeric axis at which the process is evaluated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """One hyperparameter; all others have the values of the configuration.
+
+    place: where the configuration lies on the axis, from 0 to 1.
+    places: (m,) places at which the process is evaluated; for categories the middle of each cell.
+    mean, deviation: (m,) of the loss on the largest budget, without the noise of a single evaluation.
+    """
+
+    axis: Axis
+    place: float
+    places: Array
+    mean: Array
+    deviation: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beliefs:
+    """What the current process expects around one configuration.
+
+    budget: the largest budget.
+    n: number of results that the process is given.
+    slices: the hyperparameters that are active in the configuration.
+    """
+
+    trial: Trial
+    budget: float
+    n: int
+    slices: tuple[Slice, ...]
+
+
+def uses_process(history: History) -> bool:
+    """Whether a Gaussian process proposes configurations in this study."""
+    return history.created is not None and history.settings.explains == "process"
+
+
+def proposed(trial: Trial, objective: Objective) -> tuple[float, float] | None:
+    """Return the loss and the deviation that the process expected when it proposed a configuration; None if unknown.
+
+    objective: the one whose loss is wanted, if the study has several objectives or constraints.
+    """
+    reason = trial.reason
+    if "expected_loss" in reason:
+        return reason["expected_loss"], reason["deviation"]
+    value = reason.get("expected", {}).get(objective.name)
+    return None if value is None else (objective.loss(value), reason["deviations"][objective.name])
+
+
+def beliefs(history: History, number: int | None = None, sampler: GaussianSampler | None = None) -> Beliefs | None:
+    """Return what the process expects now; None while there is none.
+
+    number: the trial of the configuration. Default: the incumbent.
+    sampler: an earlier sampler of this study, whose fits are used again; fits take seconds.
+    """
+    best = history.incumbent
+    trial = history.trials[number] if number is not None else None if best is None else best.trial
+    if trial is None or not uses_process(history):
+        return None
+    try:
+        surrogate = (sampler or GaussianSampler(history.space)).surrogate(history)
+    except LinAlgError:
+        return None
+    if surrogate is None:
+        return None
+    x = history.space.encode(trial.config)
+    here = places(history.space, [trial.config])[0]
+    slices = []
+    for j, axis in enumerate(axes(history.space)):
+        if np.isnan(x[j]):
+            continue
+        values = np.arange(axis.cells, dtype=float) if axis.kind == "categorical" else np.linspace(0, 1, _ALONG)
+        X = np.tile(x, (len(values), 1))
+        X[:, j] = values
+        mean, deviation = surrogate.process.predict(surrogate.process.similarity(surrogate.embedding(X)))
+        spread, centre = surrogate.targets.spread, surrogate.targets.centre
+        shown = np.array(axis.ticks) if axis.kind == "categorical" else values
+        slices.append(Slice(axis, float(here[j]), shown, mean * spread + centre, deviation * spread))
+    return Beliefs(trial, history.budgets[-1], len(surrogate.targets.y), tuple(slices))

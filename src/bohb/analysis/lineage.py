@@ -1,0 +1,289 @@
+"""The way of configurations: who picked them, their rungs, their losses from budget to budget, and learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bohb.core.history import History
+from bohb.core.standings import best_first, levels
+from bohb.core.trial import Origin, Status, Trial
+from bohb.units import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One trial on a rung.
+
+    loss: None if it failed or is still running; `status` is None while it runs.
+    rank: its rank among the finished trials of the rung, from 1; None if it failed or is running.
+    promoted: None while the rung is incomplete, and on the last rung, from which nothing is promoted.
+    """
+
+    number: int
+    config_id: int
+    status: Status | None
+    loss: float | None
+    rank: int | None
+    promoted: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class RungTable:
+    """One rung of one bracket.
+
+    planned: number of trials in the plan; a finite space or failures can leave it with fewer.
+    keep: number of trials that are promoted; 0 on the last rung.
+    next_budget: the budget of the next rung; None on the last rung.
+    complete: whether all its trials have finished and the promotions are decided.
+    cutoff: the worst loss that was promoted, except at random; None while there is none, and where the loss alone does
+        not decide.
+    at_random: the trial that was promoted at random, or None.
+    """
+
+    bracket: int
+    rung: int
+    budget: float
+    planned: int
+    keep: int
+    next_budget: float | None
+    complete: bool
+    cutoff: float | None
+    at_random: int | None
+    entries: tuple[Entry, ...]
+
+    @property
+    def finished(self) -> int:
+        """Number of finished trials."""
+        return sum(entry.status is not None for entry in self.entries)
+
+
+def survival(history: History) -> list[RungTable]:
+    """Return every rung that has a trial, bracket by bracket."""
+    members: dict[tuple[int, int], list[int]] = {}
+    for number, trial in history.trials.items():
+        members.setdefault((trial.bracket, trial.rung), []).append(number)
+    return [_table(history, bracket, rung, members[bracket, rung]) for bracket, rung in sorted(members)]
+
+
+def rung_of(history: History, number: int) -> RungTable:
+    """Return the rung of a trial."""
+    trial = history.trials[number]
+    place = (trial.bracket, trial.rung)
+    members = [n for n, other in history.trials.items() if (other.bracket, other.rung) == place]
+    return _table(history, *place, members)
+
+
+def _table(history: History, bracket: int, rung: int, members: list[int]) -> RungTable:
+    halving = history.brackets[bracket]
+    rungs = halving.bracket.rungs
+    last = rung == len(rungs) - 1
+    keep = 0 if last else rungs[rung + 1].size
+    ranked = best_first(history.goals, history.outcomes, (n for n in members if n in history.outcomes))
+    # A bracket without a survivor ends early; its rung is then the number of its rungs.
+    complete = halving.rung > rung
+    survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
+    lucky = next((n for n in survivors if n in history.schedule.at_random), None)
+    by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
+    rank = {n: place for place, n in enumerate(ranked, start=1)}
+    entries = tuple(
+        Entry(
+            number=n,
+            config_id=history.trials[n].config_id,
+            status=history.outcomes[n].status if n in history.outcomes else None,
+            loss=history.outcomes[n].loss if n in history.outcomes else None,
+            rank=rank.get(n),
+            promoted=None if last or not complete else n in survivors,
+        )
+        for n in members
+    )
+    return RungTable(
+        bracket=bracket,
+        rung=rung,
+        budget=rungs[rung].budget,
+        planned=rungs[rung].size,
+        keep=keep,
+        next_budget=None if last else rungs[rung + 1].budget,
+        complete=complete,
+        cutoff=max(by_merit, default=None) if history.goals.single else None,
+        at_random=lucky,
+        entries=entries,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The learning curve of one trial.
+
+    losses: what the objective reported, a score if the study maximises one; NaN and infinities are possible.
+    """
+
+    number: int
+    config_id: int
+    budget: float
+    status: Status
+    loss: float | None
+    steps: tuple[float, ...]
+    losses: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The budgets on which one configuration was evaluated, in order, with the losses.
+
+    failed: the budget on which it failed, or None; the path ends there.
+    """
+
+    config_id: int
+    bracket: int
+    budgets: tuple[float, ...]
+    losses: tuple[float, ...]
+    numbers: tuple[int, ...]
+    failed: float | None
+
+
+def curves(history: History) -> list[Curve]:
+    """Return the learning curves that objectives reported, in the order in which trials finished."""
+    found = []
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        if outcome.curve and trial.reuses is None:
+            steps, losses = zip(*outcome.curve, strict=True)
+            found.append(
+                Curve(number, trial.config_id, trial.budget, outcome.status, outcome.loss, tuple(steps), tuple(losses))
+            )
+    return found
+
+
+def paths(history: History) -> list[Path]:
+    """Return every configuration with its losses from budget to budget."""
+    numbers: dict[int, list[int]] = {}
+    for number in history.outcomes:
+        numbers.setdefault(history.trials[number].config_id, []).append(number)
+    found = []
+    for config_id, mine in numbers.items():
+        mine.sort(key=lambda n: history.trials[n].budget)
+        good = [n for n in mine if history.outcomes[n].ok]
+        bad = [n for n in mine if not history.outcomes[n].ok]
+        found.append(
+            Path(
+                config_id=config_id,
+                bracket=history.trials[config_id].bracket,
+                budgets=tuple(history.trials[n].budget for n in good),
+                losses=tuple(history.outcomes[n].ranking_loss for n in good),
+                numbers=tuple(good),
+                failed=history.trials[bad[0]].budget if bad else None,
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """The new configurations of one origin on one budget.
+
+    losses: losses of those that succeeded, in the order in which they finished.
+    quantiles: 0, 25, 50, 75 and 100 % of all losses; a failed trial counts as +inf.
+    """
+
+    budget: float
+    origin: Origin
+    n: int
+    failed: int
+    losses: tuple[float, ...]
+    quantiles: tuple[float, float, float, float, float]
+
+
+def picks(history: History) -> list[Picks]:
+    """Return new configurations by budget and origin, without promoted ones, which were selected."""
+    groups: dict[tuple[float, Origin], list[float]] = {}
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        if trial.origin is not Origin.PROMOTED:
+            groups.setdefault((trial.budget, trial.origin), []).append(outcome.ranking_loss)
+    order = list(Origin)
+    rows = []
+    for budget, origin in sorted(groups, key=lambda key: (key[0], order.index(key[1]))):
+        losses = groups[budget, origin]
+        finite = tuple(loss for loss in losses if np.isfinite(loss))
+        # inverted_cdf gives a loss that occurred; interpolating between +inf and +inf would give NaN.
+        levels = np.quantile(losses, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf").tolist()
+        rows.append(Picks(budget, origin, len(losses), len(losses) - len(finite), finite, tuple(levels)))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How the new configurations of one proposer have done.
+
+    proposer: "process", "density", "prior", "user", or the name of a sampler.
+    n: how many of them have finished.
+    rank: their mean rank among all new configurations on the same budget, from 0 (all better) to 1 (all worse).
+    """
+
+    proposer: str
+    n: int
+    rank: float
+
+
+def records(history: History) -> list[Record]:
+    """Return the record of each proposer, the best first."""
+    budgets: dict[float, list[int]] = {}
+    for number in history.outcomes:
+        trial = history.trials[number]
+        if trial.origin is not Origin.PROMOTED:
+            budgets.setdefault(trial.budget, []).append(number)
+    ranks: dict[str, list[float]] = {}
+    for new in budgets.values():
+        compared = levels(history.goals, history.outcomes, new)
+        losses = np.array(list(compared.values()))
+        for number, loss in compared.items():
+            name = proposer(history.trials[number])
+            ties = (losses == loss).sum() - 1
+            ranks.setdefault(name, []).append(float(((losses < loss).sum() + ties / 2) / max(1, len(new) - 1)))
+    found = [Record(name, len(known), float(np.mean(known))) for name, known in ranks.items()]
+    return sorted(found, key=lambda record: (record.rank, record.proposer))
+
+
+def proposer(trial: Trial) -> str:
+    """Return who proposed the configuration of a trial that was not promoted."""
+    match trial.origin:
+        case Origin.GIVEN:
+            return "user"
+        case Origin.MODEL:
+            return str(trial.reason["sampler"]) if trial.explains == "function" else str(trial.explains)
+        case _:
+            return "prior"
+
+
+def standing(history: History, number: int, rung: RungTable) -> Iterator[str]:
+    """How it compares with the other results of its rung, if one loss does not decide alone."""
+    goals, outcome = history.goals, history.outcomes.get(number)
+    if goals.single or outcome is None or not outcome.ok:
+        return
+    if goals.constraints:
+        broken = [goal for goal in goals.constraints if goal.violation(outcome.values[goal.name])]
+        text = ", ".join(f"{goal.name} {outcome.values[goal.name]:.6g}, not {goal}" for goal in broken)
+        yield f"It violates the constraints: {text}." if broken else "It keeps all constraints."
+        if broken:
+            yield "Results that keep the constraints are promoted first; the others by how little they violate them."
+            return
+    if goals.several:
+        others = [history.outcomes[e.number] for e in rung.entries if e.status is Status.OK and e.number != number]
+        mine = goals.losses(outcome.values)
+        kept = [goals.losses(other.values) for other in others if history.violation(other) == 0]
+        better = sum(_dominates(other, mine) for other in kept)
+        among = f"the {counted(len(kept), 'other result')} of its rung" + (
+            " that keep them" if goals.constraints else ""
+        )
+        if better:
+            yield f"{better} of {among} dominate it: they are at least as good in all objectives and better in one."
+        else:
+            yield f"None of {among} dominates it, so it is on the front of its rung."
+        yield "Promotion goes by fronts; within one, results that are far apart from each other come first."
+
+
+def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
+    return all(x <= y for x, y in zip(a, b, strict=True)) and tuple(a) != tuple(b)

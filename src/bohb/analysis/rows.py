@@ -1,0 +1,176 @@
+"""The trials of a study as a table: one row per trial, sortable by any column."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bohb.core.goals import Goals
+from bohb.core.history import History
+from bohb.core.notes import notes_of, tags_of
+
+# Prefixes of the columns of a hyperparameter, of an entry of `info`, and of a value that the study's goals name.
+CONFIG, INFO, VALUES = "config.", "info.", "values."
+
+
+def started(history: History, number: int) -> float | None:
+    """Return when the last attempt of a trial started on its worker, or when it was handed out if that is unknown."""
+    outcome = history.outcomes.get(number)
+    if outcome is not None and outcome.started is not None and history.trials[number].reuses is None:
+        return outcome.started
+    return history.started.get(number)
+
+
+def finished(history: History, number: int) -> float | None:
+    """Return when a trial ended, or when it was handed out if that is unknown; None while it runs."""
+    outcome = history.outcomes.get(number)
+    if outcome is None:
+        return None
+    if outcome.finished is None or history.trials[number].reuses is not None:
+        return history.started.get(number)
+    return outcome.finished
+
+
+def state(history: History, number: int) -> str:
+    """Return how a trial ended, or "running", or "waiting" if it lost its worker."""
+    outcome = history.outcomes.get(number)
+    if outcome is not None:
+        return outcome.status.value
+    return "waiting" if number in history.lost else "running"
+
+
+def seconds(history: History, number: int) -> float | None:
+    """Return how long a trial took; None while it runs and where no time was recorded."""
+    outcome, begin = history.outcomes.get(number), started(history, number)
+    if outcome is None or begin is None or outcome.finished is None or history.trials[number].reuses is not None:
+        return None
+    end = finished(history, number)
+    return None if end is None else max(0.0, end - begin)
+
+
+def _of_trial(name: str) -> Callable[[History, int], Any]:
+    return lambda history, number: getattr(history.trials[number], name)
+
+
+def _of_outcome(name: str) -> Callable[[History, int], Any]:
+    return lambda history, number: getattr(history.outcomes.get(number), name, None)
+
+
+COLUMNS: dict[str, Callable[[History, int], Any]] = {
+    "number": _of_trial("number"),
+    "status": state,
+    "loss": lambda history, number: history.goals.shown(_of_outcome("loss")(history, number)),
+    "budget": _of_trial("budget"),
+    "bracket": _of_trial("bracket"),
+    "rung": _of_trial("rung"),
+    "origin": lambda history, number: history.trials[number].origin.value,
+    "config_id": _of_trial("config_id"),
+    "seed": _of_trial("seed"),
+    "previous_budget": _of_trial("previous_budget"),
+    "attempt": _of_trial("attempt"),
+    "from_trial": _of_trial("from_trial"),
+    "reuses": _of_trial("reuses"),
+    "started": started,
+    "finished": _of_outcome("finished"),
+    "seconds": seconds,
+    "cost": _of_outcome("cost"),
+    "worker": _of_outcome("worker"),
+    "error": _of_outcome("error"),
+}
+NOTES: dict[str, Callable[[History, int], Any]] = {  # of studies in which the user has made notes
+    "tags": lambda history, number: ", ".join(tags_of(history, number)) or None,
+    "note": lambda history, number: "\n".join(note.text for note in notes_of(history, number) if note.text) or None,
+}
+_TAKEN = {*COLUMNS, *NOTES, "config", "reason", "values"}  # names that mean something else in a record of a trial
+_FLOATS = ("budget", "previous_budget", "started", "finished", "seconds", "cost")
+
+
+def loss_column(goals: Goals) -> str:
+    """Return the name of the column of results: "loss", or the name of the first objective if it is maximised."""
+    if not goals.objectives[0].maximised:
+        return "loss"
+    return VALUES + goals.label if goals.label in _TAKEN else goals.label
+
+
+def floats(history: History) -> tuple[str, ...]:
+    """Return the columns whose values are floats, even if all of them are missing."""
+    return (loss_column(history.goals), *_FLOATS)
+
+
+def fixed_columns(history: History) -> dict[str, Callable[[History, int], Any]]:
+    """Return the columns that every study has, and `NOTES` if there are any."""
+    result = loss_column(history.goals)
+    named = {result if name == "loss" else name: value for name, value in COLUMNS.items()}
+    return named | (NOTES if history.notes else {})
+
+
+def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
+    """Return all columns: the fixed ones, and one per value, hyperparameter and entry of `info`."""
+    names = {} if history.goals.plain else dict.fromkeys(VALUES + name for name in history.goals.names)
+    names |= dict.fromkeys(CONFIG + name for trial in history.trials.values() for name in trial.config)
+    names |= dict.fromkeys(INFO + name for outcome in history.outcomes.values() for name in outcome.info)
+    return fixed_columns(history) | {name: column(name) for name in names}
+
+
+def table(history: History, rows: Iterable[int]) -> dict[str, list[Any]]:
+    """Return the values of every column for these trials. The whole study determines the columns, not the rows."""
+    wanted = list(rows)
+    return {name: [value(history, n) for n in wanted] for name, value in columns(history).items()}
+
+
+def csv_text(history: History, rows: Iterable[int]) -> str:
+    """Return these trials as CSV, with every column of the study."""
+    wide = table(history, rows)
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(_harmless(name) for name in wide)
+    writer.writerows([_harmless(value) for value in record] for record in zip(*wide.values(), strict=True))
+    return stream.getvalue().rstrip("\n")
+
+
+def _harmless(value: Any) -> Any:
+    """Prefix text that a spreadsheet would take for a formula."""
+    if isinstance(value, list | dict):
+        value = json.dumps(value)
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+
+
+def one_type(values: list[Any]) -> list[Any]:
+    """Return a column whose values have one type: unchanged, as floats, or as text where types are mixed."""
+    kinds = {type(value) for value in values if value is not None}
+    if len(kinds) <= 1 and not kinds & {list, tuple, dict}:
+        return values
+    if kinds <= {int, float}:
+        return [None if value is None else float(value) for value in values]
+    return [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+
+
+def column(name: str) -> Callable[[History, int], Any]:
+    """Return a column by its name; a name that nothing has is a column without values."""
+    if name.startswith(CONFIG):
+        key = name.removeprefix(CONFIG)
+        return lambda history, number: history.trials[number].config.get(key)
+    if name.startswith(INFO):
+        key = name.removeprefix(INFO)
+        return lambda history, number: (_of_outcome("info")(history, number) or {}).get(key)
+    if name.startswith(VALUES):
+        key = name.removeprefix(VALUES)
+        return lambda history, number: (_of_outcome("values")(history, number) or {}).get(key)
+    return COLUMNS.get(name, lambda _history, _number: None)
+
+
+def sorted_trials(history: History, numbers: Iterable[int], name: str, descending: bool = False) -> list[int]:
+    """Sort trials by a column. Trials without a value come last in either direction, numbers before text."""
+    value = fixed_columns(history).get(name) or column(name)
+    keyed = [(number, _comparable(value(history, number))) for number in numbers]
+    valued = sorted(((key, number) for number, key in keyed if key is not None), reverse=descending)
+    return [number for _, number in valued] + [number for number, key in keyed if key is None]
+
+
+def _comparable(value: Any) -> tuple[int, Any] | None:
+    if value is None:
+        return None
+    return (0, float(value)) if isinstance(value, int | float) else (1, str(value))

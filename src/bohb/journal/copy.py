@@ -1,0 +1,180 @@
+"""Export a study to a text file and import it; rename and delete the studies of a journal, while nobody runs them.
+
+A text file has one JSON object per line, with checksums as in the database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bohb.core.events import Event
+from bohb.errors import InvalidArgument, JournalBusy, JournalDamaged, JournalError
+from bohb.journal.base import Journal
+from bohb.journal.database import HEAD, HEAD_LOCKED, NEW_HEAD, NEW_STUDY
+from bohb.journal.location import files_directory
+from bohb.journal.records import DamagedAt, Reader, body_of, chained, check_study_name
+from bohb.journal.sql import Head, SqlJournal
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The contents of a file: the study's name, its events, and the damage that ended them, if any."""
+
+    study: str
+    events: list[Event] = field(repr=False)
+    damage: JournalDamaged | None = None
+
+
+def export_jsonl(journal: Journal, path: str | Path) -> int:
+    """Write all events of a journal to a file, completely or not at all. Return their number.
+
+    The first line has the name of the study and the number of events, so that missing lines are noticed.
+    """
+    events = journal.read()
+    study = getattr(journal, "study", "study")
+    partial = Path(f"{path}.part")
+    with partial.open("w", encoding="ascii", newline="\n") as file:
+        header = {"format": FORMAT, "study": study, "events": len(events)}
+        file.write(json.dumps({"bohb": "journal", **header}) + "\n")
+        for record in chained(study, 0, 0, 0, ((event, body_of(event)) for event in events)):
+            place = {"position": record.position, "kind": record.kind, "key": record.key, "crc": record.crc}
+            file.write(f'{json.dumps(place)[:-1]}, "body": {record.body}}}\n')
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+    return len(events)
+
+
+def import_jsonl(path: str | Path, *, damaged: bool = False) -> Imported:
+    """Read an exported file.
+
+    damaged: return the events before the first damaged line instead of raising JournalDamaged.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            study, length = _header(file.readline(), path)
+            found = Imported(study, *_events(file, study, length))
+    except OSError as error:
+        raise JournalError(f"cannot read {path}: {error.strerror}") from error
+    if found.damage is not None and not damaged:
+        raise found.damage
+    return found
+
+
+def _header(line: bytes, path: str | Path) -> tuple[str, int]:
+    try:
+        header = json.loads(line)
+        if header["bohb"] != "journal":
+            raise ValueError(f"it says {header['bohb']!r}")
+        version, study, length = int(header["format"]), check_study_name(header["study"]), int(header["events"])
+    except (ValueError, OverflowError, KeyError, TypeError, RecursionError) as error:
+        raise JournalDamaged(f"{path}: the first line is not that of an exported study ({error})") from error
+    if version > FORMAT:
+        raise JournalError(f"{path} has format {version}, this version reads up to {FORMAT}; upgrade bohb to read it")
+    return study, length
+
+
+def _events(lines: Iterator[bytes], study: str, length: int) -> tuple[list[Event], JournalDamaged | None]:
+    reader, events = Reader(study), list[Event]()
+    try:
+        for line in lines:
+            events += reader.events([_row(line, study, reader.position)])
+        reader.finish(length, reader.crc)
+    except JournalDamaged as damage:
+        return events, damage
+    return events, None
+
+
+def _row(line: bytes, study: str, position: int) -> tuple[Any, ...]:
+    """Return a line as a row of the table; encoding the body again gives the text of which the checksum was made."""
+    try:
+        found = json.loads(line)
+        body = json.dumps(found["body"], allow_nan=False, separators=(",", ":"))
+        return found["position"], 0, found["kind"], found["key"], body, found["crc"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedAt(study, position, f"the line is incomplete or not from bohb ({error})") from error
+
+
+def rename_study(target: str | Path, old: str, new: str) -> None:
+    """Give a study another name, and its files with it. Raises InvalidArgument if the name is taken.
+
+    target: a file or the URL of a database. The checksums of all events contain the name and are computed again.
+    """
+    check_study_name(new)
+    with SqlJournal(target, old) as journal:
+        bodies = [(event, body_of(event)) for event in journal.read()]
+        with _alone(journal) as head:
+            database = journal.database
+            if database.execute(HEAD, of=new):
+                raise InvalidArgument(f"{journal.name} already has a study {new!r}; choose another name")
+            _remove(journal, len(bodies), head)
+            records = chained(new, 0, 0, head.epoch, bodies)
+            database.execute(NEW_STUDY, of=new)
+            database.insert(new, records)
+            end = {"length": len(records), "crc": records[-1].crc}
+            database.execute(NEW_HEAD, of=new, **end, epoch=head.epoch + 1, owner=head.owner)
+        _move_files(journal, new)
+
+
+def delete_study(target: str | Path, study: str) -> list[Path]:
+    """Delete a study from its journal. Return what was kept: an exported copy, and the study's files if there are any.
+
+    `bohb import` restores the copy.
+    """
+    with SqlJournal(target, study) as journal:
+        place = journal.path or Path("bohb")  # on a server, the copy is written to the current directory
+        suffix = next(n for n in range(1, 10_000) if not _copy(place, study, n).exists())
+        kept = [_copy(place, study, suffix)]
+        n_events = export_jsonl(journal, kept[0])
+        with _alone(journal) as head:
+            _remove(journal, n_events, head)
+        moved = _move_files(journal, f"{study}.deleted{suffix}")
+    return kept if moved is None else [*kept, moved]
+
+
+def _copy(place: Path, study: str, number: int) -> Path:
+    name = files_directory(place, study)
+    assert name is not None
+    return place.with_name(f"{place.name}.{name.name}.deleted{number}.jsonl")
+
+
+@contextmanager
+def _alone(journal: SqlJournal) -> Iterator[Head]:
+    """Begin a transaction in which nobody else changes the study. Raises JournalBusy if it has a runner."""
+    with journal.turn():
+        runners, names = sorted(journal.live_leases()), list(journal.lengths())
+        if runners:
+            raise JournalBusy(f"study {journal.study!r} is being run by {', '.join(runners)}; stop it first")
+        if journal.study not in names:
+            raise InvalidArgument(f"{journal.name} has no study {journal.study!r}; it has {', '.join(names) or 'none'}")
+        with journal.database.transaction() as database:
+            head = Head(*database.execute(HEAD_LOCKED, of=journal.study)[0])
+            if database.lock is not None:
+                database.lock.forget_study(journal.study)  # before the commit: an entry that is missing does no harm
+            yield head
+
+
+def _remove(journal: SqlJournal, n_events: int, head: Head) -> None:
+    if head.length != n_events:
+        raise JournalError(f"study {journal.study!r} has just got more events; try again when nobody writes to it")
+    for table in ("event", "study"):
+        journal.database.execute(f"DELETE FROM {table} WHERE study = :of", of=journal.study)
+
+
+def _move_files(journal: SqlJournal, new: str) -> Path | None:
+    """Rename the directory of a study's checkpoints and logs; return its new place, None if it has none."""
+    old, place = (files_directory(journal.path, name) for name in (journal.study, new))
+    if old is None or place is None or not old.is_dir():
+        return None
+    if place.exists():
+        raise JournalError(f"the study was changed, but its files stay in {old}, because {place} exists already")
+    old.rename(place)
+    return place

@@ -1,0 +1,222 @@
+"""Journals in SQLite files: durable settings, turns of several processes, and what errors of the disk mean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import quote
+
+from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
+from bohb.journal.database import Connection, Database
+from bohb.journal.location import check_file, not_a_journal, other_kind
+from bohb.journal.lock import SHARED, End, TurnLock, WriterLock, check_complete, entries, lock_file
+from bohb.journal.records import SCHEMA
+
+BUSY_SECONDS = 10
+_logger = logging.getLogger("bohb")
+
+# https://www.sqlite.org/rescode.html: the low byte is the kind of error
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+_FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_NO_SHARED_MEMORY = {sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP}
+
+
+def connect_sqlite(uri: str) -> sqlite3.Connection:
+    """Open a SQLite file; tests replace this function to simulate a failing disk."""
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+class SqliteDatabase(Database):
+    """A connection to a file; its transactions are on the disk when they end."""
+
+    path: Path
+    # The machine's monotonic clock starts again with the machine; the generation of all leases has then ended.
+    words: ClassVar = {"clock": ":now", "lock": "", "without_rowid": "WITHOUT ROWID"}
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
+    errors = (sqlite3.Error, UnicodeDecodeError)  # the second one about names in a damaged schema
+    duplicate = sqlite3.IntegrityError
+
+    def __init__(self, path: Path, read_only: bool) -> None:
+        check_file(path, read_only)
+        super().__init__(str(path), path, read_only)
+        self.shared = SHARED
+        self._in_file_turn = False
+        self._turns: TurnLock | None = None
+        self.lock = None if read_only else _complete(path)
+        if read_only and not lock_file(path).exists() and _has_log(path):
+            _warn_unchecked(path)
+        try:
+            if not read_only and SHARED:
+                self._turns = TurnLock(path)
+            with self.turn():  # one process at a time creates the tables
+                self.prepare()
+                if not read_only:
+                    self._log_ahead()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def generation(self) -> str:
+        """The time since one writer was alone; a lease of another generation is over."""
+        return (entries(self.path).generation if self.lock is None else self.lock.generation) or ""
+
+    def connect(self) -> Connection:
+        """Open the file."""
+        uri = f"file:{quote(str(self.path))}?mode={'ro' if self.read_only else 'rwc'}"
+        if self.read_only and not os.access(self.path.parent, os.W_OK) and not Path(f"{self.path}-wal").exists():
+            uri += "&immutable=1"  # read-only media, on which SQLite cannot create its shared memory
+        connection = connect_sqlite(uri)
+        try:
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA synchronous=FULL")  # NORMAL lost acknowledged events in 136 of 200 power cuts
+            cursor.execute("PRAGMA fullfsync=1")  # macOS: otherwise fsync does not wait for the disk
+            cursor.execute("PRAGMA trusted_schema=0")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def begin(self, reads: bool) -> None:
+        """Begin a transaction; one that writes waits for another writer now and not in its middle."""
+        self._connected().cursor().execute("BEGIN" if reads or self.read_only else "BEGIN IMMEDIATE")
+
+    def version(self) -> tuple[int, int]:
+        """Return numbers that change whenever another connection changes the file."""
+        with self._mutex, self._explaining():
+            cursor = self._connected().cursor().execute("PRAGMA data_version")
+            return self.n_connections, int(cursor.fetchall()[0][0])  # which each connection counts by itself
+
+    @contextmanager
+    def turn(self, study: str = "", seconds: float = BUSY_SECONDS) -> Iterator[None]:  # noqa: ARG002 - all studies
+        """Keep other writers of the file from deciding and appending.
+
+        seconds: after waiting for so long this process goes on without a turn. One that is suspended in its turn then
+            finds that others have appended.
+        """
+        with self._mutex:
+            if self._turns is None or self._in_file_turn:
+                yield
+                return
+            self._in_file_turn = True
+            try:
+                if not self._turns.take(seconds):
+                    _logger.info("another process keeps its turn at %s for %g s: going on without", self.name, seconds)
+                yield
+            finally:
+                self._in_file_turn = False
+                self._turns.give()
+
+    def in_order(self) -> AbstractContextManager[None]:
+        """Keep acknowledgements of appends in the order of their commits."""
+        return self.turn()
+
+    def acknowledged(self, study: str) -> End | None:
+        """Return how far a study was acknowledged, for a reader; a writer has checked it when it opened the file."""
+        return entries(self.path).ends.get(study) if self.read_only else None
+
+    def close(self) -> None:
+        """Release the connection and the lock. Closing twice has no effect."""
+        with self._mutex:
+            super().close()
+            if self._turns is not None:
+                self._turns.forget()
+                self._turns = None
+            if self.lock is not None:
+                self.lock.release()
+                self.lock = None
+
+    def explained(self, error: Exception) -> JournalError:
+        """Return our error: what happened to which journal, and what to do."""
+        code, message = getattr(error, "sqlite_errorcode", 0), " ".join(str(error).split())
+        kind = code & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            return JournalUnavailable(
+                f"the disk of {self.name} is full; nothing of this step was stored. Free some space and go on"
+            )
+        if kind == sqlite3.SQLITE_NOTADB and (other := other_kind(self.path)) is not None:
+            return not_a_journal(self.path, other)
+        if kind in _DAMAGED or isinstance(error, UnicodeDecodeError) or "Could not decode" in message:
+            return JournalDamaged(f"{self.name} is damaged ({message}); restore a backup, or use bohb.journal.repair")
+        if kind == sqlite3.SQLITE_IOERR and code not in _NO_SHARED_MEMORY:  # no later write could be trusted
+            self.doubt = JournalError(
+                f"the disk of {self.name} failed ({getattr(error, 'sqlite_errorname', message)}), so the last step may "
+                "or may not be stored; nothing more is written. Check the disk, then open the journal again"
+            )
+            return self.doubt
+        if kind in _FORBIDDEN:
+            return JournalError(
+                f"{self.name} cannot be opened or written ({message}); check that the directory exists and its "
+                "permissions"
+            )
+        if kind in _LOCKED:
+            return JournalUnavailable(
+                f"{self.name} is locked by another program ({message}); close it there and try again"
+            )
+        return JournalError(f"{self.name}: {message}")
+
+    def _log_ahead(self) -> None:
+        """Enable the write-ahead log: readers and the writer do not wait for each other, a commit is one fsync.
+
+        The tables exist by now, so that a file without its log is still a journal.
+        """
+        with self._mutex, self._explaining():
+            mode = self._connected().cursor().execute("PRAGMA journal_mode=WAL").fetchall()
+        if mode != [("wal",)]:
+            raise JournalError(
+                f"{self.name}: the file system has no write-ahead log for SQLite (journal_mode is {mode[0][0]}); "
+                "put the journal on a local disk"
+            )
+
+
+def _complete(path: Path) -> WriterLock:
+    """Lock a file for writing. Raises DamagedAt if acknowledged events are missing, before SQLite changes anything."""
+    lock = WriterLock(path)
+    try:
+        if not lock.ends:
+            if lock.alone and _has_log(path):
+                _logger.info("no %s says how many events %s-wal has: it is used as it is", lock.path.name, path.name)
+        elif (stored := _ends(path)) is not None:  # None: opening the file says why
+            for study, end in lock.ends.items():
+                check_complete(study, end, stored.get(study, End(0, 0)))
+            lock.verified = True
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def _has_log(path: Path) -> bool:
+    """Whether some events may be in the write-ahead log only."""
+    log = Path(f"{path}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+@cache
+def _warn_unchecked(path: Path) -> None:
+    """Say once that nobody knows whether the log of a file is whole."""
+    _logger.warning(
+        "%s was copied without %s, which says how many events its write-ahead log has: if the log is damaged, the "
+        "study is shorter than it was",
+        path,
+        lock_file(path).name,
+    )
+
+
+def _ends(path: Path) -> dict[str, End] | None:
+    """Return where the studies end; None if that cannot be read. A read-only connection leaves the log as it is."""
+    try:
+        with closing(connect_sqlite(f"file:{quote(str(path))}?mode=ro")) as connection:
+            if connection.execute("SELECT version FROM bohb_format").fetchall() != [(SCHEMA,)]:
+                return None
+            rows = connection.execute("SELECT study, length, crc FROM study").fetchall()
+        return {study: End(int(length), int(crc)) for study, length, crc in rows}
+    except (sqlite3.Error, TypeError, ValueError):
+        return None

@@ -1,0 +1,253 @@
+"""The frame of all figures, and the axis of losses: outliers are drawn at its edge, and its scale can be switched.
+
+All tables have losses, which are minimised. The axis shows what the user knows: the score instead of its negative if it
+is maximised.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.analysis.axes import Array
+from bohb.analysis.ranges import LossRange, drawable, loss_range
+from bohb.core.goals import Goals
+from bohb.core.history import History
+from bohb.plots.theme import HEIGHT, Figure, go, label, template, text_at
+from bohb.units import counted
+
+_PAD = 0.06  # room beyond the losses, as a share of their range
+_LOG_TICKS = 3  # for plotly: at least so many; with more it labels nine digits of each power of ten, which overlap
+_LINE, _BAR = 17, 34  # pixels: height of a note, and of the row above the notes for plotly's buttons and tool bar
+
+
+class LossAxis:
+    """A vertical axis for these losses.
+
+    losses: all losses in the figure; NaN and infinities are ignored.
+    name: what the user calls the loss, escaped.
+    title: the title of the axis. Default: the name.
+    maximised: whether the user maximises the negative of the loss, so that this is shown; then `sign` is -1.
+    shown: the losses that the axis covers. Default: all without outliers.
+    outside: what the losses are called that it does not cover.
+    """
+
+    def __init__(
+        self,
+        losses: Sequence[float] | Array,
+        name: str = "loss",
+        title: str | None = None,
+        *,
+        maximised: bool = False,
+        shown: LossRange | None = None,
+        outside: tuple[str, str] = ("outlier", "outliers"),
+    ) -> None:
+        self.name = name
+        self._title = title or name
+        self.sign = -1.0 if maximised else 1.0
+        self._names = outside
+        found = shown or loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
+        self._range = replace(found, positive=False, log=False) if maximised else found
+        self.n_outliers = int(self._range.outside(losses).sum())
+        self.bottom, self.top = self._ends()
+
+    @classmethod
+    def of(cls, goals: Goals, losses: Sequence[float] | Array, title: str = "{}", **options: Any) -> LossAxis:
+        """Return the axis of a study's losses, which shows them as the user knows them.
+
+        title: the title of the axis, with {} for what the user calls the loss.
+        options: of the constructor.
+        """
+        name = label(goals.label, 30)
+        return cls(losses, name, title.format(name), maximised=goals.objectives[0].maximised, **options)
+
+    def _ends(self) -> tuple[float, float]:
+        """Return where outliers are drawn: a little below and above all other losses."""
+        low, high = self._range.low, self._range.high
+        if self._range.log:
+            factor = (high / low) ** _PAD if high > low else 1.1
+            return low / factor, high * factor
+        pad = _PAD * ((high - low) or abs(high) or 1.0)
+        bottom = max(low - pad, 0.9 * low) if self._range.positive else low - pad
+        return bottom, high + pad
+
+    @property
+    def worst(self) -> float:
+        """The worst end of the axis."""
+        return self.sign * self.top
+
+    def values(self, losses: Sequence[float] | Array) -> Array:
+        """Return what the user knows these losses as."""
+        return self.sign * drawable(losses)
+
+    def place(self, losses: Sequence[float] | Array) -> Array:
+        """Return the losses as drawn: outliers at the edge, NaN for what has no loss."""
+        values = drawable(losses)
+        values = np.where(np.isfinite(values), values, np.nan)
+        values = np.where(values > self._range.high, self.top, values)
+        return self.sign * np.where(values < self._range.low, self.bottom, values)
+
+    def outside(self, losses: Sequence[float] | Array) -> NDArray[np.bool_]:
+        """Whether each loss is an outlier."""
+        return self._range.outside(losses)
+
+    def triangles(self, x: Sequence[float] | Array, losses: Sequence[float] | Array, numbers: Sequence[int]) -> Any:
+        """Return marks at the edge for outliers, with their true losses in the hover text; None without any.
+
+        x, losses, numbers: one entry per point of the figure; `numbers` are the trials.
+        """
+        values, outside = np.asarray(losses, dtype=float), self.outside(losses)
+        if not outside.any():
+            return None
+        chosen = values[outside]
+        place = self.place(chosen)
+        middle = self.sign * (self.bottom + self.top) / 2
+        return go.Scatter(
+            x=np.asarray(x, dtype=float)[outside],
+            y=place,
+            customdata=np.column_stack([np.asarray(numbers)[outside], self.values(chosen)]),
+            mode="markers",
+            name="outlier",
+            legendgroup="outlier",
+            marker={
+                "symbol": ["triangle-up" if y > middle else "triangle-down" for y in place.tolist()],
+                "size": 10,
+                "color": "#7d6bc4",
+                "line": {"width": 1, "color": "#ffffff"},
+            },
+            hovertemplate="trial %{customdata[0]}<br>"
+            f"{self.name} %{{customdata[1]:.6g}}<br>outside the axis<extra></extra>",
+        )
+
+    @property
+    def note(self) -> str:
+        """The note about outliers; empty without any."""
+        return (
+            f"{counted(self.n_outliers, *self._names)} at the edge (hover for the {self.name})"
+            if self.n_outliers
+            else ""
+        )
+
+    def layout(self) -> dict[str, Any]:
+        """Return the axis as plotly describes it."""
+        shape: dict[str, Any] = {"title": {"text": self._title}, "tickformat": "~g"}
+        if self._range.log:
+            shape |= {"type": "log", "nticks": _LOG_TICKS}
+        if self.n_outliers:
+            shape["range"] = self._span(self._range.log)
+        return shape
+
+    @property
+    def no_log(self) -> str:
+        """Why there is no logarithmic scale; empty if there is one."""
+        if self.sign < 0:
+            return f"not for a maximised {self.name}"
+        return "" if self._range.positive else f"needs positive values of {self.name}"
+
+    def buttons(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return buttons for a linear and a logarithmic scale; none if a loss is not positive.
+
+        names: the axes in the figure's layout, such as "yaxis".
+        """
+        if self.no_log:
+            return []
+        return [
+            {
+                "type": "buttons",
+                "direction": "right",
+                "active": int(self._range.log),
+                "buttons": [self._button(names, log) for log in (False, True)],
+                "x": 0,
+                "xanchor": "left",
+                "y": 1,
+                "yanchor": "bottom",
+                "pad": {"l": 0, "t": 0},
+                "bgcolor": "#e4e7eb",  # plotly's active button is always light, so the others are too
+                "bordercolor": "#a3a9b2",
+                "font": {"size": 11, "color": "#1d2126"},
+            }
+        ]
+
+    def _button(self, names: Sequence[str], log: bool) -> dict[str, Any]:
+        kind = "log" if log else "linear"
+        shown: dict[str, Any] = {"range": self._span(log)} if self.n_outliers else {"autorange": True}
+        shown["nticks"] = _LOG_TICKS if log else 0
+        changes = {f"{name}.{key}": value for name in names for key, value in {"type": kind, **shown}.items()}
+        return {"label": kind, "method": "relayout", "args": [changes]}
+
+    def _span(self, log: bool) -> list[float]:
+        """Return the ends of the axis; plotly takes those of a logarithmic one as powers of ten."""
+        low, high = min(self.bottom, self._range.low), self.top
+        if log:
+            low, high = math.log10(low), math.log10(high)
+        pad = _PAD * (high - low)
+        return sorted(self.sign * end for end in (low - pad, high + pad))
+
+
+def figure(
+    traces: Sequence[Any] = (),
+    *,
+    dark: bool = False,
+    height: int = HEIGHT,
+    notes: Sequence[str] = (),
+    notes_from: int = 0,
+    losses: LossAxis | None = None,
+    loss_axes: Sequence[str] = ("yaxis",),
+    titles: int = 6,
+    **layout: Any,
+) -> Figure:
+    """Return a figure in our template; traces that are None are left out.
+
+    notes: lines in small print above the plot: what was left out, or how many results it rests on.
+    notes_from: 0 if the notes begin at the left edge of the plot, 1 if they end at its right edge.
+    losses: the axis of the losses, if the figure has one.
+    loss_axes: which axes of the layout show losses.
+    titles: pixels between the plot and the notes, for titles of panels.
+    """
+    buttons: list[dict[str, Any]] = []
+    if losses is not None:
+        notes = [*notes, losses.note]
+        buttons = losses.buttons(loss_axes)
+        for name in loss_axes:
+            layout[name] = {**losses.layout(), **layout.get(name, {})}
+        if losses.no_log:
+            layout["meta"] = {**layout.get("meta", {}), "no_log": losses.no_log}  # for the menu of a page
+    lines = [line for line in notes if line]
+    room = titles + _LINE * len(lines)
+    if buttons:
+        buttons[0]["pad"]["b"] = room
+    side = ("left", "right")[notes_from]
+    above = text_at(notes_from, 1, "<br>".join(lines), 12, xanchor=side, yshift=titles, align=side)
+    return go.Figure(
+        [trace for trace in traces if trace is not None],
+        {
+            "template": template(dark),
+            "height": height,
+            **layout,
+            "margin": {"t": max(40, room + (_BAR if buttons or lines else 0)), **layout.get("margin", {})},
+            "annotations": [*layout.get("annotations", ()), *([above] if lines else [])],
+            "updatemenus": buttons,
+        },
+    )
+
+
+def empty(message: str, dark: bool = False) -> Figure:
+    """Return a figure without data that shows why there is none."""
+    hidden = {"visible": False, "range": [0, 1]}
+    lines = "<br>".join(textwrap.wrap(message, 44))  # so that it fits on a phone
+    words = text_at(0.5, 0.5, lines, 15, xanchor="center", yanchor="middle")
+    return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[words])
+
+
+def no_losses(history: History, dark: bool) -> Figure:
+    """Return an empty figure for a study without a loss."""
+    message = (
+        "No trial has a result yet: all that finished have failed" if history.outcomes else "No finished trial yet"
+    )
+    return empty(message, dark)

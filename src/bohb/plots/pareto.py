@@ -1,0 +1,193 @@
+"""Several objectives and constraints: the front, and the volume it dominates over the spent budget."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from bohb.analysis.front import Front, front, volumes
+from bohb.core.history import History
+from bohb.plots.axis import empty, figure, no_losses
+from bohb.plots.theme import (
+    BLUE,
+    GREY,
+    MOST_POINTS,
+    ORANGE,
+    PINK,
+    Figure,
+    go,
+    label,
+    left_out,
+    marks,
+    thinned,
+)
+from bohb.units import counted
+
+_MOST_PAIRS = 9
+# Name, colour and symbols in two and three dimensions: the shape alone tells them apart.
+_KINDS = (
+    ("violates the constraints", ORANGE, "x", "x"),
+    ("dominated", GREY, "circle-open", "circle-open"),
+    ("on the front", BLUE, "diamond", "diamond"),
+)
+_WITHOUT_OBJECTIVES = ("keeps the constraints", BLUE, "circle", "circle")
+
+
+def draw_front(history: History, dark: bool = False, budget: float | None = None) -> Figure:
+    """Draw all results on one budget: in two or three dimensions, or as pairs if there are more values.
+
+    budget: default: the largest one with a result that keeps the constraints.
+    """
+    if history.goals.single:
+        return empty("This study has one objective and no constraint, so its front is its best result", dark)
+    table = front(history, budget)
+    if table is None:
+        return no_losses(history, dark)
+    notes = [f"{counted(len(table.numbers), 'result')} on budget {table.budget:g}"]
+    parts = [f"{int(table.best.sum())} on the front"] if table.goals.several else []
+    parts += [f"{int((~table.feasible).sum())} violate the constraints"] if table.goals.constraints else []
+    notes.append(", ".join(parts))
+    kept = thinned(len(table.numbers), MOST_POINTS // 2, np.flatnonzero(table.best))
+    notes += left_out(len(kept), len(table.numbers), "results")
+    if len(table.names) == 3 and table.goals.several:
+        return _solid(table, kept, notes, dark)
+    pairs = list(itertools.combinations(range(len(table.names)), 2))
+    if not table.goals.several:
+        pairs = [pair for pair in pairs if pair[0] == 0]  # the objective against each constraint
+    notes += left_out(min(len(pairs), _MOST_PAIRS), len(pairs), "pairs of values")
+    return _flat(table, kept, pairs[:_MOST_PAIRS], notes, dark)
+
+
+def draw_hypervolume(history: History, dark: bool = False) -> Figure:
+    """Draw the volume that the front dominates over the spent budget."""
+    if not history.goals.several:
+        return empty("This study has one objective; a front needs several", dark)
+    found = volumes(history)
+    if not found:
+        return no_losses(history, dark)
+    x = [volume.at.continued for volume in found]
+    line = go.Scatter(
+        x=np.array(x),
+        y=np.array([100 * volume.share for volume in found]),
+        customdata=np.array([volume.number for volume in found]),
+        mode="lines+markers",
+        line={"shape": "hv", "color": BLUE, "width": 2.5},
+        hovertemplate="trial %{customdata}<br>%{y:.2f} %<extra></extra>",
+        showlegend=False,
+    )
+    return figure(
+        [line],
+        dark=dark,
+        xaxis={"title": {"text": f"budget spent (full evaluations of {history.budgets[-1]:g})"}, "rangemode": "tozero"},
+        yaxis={"title": {"text": "dominated volume (%)"}, "range": [0, 102]},
+    )
+
+
+def _kinds(table: Front, kept: Any) -> list[tuple[str, str, str, str, Any]]:
+    """Return name, colour, symbols and rows of each kind of result."""
+    rows = (kept[~table.feasible[kept]], kept[table.feasible[kept] & ~table.best[kept]], kept[table.best[kept]])
+    if not table.goals.several:
+        best = ("the best of them", PINK, "star", "diamond")
+        kinds = (_KINDS[0], _WITHOUT_OBJECTIVES, best)
+    else:
+        kinds = _KINDS
+    return [(*kind, mine) for kind, mine in zip(kinds, rows, strict=True) if len(mine)]
+
+
+def _title(table: Front, name: str) -> str:
+    better = "larger is better" if table.maximised(name) else "smaller is better"
+    known = [goal for goal in table.goals.constraints if goal.name == name]
+    objective = any(objective.name == name for objective in table.goals.objectives)
+    words = ([better] if objective else []) + [label(str(goal), 20) for goal in known]
+    return f"{label(name, 24)} ({', '.join(words)})"
+
+
+def _hover(table: Front) -> str:
+    return "<br>".join(f"{label(name, 24)} %{{customdata[{i}]:.6g}}" for i, name in enumerate(table.names, start=1))
+
+
+def _flat(table: Front, kept: Any, pairs: list[tuple[int, int]], notes: list[str], dark: bool) -> Figure:
+    """Draw one panel per pair of values."""
+    columns = 1 if len(pairs) == 1 else 2 if len(pairs) <= 4 else 3
+    rows = -(-len(pairs) // columns)
+    traces: list[Any] = []
+    layout: dict[str, Any] = {"shapes": []}
+    custom = np.column_stack([table.numbers, table.values])
+    for index, (i, j) in enumerate(pairs):
+        row, column = divmod(index, columns)
+        name = "" if index == 0 else str(index + 1)
+        top = 1 - row / rows
+        across = [column / columns + (0.1 if column else 0), (column + 1) / columns]
+        up = [top - 1 / rows + (0.12 if rows > 1 else 0), top]
+        layout[f"xaxis{name}"] = _axis(table, i, {"domain": across, "anchor": f"y{name}"})
+        layout[f"yaxis{name}"] = _axis(table, j, {"domain": up, "anchor": f"x{name}"})
+        place = {"xaxis": f"x{name}", "yaxis": f"y{name}"}
+        if table.goals.several and table.best.any():
+            traces.append(_stairs(table, i, j, place) if len(table.names) == 2 else None)
+        for title, colour, symbol, _, mine in _kinds(table, kept):
+            look = {"color": colour, "symbol": symbol, "size": 10 if symbol in ("diamond", "star") else 7}
+            x, y = table.values[mine, i], table.values[mine, j]
+            traces.append(marks(x, y, custom[mine], title, _hover(table), look, showlegend=index == 0, **place))
+        layout["shapes"] += _bounds(table, i, j, place)
+    return figure(traces, dark=dark, height=430 if rows == 1 else 320 * rows, notes=notes, showlegend=True, **layout)
+
+
+def _axis(table: Front, i: int, layout: dict[str, Any]) -> dict[str, Any]:
+    """Return the axis of a value; a logarithmic one if its values are powers of ten apart."""
+    values = table.values[:, i]
+    log = values.min() > 0 and values.max() > 50 * values.min()
+    kind = {"type": "log", "nticks": 3} if log else {}
+    return {"title": {"text": _title(table, table.names[i])}, "tickformat": "~g", **kind, **layout}
+
+
+def _stairs(table: Front, i: int, j: int, place: dict[str, str]) -> Any:
+    """Return the line between what the front dominates and what it does not."""
+    points = table.values[table.best][:, [i, j]]
+    points = points[np.argsort(points[:, 0], kind="stable")]
+    if table.maximised(table.names[i]):
+        points = points[::-1]  # from the best first value to the worst
+    line = {"color": BLUE, "width": 1.5, "shape": "hv"}
+    return go.Scatter(
+        x=points[:, 0], y=points[:, 1], mode="lines", line=line, hoverinfo="skip", showlegend=False, **place
+    )
+
+
+def _bounds(table: Front, i: int, j: int, place: dict[str, str]) -> list[dict[str, Any]]:
+    """Return dashed lines at the bounds of constraints."""
+    x, y, lines = place["xaxis"], place["yaxis"], []
+    for goal in table.goals.constraints:
+        dashes = {"type": "line", "line": {"color": ORANGE, "width": 1.5, "dash": "dash"}, "layer": "below"}
+        if goal.name == table.names[i]:
+            lines.append(
+                {**dashes, "xref": x, "yref": f"{y} domain", "x0": goal.bound, "x1": goal.bound, "y0": 0, "y1": 1}
+            )
+        if goal.name == table.names[j]:
+            lines.append(
+                {**dashes, "xref": f"{x} domain", "yref": y, "x0": 0, "x1": 1, "y0": goal.bound, "y1": goal.bound}
+            )
+    return lines
+
+
+def _solid(table: Front, kept: Any, notes: list[str], dark: bool) -> Figure:
+    """Draw three objectives in space."""
+    custom = np.column_stack([table.numbers, table.values])
+    traces = [
+        go.Scatter3d(
+            x=table.values[mine, 0],
+            y=table.values[mine, 1],
+            z=table.values[mine, 2],
+            customdata=custom[mine],
+            mode="markers",
+            name=title,
+            marker={"color": colour, "symbol": symbol, "size": 6 if symbol == "diamond" else 4},
+            hovertemplate=f"trial %{{customdata[0]}}<br>{_hover(table)}<extra></extra>",
+        )
+        for title, colour, _, symbol, mine in _kinds(table, kept)
+    ]
+    arrows = {name: "↑" if table.maximised(name) else "↓" for name in table.names}  # whole titles have no room
+    titles = [{"title": {"text": f"{label(name, 20)} {arrows[name]}"}, "tickformat": "~g"} for name in table.names]
+    scene = dict(zip(("xaxis", "yaxis", "zaxis"), titles, strict=True))
+    scene["camera"] = {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}
+    return figure(traces, dark=dark, height=560, notes=notes, showlegend=True, scene=scene)
