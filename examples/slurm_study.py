@@ -55,7 +55,7 @@ def main() -> None:
         journal=arguments.directory / "study.db",
         max_trials=arguments.trials,
     )
-    print(f"on {jobs.cluster}: {study}")
+    print(f"on {jobs.cluster}:\n{study}")
 
 
 if __name__ == "__main__":

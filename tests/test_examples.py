@@ -78,7 +78,7 @@ def test_a_continued_training_equals_one_that_was_trained_through(tmp_path: Path
 
 
 def test_a_study_on_a_cluster_runs_here_as_well(tmp_path: Path) -> None:
-    assert "best loss" in output_of("slurm_study.py", tmp_path, str(tmp_path / "jobs"), "--trials", "4")
+    assert "best      loss" in output_of("slurm_study.py", tmp_path, str(tmp_path / "jobs"), "--trials", "4")
 
 
 def test_an_optuna_study_prunes_most_trials_and_finds_a_good_rate(tmp_path: Path) -> None:

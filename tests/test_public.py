@@ -22,14 +22,14 @@ REFERENCE = ROOT / "docs" / "reference"
 # Only useful to people who change the package. Everything else is in the reference.
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.analysis.failures",
-    "bohb.core.space.", "bohb.analysis.rows", "bohb.core.times",
+    "bohb.core.space.", "bohb.analysis.rows", "bohb.core.times.durations",
     "bohb.core.deadline", "bohb.core.decider", "bohb.dashboard.",
     "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
 PACKAGES = (  # packages that only contain modules
     "bohb.core", "bohb.core.samplers", "bohb.core.schedule", "bohb.core.space",
-    "bohb.executors", "bohb.integrations",
+    "bohb.core.times", "bohb.executors", "bohb.integrations",
 )  # fmt: skip
 FULFILS = {"append", "read", "key"}  # documented by the protocol that they implement
 EXTRAS = {  # code that needs the extra, and the package that the extra installs

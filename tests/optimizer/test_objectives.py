@@ -109,4 +109,4 @@ def test_minimize_returns_a_front_and_stops_at_a_target_in_the_users_sign(worker
     score = bohb.minimize(lambda t: t.config["x"], SPACE, budgets=[1], seed=0, direction="maximize", target_loss=0.5)
     assert score.best_loss >= 0.5
     assert "target_loss=0.5 reached" in score.stopped
-    assert f"best score {score.best_loss:.6g}" in str(score)
+    assert f"best      score {score.best_loss:.6g}" in str(score)

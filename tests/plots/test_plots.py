@@ -362,7 +362,7 @@ def test_densities_that_reach_zero_can_be_compared() -> None:
     first = table.marginals[0]
     apart = replace(first, good=np.array([1.0, 0, 0, 0, 0]), bad=np.array([0, 0, 0, 0.5, 0.5]))
     assert (apart.distance, replace(apart, bad=apart.good).distance) == (1.0, 0.0)
-    assert "12 of 14 hyperparameters shown" in annotation(PLOTS["model"](history))
+    assert "12 of 14 hyperparameters shown" in annotation(PLOTS["model"](history, model="density"))
 
 
 def test_each_hyperparameter_is_shown_on_the_largest_budget_with_enough_results() -> None:
@@ -379,6 +379,7 @@ def test_each_hyperparameter_is_shown_on_the_largest_budget_with_enough_results(
 @pytest.mark.parametrize("losses", [(1e308, -1e308, 1.7e308, 0.0), (1e308, 5e-324, 1e-308), (0.0, 5e-324, 1e-323)])
 def test_no_loss_is_too_large_or_too_small_for_a_plot(losses: tuple[float, ...]) -> None:
     history = play(BOHB(XY, budgets=[1, 3], seed=2), 40, lambda trial: losses[trial.number % len(losses)]).history
+    assert PLOTS["model"](history, model="density").data
     for key, plot in PLOTS.items():
         figure = plot(history)
         assert not re.search(r"\bNaN\b|Infinity", figure.to_json()), key

@@ -37,7 +37,7 @@ def test_a_study_finds_a_good_configuration(workers: int | None) -> None:
     assert abs(study.incumbent.config["x"] - 0.3) < 0.2
     assert len(study.trials) == 120
     assert study.stopped == "max_trials=120 reached"
-    assert "best loss" in str(study)
+    assert "best      loss" in str(study)
 
 
 def test_serial_studies_in_and_out_of_process_are_the_same() -> None:
@@ -280,8 +280,7 @@ def test_in_a_terminal_progress_shows_counts_rungs_and_the_best() -> None:
     with Progress(Limits(max_trials=30, max_seconds=60), Console(file=stream, force_terminal=True)) as progress:
         progress.update(study.history, 1.5, final=True)
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
-    assert "30 of 30 finished (0 failed), 0 running" in shown
-    assert "failed" in shown
+    assert f"30 of 30 finished ({len(study.failures)} failed), 0 running" in shown
     assert "best" in shown
     assert "1.5 s of 1 min" in shown
 

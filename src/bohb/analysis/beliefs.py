@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from bohb.analysis.axes import Array, Axis, axes, places
+from bohb.analysis.ranges import LARGEST
 from bohb.core.goals import Objective
 from bohb.core.history import History
 from bohb.core.samplers import kde
@@ -184,6 +185,9 @@ def beliefs(history: History, number: int | None = None, sampler: GaussianSample
         X[:, j] = values
         mean, deviation = surrogate.process.predict(surrogate.process.similarity(surrogate.embedding(X)))
         spread, centre = surrogate.targets.spread, surrogate.targets.centre
+        with np.errstate(over="ignore"):  # losses can be so large that only their signs and order can be drawn
+            mean = np.clip(mean * spread + centre, -LARGEST, LARGEST)
+            deviation = np.minimum(deviation * spread, LARGEST)
         shown = np.array(axis.ticks) if axis.kind == "categorical" else values
-        slices.append(Slice(axis, float(here[j]), shown, mean * spread + centre, deviation * spread))
+        slices.append(Slice(axis, float(here[j]), shown, mean, deviation))
     return Beliefs(trial, history.budgets[-1], len(surrogate.targets.y), tuple(slices))

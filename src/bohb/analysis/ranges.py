@@ -14,7 +14,7 @@ from bohb.analysis.axes import Array
 _FAR = 10.0  # how far beyond the median an outlier lies, in distances between median and lower quartile
 _WORTH = 5.0  # outliers are cut off only if the axis becomes this many times shorter
 _DECADES = 1.5  # losses that span more than this suit a logarithmic axis
-_SMALLEST, _LARGEST = 1e-250, 1e250  # sizes that can be drawn: their sums, ratios and ticks stay finite
+_SMALLEST, LARGEST = 1e-250, 1e250  # sizes that can be drawn: their sums, ratios and ticks stay finite
 _FACTOR = 3.0  # the same for lines whose ends are compared; and how much longer an axis with all of them may be
 
 
@@ -89,7 +89,7 @@ def settled_range(settled: Sequence[float] | Array, losses: Sequence[float] | Ar
 def _finite(losses: Sequence[float] | Array) -> Array:
     """The finite losses, those that are too large for an axis moved to its end."""
     values = drawable(losses)
-    return np.clip(values[np.isfinite(values)], -_LARGEST, _LARGEST)
+    return np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
 
 
 def _without_outliers(values: Array) -> tuple[float, float]:

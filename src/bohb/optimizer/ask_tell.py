@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
-from bohb.core.answers import BestResults
 from bohb.core.deadline import TimeLeft
 from bohb.core.decider import Decider, restart_lost
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
 from bohb.core.notes import new_note
+from bohb.core.results import BestResults
 from bohb.core.samplers.density import Model
 from bohb.core.samplers.function import Sampler
 from bohb.core.schedule.plan import Plan, plan

@@ -9,6 +9,7 @@ import numpy as np
 
 from bohb.analysis.beliefs import Beliefs, Marginal, Slice, beliefs, densities, proposed, uses_process
 from bohb.analysis.lineage import Picks, picks
+from bohb.analysis.ranges import LARGEST
 from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
 from bohb.core.samplers.gaussian import GaussianSampler
@@ -195,7 +196,7 @@ def _marks(history: History, table: Beliefs) -> list[_Mark]:
     found = []
     if expected is not None:
         name = f"expected when trial {first.number} was proposed"
-        found.append(_Mark(name, expected[0], 2 * expected[1], ORANGE, "diamond"))
+        found.append(_Mark(name, expected[0], min(2 * expected[1], LARGEST), ORANGE, "diamond"))
     for n, trial in history.trials.items():
         outcome = history.outcomes.get(n)
         if trial.config_id == first.number and trial.budget == table.budget and outcome is not None and outcome.ok:

@@ -227,7 +227,7 @@ _ALL = (
         "about the larger one. Mostly promoted configurations have both results, which makes the correlation smaller "
         "than it would be among all configurations. For neighbours, the estimate is corrected for this and has its "
         "90 % interval. If an adaptive study chose its brackets by these correlations, the lower panel shows the first "
-        "budget of each bracket; the last values are the current ones. For the preset BEST, the upper panel shows how "
+        "budget of each bracket; the last values are the current ones. With the preset best, the upper panel shows how "
         "well the process expected each smaller budget to agree with the largest one, for the most promising "
         "configurations; brackets leave out smaller budgets that no longer pay.",
         budgets.draw_correlation,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,12 @@ from bohb.errors import MissingExtra, install_hint
 
 try:
     import plotly.graph_objects
+    from plotly.graph_objects import Figure as Figure
     from plotly.offline import get_plotlyjs as get_plotlyjs
 except ImportError as error:
     raise MissingExtra(f"plots and reports need plotly: {install_hint('plot')}") from error
 
 go = plotly.graph_objects
-Figure: TypeAlias = go.Figure
-
 # The options for Plotly.newPlot: no link to another site and only useful buttons.
 CONFIG: dict[str, Any] = {
     "responsive": True,

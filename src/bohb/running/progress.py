@@ -216,7 +216,7 @@ class _Notebook:
             self._handle.update(pages, raw=True)
 
 
-def sparkline(trajectory: list[Result], now: float, width: int = 24, goals: Goals = PLAIN) -> str:
+def sparkline(trajectory: list[Result], now: float, width: int = 20, goals: Goals = PLAIN) -> str:
     """Return the incumbent's loss over time as a row of small bars; empty with fewer than two incumbents."""
     known = [
         (best.outcome.finished, goals.shown(best.loss)) for best in trajectory if best.outcome.finished is not None

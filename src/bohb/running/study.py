@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from bohb.analysis.overview import Overview
-from bohb.core.answers import BestResults
 from bohb.core.confirm import Confirmation, last_confirmed
 from bohb.core.history import History
-from bohb.core.results import Result
+from bohb.core.results import BestResults, Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument
