@@ -26,8 +26,8 @@ from benchmarks.report import RESULTS, finite, goal_table, opening, provenance, 
 from bohb.core import streams
 from bohb.core.confirm import Confirmation, begun, continued
 from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_events import RepeatFinished
 from bohb.core.confirm_start import planned
+from bohb.core.events import RepeatFinished
 from bohb.core.trial import Outcome, Status
 
 COST, TOP, REPEATS = 200, 5, 5

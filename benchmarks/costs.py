@@ -36,9 +36,9 @@ from benchmarks.methods import space_of
 from benchmarks.problem import uniform
 from benchmarks.problems import problem_of
 from benchmarks.report import RESULTS, ROOT, finite, goal_table, opening, provenance, verdict, wrapped
-from bohb.core.gp import sampler
-from bohb.core.gp.search import Acquisition, search
 from bohb.core.history import History
+from bohb.core.samplers import gaussian
+from bohb.core.samplers.search import Acquisition, search
 from bohb.core.space import Array, Space
 from bohb.core.times.durations import learnt
 from bohb.core.trial import Outcome, Trial
@@ -135,12 +135,12 @@ def cost_aware(strength: float, seconds: float) -> Iterator[None]:
             acquisition = PerSecond(acquisition, predict, strength * max(0.0, 1 - passed / seconds))
         return search(rng, acquisition, is_new, situation)
 
-    original = sampler.search  # type: ignore[attr-defined]
-    sampler.search = aware  # type: ignore[attr-defined]
+    original = gaussian.search  # type: ignore[attr-defined]
+    gaussian.search = aware  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        sampler.search = original  # type: ignore[attr-defined]
+        gaussian.search = original  # type: ignore[attr-defined]
 
 
 @functools.cache

@@ -19,9 +19,9 @@ from benchmarks.better.without import without
 from benchmarks.problem import Evaluation, Method, Parameter, Problem, Suggestion, geometric
 from benchmarks.problems import lowest_budget
 from bohb.core.decide import StartSample, decide
-from bohb.core.density.observations import Observations
-from bohb.core.density.sampler import fit_model, model_budget, points_needed
-from bohb.core.proposal import Situation
+from bohb.core.samplers.density import fit_model, model_budget, points_needed
+from bohb.core.samplers.observations import Observations
+from bohb.core.samplers.proposal import Situation
 from bohb.core.space import Array
 from bohb.errors import NoTrialReady, StudyDone
 from bohb.journal import MemoryJournal

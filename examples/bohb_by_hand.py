@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.density import kde
-from bohb.core.density.kde import Array, Density
-from bohb.core.density.observations import Observations
+from bohb.core.samplers import kde
+from bohb.core.samplers.kde import Array, Density
+from bohb.core.samplers.observations import Observations
 from bohb.core.schedule.brackets import Bracket, geometric_budgets, hyperband
 from bohb.core.schedule.halving import top_k
 from bohb.core.space import Space

@@ -11,10 +11,10 @@ import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
 
 from bohb import BOHB, Origin, Settings, Status, minimize
-from bohb.core.density import kde
-from bohb.core.density.observations import Observations
-from bohb.core.density.sampler import fit_model, model_budget, points_needed, propose_by, split
-from bohb.core.proposal import Proposal, Situation
+from bohb.core.samplers import kde
+from bohb.core.samplers.density import fit_model, model_budget, points_needed, propose_by, split
+from bohb.core.samplers.observations import Observations
+from bohb.core.samplers.proposal import Proposal, Situation
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.core.space import Space
 from bohb.core.space.coordinates import Coordinates
@@ -196,7 +196,7 @@ def test_failed_configurations_are_not_replaced_on_a_higher_rung() -> None:
 
 
 def test_json_logs_are_valid_json_even_with_nan() -> None:
-    from bohb.core.events import to_json
+    from bohb.core.encoding import to_json
 
     study = new()
     study.tell(study.ask(), {"loss": math.nan, "info": {"acc": math.nan}})
@@ -262,6 +262,6 @@ def test_constants_and_first_configurations_can_be_given() -> None:
 def test_the_preset_runs_and_differs() -> None:
     theirs, ours = run(new(0, preset="hpbandster"), 60), run(new(0), 60)
     assert fingerprint(theirs) != fingerprint(ours)
-    assert [b.rungs[0].size for b in theirs.history.round] == [9, 3, 3]
+    assert [b.rungs[0].size for b in theirs.history.schedule.round] == [9, 3, 3]
     assert theirs.incumbent is not None
     assert loss_of(theirs.incumbent.trial) < 1

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from bohb.core.events import BracketPlanned, Event, ObservationAdded, StudyCreated, TrialFinished, TrialStarted
+from bohb.core.settings import MODELS
 
 REPOSITORY = Path(__file__).parent.parent
 ROOT = REPOSITORY / "src" / "bohb"
@@ -69,6 +73,49 @@ def test_the_core_has_no_clock_no_thread_and_no_io() -> None:
         source = path.read_text()
         assert "np.random.seed" not in source, path
         assert not re.search(r"(?<![\w.])open\(", source), path
+
+
+def test_nothing_that_decides_reads_a_reason() -> None:
+    """A reason explains to people; what steers is a typed field."""
+    for folder in ("core", "optimizer", "running", "executors", "integrations"):
+        for path in (ROOT / folder).rglob("*.py"):
+            assert list(reasons_read(ast.parse(path.read_text()))) == [], path
+    for wrong in ('e.reason["a"]', 'e.reason.get("a")', '"a" in e.reason', "if e.reason: pass", 'reason["a"]'):
+        assert list(reasons_read(ast.parse(wrong))), wrong
+    assert not list(reasons_read(ast.parse("f(e.reason); reason = e.reason; reason['a'] = 1")))
+
+
+def reasons_read(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines that look into a reason."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=ast.Name(id="reason"), ctx=ast.Load()):
+                yield node.lineno
+            case (
+                ast.Subscript(value=ast.Attribute(attr="reason"))
+                | ast.Attribute(value=ast.Attribute(attr="reason"))
+                | ast.Compare(comparators=[ast.Attribute(attr="reason")])
+                | ast.If(test=ast.Attribute(attr="reason"))
+                | ast.IfExp(test=ast.Attribute(attr="reason"))
+            ):
+                yield node.lineno
+
+
+def test_only_the_settings_know_the_models_by_name() -> None:
+    """A new model of the built-in sampler costs its module, its name there, a case in `samplers.chain`, and words."""
+    names = MODELS.keys() - set(MODELS.values())
+    assert names
+    for path in modules():
+        constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+        assert path.name == "settings.py" or not names & constants, path
+
+
+def test_a_kind_of_event_is_known_in_few_modules() -> None:
+    """Those that brackets and trials consist of are known in more."""
+    texts = [path.read_text() for path in modules()]
+    known = {cls: sum(bool(re.search(rf"\b{cls.__name__}\b", text)) for text in texts) for cls in get_args(Event)}
+    central = (StudyCreated, ObservationAdded, BracketPlanned, TrialStarted, TrialFinished)
+    assert {cls.__name__: n for cls, n in known.items() if n > (12 if cls in central else 8)} == {}
 
 
 def test_no_module_is_too_long_to_read_at_a_sitting() -> None:

@@ -23,12 +23,12 @@ REFERENCE = ROOT / "docs" / "reference"
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.units", "bohb.analysis.", "bohb.cli", "bohb.analysis.failures",
     "bohb.core.space.", "bohb.analysis.rows", "bohb.core.times.durations",
-    "bohb.core.deadline", "bohb.core.growth", "bohb.core.policy", "bohb.core.density.normal", "bohb.dashboard.",
+    "bohb.core.deadline", "bohb.core.decider", "bohb.dashboard.",
     "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip
 PACKAGES = (  # packages that only contain modules
-    "bohb.core", "bohb.core.adaptive", "bohb.core.density", "bohb.core.gp", "bohb.core.schedule", "bohb.core.space",
+    "bohb.core", "bohb.core.samplers", "bohb.core.schedule", "bohb.core.space",
     "bohb.core.times", "bohb.executors", "bohb.integrations",
 )  # fmt: skip
 FULFILS = {"append", "read", "key"}  # documented by the protocol that they implement

@@ -24,14 +24,14 @@ from matplotlib.axes import Axes
 
 import bohb
 from bohb.analysis.clock import timeline
-from bohb.core.adaptive.adaptation import expected_gain
-from bohb.core.adaptive.agreement import agreements, correlations
-from bohb.core.density.observations import Observations
-from bohb.core.density.sampler import fit_model
-from bohb.core.gp import process as gp
-from bohb.core.gp import targets
-from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.samplers import process as gp
+from bohb.core.samplers import targets
+from bohb.core.samplers.density import fit_model
+from bohb.core.samplers.gaussian import GaussianSampler
+from bohb.core.samplers.observations import Observations
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
+from bohb.core.schedule.correlations import agreements, correlations
+from bohb.core.schedule.gains import expected_gain
 from bohb.executors.simulated import SimulatedExecutor
 from bohb.plots import PLOTS
 
@@ -247,7 +247,7 @@ def draw_process(path: Path) -> None:
     while True:
         before = sampler.surrogate(optimizer.history)
         trial = optimizer.ask()
-        if len(optimizer.history.outcomes) >= 15 and trial.reason.get("model") == "gp":
+        if len(optimizer.history.outcomes) >= 15 and trial.explains == "process":
             break
         optimizer.tell(trial, wavy(trial.config, trial.budget))
     after = sampler.surrogate(optimizer.history)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bohb.core.gp import process, sampler
-from bohb.core.gp.process import Kernel
-from bohb.core.gp.sampler import Surrogate
-from bohb.core.policy import Starter
-from bohb.core.schedule.schedule import Schedule
+from bohb.core.samplers import gaussian, process
+from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.gaussian import Surrogate
+from bohb.core.samplers.process import Kernel
+from bohb.core.schedule.rules import InformedRule
 from bohb.core.space import Array
 
 
@@ -40,11 +40,11 @@ def noisy_prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
 PARTS = {
     "novelty": (Part(Surrogate, "_deviation_given_neighbour", lambda _, similar: np.full(len(similar), np.inf)),),
     "plateaus": (Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),),
-    "largest_only": (Part(Starter, "_make_largest_only", lambda starter: starter._proposers[0]),),
-    "no_random": (Part(Starter, "_random_share", lambda starter, _: starter.history.settings.random_fraction),),
-    "repeats": (Part(Schedule, "repeats", lambda *_: False),),
-    "priors": (Part(process, "prior", noisy_prior), Part(sampler, "prior", noisy_prior)),
-    "active": (Part(sampler, "configurations_needed", lambda X: X.shape[1] + 3),),
+    "largest_only": (Part(Samplers, "process_on_largest", Samplers.process),),
+    "no_random": (Part(InformedRule, "random_share", lambda _, history, _index: history.settings.random_fraction),),
+    "repeats": (Part(InformedRule, "repeats", lambda *_: False),),
+    "priors": (Part(process, "prior", noisy_prior), Part(gaussian, "prior", noisy_prior)),
+    "active": (Part(gaussian, "configurations_needed", lambda X: X.shape[1] + 3),),
 }
 
 

@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 from benchmarks.methods import Ours
 from benchmarks.problem import Problem
-from bohb.core.proposal import Situation
+from bohb.core.samplers.proposal import Situation
 from bohb.core.space import Space
 
 Array = NDArray[np.float64]

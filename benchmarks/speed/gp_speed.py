@@ -55,9 +55,9 @@ def study(d: int, n: int, seed: int) -> BOHB:
 
 def fit_of(made: BOHB) -> Callable[[], object]:
     """Return a function that fits the hyperparameters to all results, starting from the prior."""
-    from bohb.core.gp import process as gp
-    from bohb.core.gp import targets
-    from bohb.core.gp.sampler import FIT_POINTS, STEPS
+    from bohb.core.samplers import process as gp
+    from bohb.core.samplers import targets
+    from bohb.core.samplers.gaussian import FIT_POINTS, STEPS
 
     history = made.history
     results, embedding = targets.Results(history.space.d), gp.Embedding(history.space)
@@ -77,8 +77,8 @@ def measure(d: int, n: int, repeats: int, seed: int) -> dict[str, Any]:
     """Return one row: medians in milliseconds."""
     import numpy as np
 
-    from bohb.core.gp.sampler import GaussianSampler
-    from bohb.core.proposal import Situation
+    from bohb.core.samplers.gaussian import GaussianSampler
+    from bohb.core.samplers.proposal import Situation
 
     made = study(d, n, seed)
     sampler = GaussianSampler(made.history.space)

@@ -12,10 +12,10 @@ from bohb._version import __version__
 
 if TYPE_CHECKING:
     from bohb.core.confirm import Confirmation
-    from bohb.core.custom_sampler import Sampler
     from bohb.core.history import History
-    from bohb.core.proposal import Situation
     from bohb.core.results import Result
+    from bohb.core.samplers.function import Sampler
+    from bohb.core.samplers.proposal import Situation
     from bohb.core.schedule.plan import Plan
     from bohb.core.settings import Settings
     from bohb.core.space import Space
@@ -61,8 +61,8 @@ _HOMES = {
     "core.results": ("Result",),
     "core.schedule.plan": ("Plan",),
     "core.settings": ("Settings",),
-    "core.custom_sampler": ("Sampler",),
-    "core.proposal": ("Situation",),
+    "core.samplers.function": ("Sampler",),
+    "core.samplers.proposal": ("Situation",),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),

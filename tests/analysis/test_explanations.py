@@ -110,7 +110,7 @@ def test_a_trial_of_the_model_shows_the_numbers() -> None:
 
 def test_a_trial_of_the_gaussian_process_shows_the_expected_loss() -> None:
     history = played("best")
-    number = next(n for n, trial in history.trials.items() if trial.reason.get("model") == "gp")
+    number = next(n for n, trial in history.trials.items() if trial.explains == "process")
     told, reason = why(history, number), history.trials[number].reason
     assert "was proposed by the Gaussian process" in told.sentences[0]
     assert f"log EI = {reason['log_improvement']:.3g}," in told.sentences[0]

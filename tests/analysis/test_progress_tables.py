@@ -152,5 +152,5 @@ def test_trials_that_run_at_once_without_a_name_get_a_lane_each() -> None:
 def test_a_record_is_the_mean_rank_on_equal_budgets() -> None:
     """Losses 0.5, 0.2 and a failure on budget 1, then 0.3 and 0.05 on budget 3; the promoted one does not count."""
     history = tiny().history
-    history.trials[1] = replace(history.trials[1], origin=Origin.MODEL, reason={"model": "gp"})
+    history.trials[1] = replace(history.trials[1], origin=Origin.MODEL, explains="process")
     assert records(history) == [Record("process", 1, 0.0), Record("prior", 4, (0.5 + 1 + 1 + 0) / 4)]

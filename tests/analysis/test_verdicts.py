@@ -11,8 +11,8 @@ from bohb import BOHB, Outcome, Status
 from bohb.analysis.verdicts import edges, known_noise, lead_within_noise, remarks
 from bohb.core.confirm import continued
 from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_events import RepeatFinished
 from bohb.core.confirm_start import planned
+from bohb.core.events import RepeatFinished
 
 
 def study(losses: Sequence[float], preset: str = "paper", space: dict[str, object] | None = None) -> BOHB:

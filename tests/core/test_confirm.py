@@ -13,9 +13,9 @@ from bohb import BOHB, History, Outcome, Status
 from bohb.analysis.verdicts import last_verdict, rows, verdict
 from bohb.core.confirm import Confirmation, continued, stages
 from bohb.core.confirm_estimate import conclusion, posterior
-from bohb.core.confirm_events import ConfirmationStarted, RepeatFinished
 from bohb.core.confirm_start import planned, promising
-from bohb.core.events import from_json, to_json
+from bohb.core.encoding import from_json, to_json
+from bohb.core.events import ConfirmationStarted, RepeatFinished
 from bohb.errors import InvalidArgument, InvalidConfiguration, NoResult
 from tests.sizes import size
 

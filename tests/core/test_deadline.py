@@ -10,7 +10,7 @@ import pytest
 import bohb
 from bohb import BOHB, Limits, replay
 from bohb.analysis.why import why
-from bohb.core.deadline import TimeLeft, course, fitting_bracket
+from bohb.core.deadline import TimeLeft, fitting_bracket, in_time
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.times.forecast import forecast, proportional, seconds_to_end
@@ -60,7 +60,7 @@ def test_if_no_bracket_ends_in_time_the_usual_one_is_begun_for_the_next_session(
 @pytest.mark.parametrize("seconds", [38.0, 34.0, 30.0])
 def test_an_open_bracket_shrinks_to_the_time_that_is_left(seconds: float) -> None:
     optimizer = begun(10)
-    decided = course(optimizer.history, time_left(seconds))
+    decided = in_time(optimizer.history, time_left(seconds))
     assert decided.kept == {0}
     (event,) = decided.events
     assert event.rungs[0][1] == 10
@@ -70,12 +70,12 @@ def test_an_open_bracket_shrinks_to_the_time_that_is_left(seconds: float) -> Non
 
 def test_a_rung_ends_only_when_nothing_more_on_it_ends_in_time() -> None:
     """Until then more is learnt about durations, and the low rungs are where most is found."""
-    decided = course(begun(10).history, time_left(65.0))
+    decided = in_time(begun(10).history, time_left(65.0))
     assert decided.tight
     assert decided.events == ()
     sizes = []
     for n in range(10, 27):
-        decided = course(begun(n).history, time_left(75.0 - n))
+        decided = in_time(begun(n).history, time_left(75.0 - n))
         sizes += [(n, *(size for _, size in event.rungs)) for event in decided.events]
     started, first, second, third, last = sizes[0]
     assert 10 < started == first < 27
@@ -86,18 +86,18 @@ def test_no_bracket_changes_before_durations_were_seen_on_two_budgets() -> None:
     one = [Sample(-1 - i, 1.0, None, 1.0) for i in range(10)]
     two = [*one, Sample(-1, 3.0, 1.0, 2.0)]
     history = begun(10).history
-    assert course(history, TimeLeft(36.0, 1, fit_durations(one))).events == ()
-    assert course(history, TimeLeft(36.0, 1, fit_durations(two))).events
+    assert in_time(history, TimeLeft(36.0, 1, fit_durations(one))).events == ()
+    assert in_time(history, TimeLeft(36.0, 1, fit_durations(two))).events
     assert fitting_bracket(history, TimeLeft(36.0, 1, fit_durations(one)), (), ROUND[0]) == ROUND[0]
     assert fitting_bracket(history, TimeLeft(36.0, 1, fit_durations(two)), (), ROUND[0]) != ROUND[0]
 
 
 def test_with_enough_time_or_too_few_results_nothing_changes() -> None:
     optimizer = begun(10)
-    assert course(optimizer.history, time_left(500.0)).events == ()
+    assert in_time(optimizer.history, time_left(500.0)).events == ()
     unknown = TimeLeft(10.0, 1, fit_durations([Sample(-1, 1.0, None, 1.0)]))
-    assert course(optimizer.history, unknown).events == ()
-    assert course(optimizer.history, time_left(10.0, alone=False)).events == ()
+    assert in_time(optimizer.history, unknown).events == ()
+    assert in_time(optimizer.history, time_left(10.0, alone=False)).events == ()
 
 
 def study(workers: int, seconds: float, seed: int = 0, **keywords: Any) -> tuple[bohb.Study, SimulatedExecutor, BOHB]:
@@ -138,7 +138,7 @@ def test_without_a_deadline_nothing_changes() -> None:
     optimizer = BOHB(SPACE, **PAPER, clock=executor.clock, stopwatch=executor.clock)
     bohb.run(optimizer, executor, Limits(max_trials=150))
     assert not optimizer.history.shortened
-    assert not optimizer.history.planned
+    assert not optimizer.history.schedule.planned
     assert replay(optimizer.events).exact == 150
 
 

@@ -8,24 +8,8 @@ from typing import Any
 import pytest
 
 from bohb import BOHB, Origin, Outcome, Status, Trial
-from bohb.core.confirm_events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
-from bohb.core.events import (
+from bohb.core.encoding import (
     LARGEST_RESULT,
-    BracketPlanned,
-    BracketShortened,
-    BudgetsRaised,
-    ConfigGiven,
-    Event,
-    FailuresForgotten,
-    NoteAdded,
-    ObservationAdded,
-    ResultLate,
-    RungCut,
-    SessionStarted,
-    StudyCreated,
-    TrialFinished,
-    TrialLost,
-    TrialStarted,
     check_storable,
     from_json,
     outcome_from_json,
@@ -33,6 +17,26 @@ from bohb.core.events import (
     to_json,
     trial_from_json,
     trial_to_json,
+)
+from bohb.core.events import (
+    BracketPlanned,
+    BracketShortened,
+    BudgetsRaised,
+    ConfigGiven,
+    ConfirmationFinished,
+    ConfirmationStarted,
+    Event,
+    FailuresForgotten,
+    NoteAdded,
+    ObservationAdded,
+    RepeatFinished,
+    ResultLate,
+    RungCut,
+    SessionStarted,
+    StudyCreated,
+    TrialFinished,
+    TrialLost,
+    TrialStarted,
 )
 from bohb.core.goals import goals_of
 from bohb.errors import InvalidResult, JournalError
@@ -46,13 +50,13 @@ KEYS: list[tuple[Event, str]] = [
     (ConfigGiven(2, {"x": 1}), "given/2"),
     (ObservationAdded(3, {"x": 1}, 1.0, 0.5), "observed/3"),
     (BudgetsRaised((1.0, 3.0), 5), "budgets/5"),
-    (BracketPlanned(6, ((1.0, 3),), {}), "bracket/6"),
+    (BracketPlanned(6, ((1.0, 3),), "adaptive"), "bracket/6"),
     (TrialStarted(TRIAL), "started/7/2"),
     (TrialFinished(7, OK), "finished/7"),
     (TrialLost(7, 2, "gone"), "lost/7/2"),
     (ResultLate(7, 1, OK), "late/7/1"),
     (RungCut(1, 2), "cut/1/2"),
-    (BracketShortened(0, 4, ((1.0, 2),), {}), "shortened/0"),
+    (BracketShortened(0, 4, ((1.0, 2),), 9.0), "shortened/0"),
     (SessionStarted(1, "machine:1", 0.0), "session/1"),
     (FailuresForgotten(2), "forgotten/2"),
     (NoteAdded(4, "good"), "note/4"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bohb import BOHB
-from bohb.core.events import encode, to_json
+from bohb.core.encoding import encode, to_json
 from bohb.core.space.scales import Numeric
 from bohb.errors import InvalidArgument, InvalidSpace
 

@@ -116,7 +116,7 @@ def test_the_users_configurations_wait_until_they_start() -> None:
         [{"x": 0.5}],
         [{"x": 0.25}],
     )
-    history.extend([started(0, origin=Origin.GIVEN), BracketPlanned(1, ((3, 1),), {"given": True})])
+    history.extend([started(0, origin=Origin.GIVEN), BracketPlanned(1, ((3, 1),), "given")])
     assert (len(history.given), history.given.waiting(None)) == (1, [])
     history.apply(started(1, 1, 3, origin=Origin.GIVEN))
     assert (len(history.given), history.given.total) == (0, 2)
@@ -125,7 +125,7 @@ def test_the_users_configurations_wait_until_they_start() -> None:
 def test_raised_budgets_change_brackets_from_the_next_on() -> None:
     history = folded(*FULL, BudgetsRaised((1, 3, 9), 1))
     assert history.budgets == (1, 3, 9)
-    assert [rung.budget for rung in history.bracket_plan(1).rungs] == [1, 3, 9]
+    assert [rung.budget for rung in history.schedule.plan(1).rungs] == [1, 3, 9]
     assert [rung.budget for rung in history.brackets[0].bracket.rungs] == [1, 3]
 
 
@@ -142,7 +142,7 @@ def test_the_configurations_that_may_be_promoted_are_alive_and_the_incumbent_wit
     assert folded(*FULL[:5]).alive() == {0, 1, 2}
     assert folded(*FULL).alive() == {1}
     ended = folded(*FULL, promoted(3, started(1)), finished(3, 0.5), *rung(0.6, 0.2, first=4, bracket=1, budget=3))
-    assert not ended.open_brackets
+    assert not ended.schedule.open
     assert ended.alive() == {5}
 
 
@@ -153,19 +153,19 @@ REFUSED: dict[str, tuple[list[Event], str]] = {
     "a second end": ([started(0), finished(0, 0.5), finished(0, 0.5)], "trial 0 finishes, but it is not running"),
     "the loss of a trial that does not run": ([lost(0)], "trial 0 is lost, but it is not running"),
     "a bracket that is not the next": (
-        [BracketPlanned(2, ((1, 3), (3, 1)), {})],
+        [BracketPlanned(2, ((1, 3), (3, 1)), "adaptive")],
         "bracket 2 is planned, but the next one is 0",
     ),
     "a bracket that is planned twice": (
-        [BracketPlanned(0, ((3, 1),), {}), BracketPlanned(0, ((3, 1),), {})],
+        [BracketPlanned(0, ((3, 1),), "adaptive"), BracketPlanned(0, ((3, 1),), "adaptive")],
         "bracket 0 is planned",
     ),
     "a shortened bracket that is not open": (
-        [BracketShortened(0, 0, ((1, 1), (3, 1)), {})],
+        [BracketShortened(0, 0, ((1, 1), (3, 1)), 9.0)],
         "bracket 0 is shortened, but it is not open",
     ),
     "a shortened bracket on another rung": (
-        [started(0), BracketShortened(0, 0, ((3, 1),), {})],
+        [started(0), BracketShortened(0, 0, ((3, 1),), 9.0)],
         "bracket 0 is shortened, but it is not open on the first budget",
     ),
     "a rung of a bracket far ahead": ([RungCut(7, 0)], "does not fit the events before it"),
@@ -204,7 +204,7 @@ def facts(history: History) -> dict[str, Any]:
         "trajectory": [*history.trajectory],
         "observations": {b: d.losses.tolist() for b, d in history.observations.items()},
         "evaluated": dict(history.evaluated),
-        "open": [*history.open_brackets],
+        "open": [*history.schedule.open],
         "rungs": [bracket.rung for bracket in history.brackets],
         "given": len(history.given),
         "spent": history.budget_spent,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bohb import BOHB, Outcome, Status, Trial, minimize
-from bohb.core.events import LARGEST_RESULT, check_storable
+from bohb.core.encoding import LARGEST_RESULT, check_storable
 from bohb.core.trial import jsonable, outcome_of
 from bohb.errors import InvalidResult
 from bohb.journal import SqlJournal

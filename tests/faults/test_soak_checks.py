@@ -9,7 +9,7 @@ import pytest
 
 from bohb import BOHB, Outcome, Status
 from bohb.core.events import Event, SessionStarted, TrialFinished, TrialLost, TrialStarted
-from bohb.core.growth import kept_for_growth
+from bohb.core.schedule.rules import kept_for_growth
 from tests.faults.soak.checks import Line, Records, check, memory, what_is_not_removed
 from tests.faults.soak.stage import Sample
 from tests.objectives import SPACE, quadratic

@@ -17,7 +17,7 @@ from ConfigSpace import ConfigurationSpace, EqualsCondition, ForbiddenEqualsClau
 
 import bohb
 from bohb import BOHB, Origin, replay
-from bohb.core.proposal import Situation
+from bohb.core.samplers.proposal import Situation
 from bohb.errors import InvalidArgument, InvalidConfiguration, StudyMismatch
 from bohb.journal import Journal, MemoryJournal
 from bohb.testing import DurableJournalContract, ExecutorContract, Place

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from bohb import BOHB
-from bohb.core.events import Event, from_json, to_json
+from bohb.core.encoding import from_json, to_json
+from bohb.core.events import Event
 from bohb.errors import BohbError, JournalError
 from bohb.journal import SqlJournal
 from bohb.journal.records import chained

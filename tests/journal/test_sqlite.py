@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bohb.core.events import LARGEST_BODY, ConfigGiven
+from bohb.core.encoding import LARGEST_BODY
+from bohb.core.events import ConfigGiven
 from bohb.errors import Conflict, JournalBusy, JournalDamaged, JournalError
 from bohb.journal import Journal, MemoryJournal, SqlJournal, last_good, repair, study_names
 from bohb.testing import JournalContract, example_events, numbered_events

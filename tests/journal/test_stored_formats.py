@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from bohb import BOHB, Origin, Trial, replay, studies
-from bohb.core.events import FORMAT, StudyCreated, TrialStarted, from_json, to_json
+from bohb.core.encoding import from_json, to_json
+from bohb.core.events import FORMAT, StudyCreated, TrialStarted
 from bohb.errors import JournalDamaged, JournalError
 from bohb.journal import SqlJournal, import_jsonl, study_names
 from bohb.testing import example_events, numbered_events
@@ -94,7 +95,7 @@ def test_a_format_nobody_has_written_is_damage(stored: Path) -> None:
 
 
 def test_an_event_of_a_newer_version_is_named(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(__import__("bohb.core.events", fromlist=["_KINDS"])._KINDS, "given")
+    monkeypatch.delitem(__import__("bohb.core.encoding", fromlist=["_KINDS"])._KINDS, "given")
     with SqlJournal(stored, read_only=True) as journal, pytest.raises(JournalError, match=r"'given'.*newer version"):
         journal.read()
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from bohb import BOHB, Origin, Outcome, Status, replay
-from bohb.core.events import Event, StudyCreated, TrialFinished, from_json, to_json
+from bohb.core.encoding import from_json, to_json
+from bohb.core.events import Event, StudyCreated, TrialFinished
 from bohb.errors import (
     AlreadyTold,
     InvalidArgument,

@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import bohb
-from bohb.core.gp.sampler import GaussianSampler
+from bohb.core.samplers.gaussian import GaussianSampler
 
 
 def blas_threads() -> set[int]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import bohb
-from bohb.core.events import StudyCreated, from_json, to_json
+from bohb.core.encoding import from_json, to_json
+from bohb.core.events import StudyCreated
 from bohb.errors import InvalidArgument, InvalidResult, StudyMismatch
 from bohb.journal import MemoryJournal
 

@@ -133,11 +133,11 @@ def test_the_options_can_be_listed_without_plotly() -> None:
 
 
 def test_the_agreement_of_an_informed_study_shows_what_each_budget_was_worth() -> None:
-    from tests.core.adaptive.test_informed import misleading, study
+    from tests.core.schedule.test_informed import misleading, study
 
     history = study(misleading, 80).history
     figure = PLOTS["correlation"](history, pairs="neighbours")
-    planned = [event.reason["to_top"] for event in history.planned.values()]
+    planned = [event.reason["to_top"] for event in history.schedule.planned.values()]
     assert [list(figure.data[i].y) for i in range(2)] == [list(column) for column in zip(*planned, strict=True)]
     assert "without lower rungs" in {trace.name for trace in figure.data}
 
@@ -219,7 +219,7 @@ def test_correlations_are_written_with_their_sample_size() -> None:
 
 def test_the_process_is_drawn_through_the_configuration_that_it_proposed() -> None:
     history = played("best")
-    proposed = [n for n, trial in history.trials.items() if trial.reason.get("model") == "gp"]
+    proposed = [n for n, trial in history.trials.items() if trial.explains == "process"]
     number = min(proposed, key=lambda n: history.trials[n].reason["expected_loss"])  # marks of others may be cut off
     expected = history.trials[number].reason["expected_loss"]
     table = beliefs(history, number)

@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bohb.core.confirm_events import RepeatFinished
-from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished
+from bohb.core.events import Event, RepeatFinished, ResultLate, SessionStarted, TrialFinished
 from bohb.journal import MemoryJournal, export_jsonl, import_jsonl
 
 if TYPE_CHECKING:

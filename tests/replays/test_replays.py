@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from bohb import replay
 from bohb.core.events import BracketPlanned, Event, SessionStarted, StudyCreated, TrialStarted
 from bohb.core.history import History
+from bohb.core.schedule.brackets import BracketRule
 from bohb.core.settings import PRESETS
 from bohb.core.trial import Status
 from bohb.journal import import_jsonl
@@ -39,14 +40,6 @@ KINDS = {
     "confirm",
     "repeat",
     "confirmed",
-}
-STEERING = {
-    "given",  # a bracket for a configuration that the user wants on its budget
-    "promotes",  # the configurations that go on when the largest budget is raised
-    "skips",  # whether the rungs below the largest budget are left out
-    "repeats",  # a bracket of Hyperband that is opened once more
-    "seconds_left",  # a bracket that ends before the deadline
-    "lowest",  # an adaptive study's choice, which may start below its smallest budget
 }
 
 
@@ -79,24 +72,20 @@ def test_recorded_are_events_of_every_kind() -> None:
     assert {event.kind for event in everything()} == KINDS
 
 
-def test_recorded_are_brackets_for_every_reason() -> None:
+def test_recorded_are_brackets_of_every_rule() -> None:
     planned = [event for event in everything() if isinstance(event, BracketPlanned)]
-    reasons = [event.reason for event in planned]
-    assert {key for reason in reasons for key in reason} >= STEERING
-    assert {reason["skips"] for reason in reasons if "skips" in reason} == {True, False}
-    lowest = [(min(budget for budget, _ in e.rungs), e.reason["lowest"]) for e in planned if "lowest" in e.reason]
+    assert {event.rule for event in planned} == set(get_args(BracketRule))
+    lowest = [(e.rungs[0][0], e.reason["lowest"]) for e in planned if e.rule == "adaptive"]
     assert {below < usual for below, usual in lowest} == {True, False}
 
 
 def test_recorded_are_informed_studies_that_leave_out_rungs_and_repeat_brackets_with_several_workers() -> None:
-    found: Counter[str] = Counter()
+    found: set[str] = set()
     for name in names():
         events = recorded(name)
         if max((e.workers or 1 for e in events if isinstance(e, SessionStarted)), default=1) == 4:
-            reasons = [event.reason for event in events if isinstance(event, BracketPlanned)]
-            found["skips"] += sum(bool(reason.get("skips")) for reason in reasons)
-            found["repeats"] += sum("repeats" in reason for reason in reasons)
-    assert min(found["skips"], found["repeats"]) > 0
+            found |= {event.rule for event in events if isinstance(event, BracketPlanned)}
+    assert {"skip", "repeat"} <= found
 
 
 def test_recorded_are_trials_of_every_origin_and_end() -> None:

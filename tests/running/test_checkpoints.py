@@ -14,8 +14,8 @@ import pytest
 
 import bohb
 from bohb import BOHB, Trial, minimize
-from bohb.core.growth import MOST_PROMOTED, best_on_largest, kept_for_growth
 from bohb.core.schedule.plan import plan
+from bohb.core.schedule.rules import MOST_PROMOTED, best_on_largest, kept_for_growth
 from bohb.errors import InvalidArgument
 from bohb.running.checkpoints import MARKER, Checkpoints, cheapest_to_lose
 from tests import objectives
@@ -37,7 +37,7 @@ def test_continuing_gives_the_result_of_training_through_and_saves_a_sixth(tmp_p
         through.mkdir()
         alone = replace(trial, previous_budget=None, checkpoint_dir=through, reporter=None)
         assert objectives.training(alone) == outcome.loss
-    table = plan(study.history.round)
+    table = plan(study.history.schedule.round)
     assert steps == table.continued_cost * 27
     assert 1 - table.continued_cost / table.cost > 0.15
 

@@ -13,7 +13,7 @@ import pytest
 
 import bohb
 from bohb import History, Trial, minimize, replay
-from bohb.core.confirm_events import ConfirmationFinished, RepeatFinished
+from bohb.core.events import ConfirmationFinished, RepeatFinished
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
 from bohb.plots.sections import best_section

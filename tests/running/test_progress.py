@@ -106,7 +106,7 @@ def new() -> bohb.History:
 def test_in_a_log_file_there_is_a_line_at_the_end() -> None:
     history = study().history
     (line,) = plain(Limits(max_trials=30), (new(), 0.0, False), (history, 1.5, True))
-    last = len(history.brackets) - len(history.open_brackets) - 1
+    last = len(history.brackets) - len(history.schedule.open) - 1
     assert re.fullmatch(
         rf"\[ +1\.5 s\] brackets 0 to {last} finished; trials: 30 of 30 finished \(\d+ failed\), 0 running; "
         r"best: loss \S+ on budget 9 \(trial \d+, \w+\)",

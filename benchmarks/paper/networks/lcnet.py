@@ -27,7 +27,7 @@ from benchmarks.methods import Ours
 from benchmarks.paper.networks.surrogate import Networks
 from benchmarks.problem import Evaluation, Problem, Suggestion
 from benchmarks.problems.sghmc import NOISE_PRIOR_MEAN, NOISE_PRIOR_VARIANCE, NOISE_START, Sampler
-from bohb.core.proposal import Situation
+from bohb.core.samplers.proposal import Situation
 from bohb.core.space import Array
 
 Single = NDArray[np.float32]

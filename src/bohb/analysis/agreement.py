@@ -11,12 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.adaptive import agreement as corrected
-from bohb.core.adaptive.adaptation import ladder
-from bohb.core.adaptive.agreement import Agreement, agreements
 from bohb.core.history import History
-from bohb.core.schedule.brackets import Bracket
-from bohb.core.schedule.schedule import PROMOTES, REPEATS, SKIPS
+from bohb.core.schedule import correlations as corrected
+from bohb.core.schedule.brackets import Bracket, BracketRule
+from bohb.core.schedule.correlations import Agreement, agreements
+from bohb.core.schedule.gains import ladder
+
+_VERDICTS: Mapping[BracketRule, str] = {
+    "hyperband": "published",
+    "repeat": "repeated",
+    "skip": "skips",
+    "given": "given",
+    "promote": "grown",
+    "deadline": "deadline",
+}
 
 Array = NDArray[np.float64]
 
@@ -124,7 +132,7 @@ def rung_agreement(history: History) -> list[Agreement]:
     if history.created is None:
         return []
     rng = np.random.default_rng(history.created.seed)
-    if history.adaptive:
+    if history.schedule.adaptive:
         return ladder(rng, history.budgets, history.created.eta, history.evidence.seen)[1]
     seen = losses_by_budget(history)
     return agreements(history.budgets, seen, corrected.correlations(rng, history.budgets, seen))
@@ -133,20 +141,15 @@ def rung_agreement(history: History) -> list[Agreement]:
 def bracket_choice(history: History, index: int) -> BracketChoice:
     """Return why a bracket has its rungs."""
     opened = index < len(history.brackets)
-    bracket = history.brackets[index].bracket if opened else history.bracket_plan(index)
+    bracket = history.brackets[index].bracket if opened else history.schedule.plan(index)
     start = bracket.rungs[0].budget
-    event = history.planned.get(index)
+    event = history.schedule.planned.get(index)
     if event is None:
         return BracketChoice(index, bracket, True, start, "published")
     reason = event.reason
-    if history.schedule.is_given(index):
-        return BracketChoice(index, bracket, True, start, "given")
-    if PROMOTES in reason or "seconds_left" in reason:
-        return BracketChoice(index, bracket, True, start, "grown" if PROMOTES in reason else "deadline")
-    if SKIPS in reason:
-        verdict = "skips" if reason[SKIPS] else "repeated" if REPEATS in reason else "published"
+    if event.rule != "adaptive":
         starts, gains, to_top = (tuple(reason.get(name, ())) for name in ("starts", "gains", "to_top"))
-        choice = BracketChoice(index, bracket, not reason[SKIPS], start, verdict)
+        choice = BracketChoice(index, bracket, event.rule != "skip", start, _VERDICTS[event.rule])
         return replace(choice, starts=starts, gains=gains, to_top=to_top)
     lowest = reason["lowest"]
     return BracketChoice(
@@ -164,5 +167,5 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
 
 def bracket_choices(history: History) -> list[BracketChoice]:
     """Return the choices of all brackets in order."""
-    known = max([len(history.brackets), *(index + 1 for index in history.planned)])
+    known = max([len(history.brackets), *(index + 1 for index in history.schedule.planned)])
     return [bracket_choice(history, index) for index in range(known)]

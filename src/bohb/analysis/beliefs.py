@@ -9,13 +9,12 @@ from scipy.linalg import LinAlgError
 
 from bohb.analysis.axes import Array, Axis, axes, places
 from bohb.analysis.ranges import LARGEST
-from bohb.core.density import kde
-from bohb.core.density.kde import Density
 from bohb.core.goals import Objective
-from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
-from bohb.core.policy import Starter
-from bohb.core.settings import TPE
+from bohb.core.samplers import kde
+from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.gaussian import GaussianSampler
+from bohb.core.samplers.kde import Density
 from bohb.core.space.coordinates import Coordinates
 from bohb.core.trial import Trial
 
@@ -68,7 +67,7 @@ def densities(history: History) -> Densities | None:
     """Return the marginals of l and g; None while there is no model."""
     if history.created is None:
         return None
-    model = Starter(history).model()
+    model = Samplers(history).model()
     if model is None:
         return None
     boundary = history.settings.boundary
@@ -144,7 +143,7 @@ class Beliefs:
 
 def uses_process(history: History) -> bool:
     """Whether a Gaussian process proposes configurations in this study."""
-    return history.created is not None and history.settings.sampler == TPE and history.settings.model != "density"
+    return history.created is not None and history.settings.explains == "process"
 
 
 def proposed(trial: Trial, objective: Objective) -> tuple[float, float] | None:

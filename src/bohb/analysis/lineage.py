@@ -253,7 +253,7 @@ def proposer(trial: Trial) -> str:
         case Origin.GIVEN:
             return "user"
         case Origin.MODEL:
-            return str(trial.reason.get("sampler", "process" if trial.reason.get("model") == "gp" else "density"))
+            return str(trial.reason["sampler"]) if trial.explains == "function" else str(trial.explains)
         case _:
             return "prior"
 

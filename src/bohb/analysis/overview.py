@@ -201,13 +201,13 @@ class Overview:
     @property
     def finished_brackets(self) -> int:
         """Number of complete brackets."""
-        return len(self.history.brackets) - len(self.history.open_brackets)
+        return len(self.history.brackets) - len(self.history.schedule.open)
 
     @property
     def open_brackets(self) -> list[OpenBracket]:
         """The brackets that are not complete."""
         found = []
-        for index in self.history.open_brackets:
+        for index in self.history.schedule.open:
             of = self.history.brackets[index]
             size = of.bracket.rungs[of.rung].size
             found.append(OpenBracket(index, of.rung, len(of.bracket.rungs), of.budget, of.finished, size))

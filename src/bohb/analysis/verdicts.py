@@ -13,6 +13,7 @@ from bohb.core.confirm_start import promising
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.results import Result
+from bohb.core.settings import MODELS
 from bohb.units import number, short
 
 _DISTINCT = 1.96 * math.sqrt(2)  # deviations by which two single evaluations differ in 5 of 100 cases, by chance alone
@@ -215,11 +216,11 @@ def _repetitions(history: History, budget: float) -> float | None:
 def _of_process(history: History) -> float | None:
     """Return σ on the largest budget as the Gaussian process has learnt it; None if the study has none."""
     full, best = history.budgets[-1], history.incumbent
-    if history.settings.model == "density" or best is None or best.budget != full or not history.goals.single:
+    if MODELS[history.settings.model] != "process" or best is None or best.budget != full or not history.goals.single:
         return None
     from scipy.linalg import LinAlgError
 
-    from bohb.core.gp.sampler import GaussianSampler  # slow to import, and most studies do without
+    from bohb.core.samplers.gaussian import GaussianSampler  # slow to import, and most studies do without
 
     try:
         surrogate = GaussianSampler(history.space).surrogate(history)

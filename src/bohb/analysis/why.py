@@ -9,11 +9,11 @@ from typing import Any
 
 from bohb.analysis.agreement import BracketChoice, bracket_choice
 from bohb.analysis.lineage import RungTable, records, rung_of, standing
-from bohb.core.density.sampler import points_needed
 from bohb.core.goals import Goals
 from bohb.core.history import History
+from bohb.core.samplers.density import points_needed
 from bohb.core.schedule.brackets import PUBLISHED_EVERY
-from bohb.core.trial import Origin, Status, Trial
+from bohb.core.trial import Explains, Origin, Status, Trial
 from bohb.errors import UnknownTrial
 from bohb.units import duration
 
@@ -25,6 +25,7 @@ class Explanation:
     """What happened to one trial, and why.
 
     origin: why it ran; `picked` is how its configuration was first chosen, in trial `config_id`.
+    explains: what explains its configuration; None if no sampler proposed it.
     reason: the numbers behind `picked`, as they were stored.
     from_trial, from_rung: the trial and the rung that it was promoted from; None if it was not promoted.
     reuses: the trial whose result it reuses; None if it ran itself.
@@ -43,6 +44,7 @@ class Explanation:
     config_id: int
     origin: Origin
     picked: Origin
+    explains: Explains | None
     reason: dict[str, Any]
     from_trial: int | None
     from_rung: RungTable | None
@@ -95,6 +97,7 @@ def why(history: History, number: int) -> Explanation:
         config_id=trial.config_id,
         origin=trial.origin,
         picked=first.origin,
+        explains=first.explains,
         reason=dict(first.reason) if first.origin is not Origin.PROMOTED else {},
         from_trial=origin_trial,
         from_rung=from_rung,
@@ -138,13 +141,13 @@ def _chosen(history: History, first: Trial, trial: Trial) -> Iterator[str]:
     match first.origin:
         case Origin.GIVEN:
             yield f"{subject} was given by the user."
-        case Origin.MODEL if "sampler" in reason:
+        case Origin.MODEL if first.explains == "function":
             yield f"{subject} was proposed by the sampler {reason['sampler']!r}."
-        case Origin.MODEL if reason.get("model") == "gp":
+        case Origin.MODEL if first.explains == "process":
             yield from _by_process(history.goals, subject, reason)
         case Origin.MODEL:
             log_ratio = reason.get("log_ratio", 0.0)
-            name = "model" if history.settings.model == "density" else "density"
+            name = "model" if history.settings.explains == "density" else "density"
             yield (
                 f"{subject} was proposed by the {name}, as the best of {history.settings.num_samples} candidates: it "
                 f"is {_times(log_ratio)} among good configurations as among bad ones (log l/g = {log_ratio:.3g})."
@@ -225,7 +228,7 @@ def _random_why(history: History, trial: Trial) -> str:
             return f", like a share of {settings.random_fraction:.3g} of all new configurations"
         case "no model yet":
             needed = f"{points_needed(history.space, settings)} results on one budget"
-            if settings.model == "density":
+            if settings.explains == "density":
                 return f", because there was no model yet: it needs {needed}"
             return f", because neither the process nor the density had a model yet: the density needs {needed}"
         case "no candidate allowed":
@@ -320,7 +323,7 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
         yield f"{name} consists of this configuration alone, because the user wanted it on budget {choice.start:g}."
         return
     if choice.verdict == "deadline":
-        left = duration(history.planned[choice.index].reason["seconds_left"])
+        left = duration(history.schedule.planned[choice.index].seconds_left or 0.0)
         yield f"{name} was chosen because {left} were left until the deadline."
         return
     if choice.verdict == "grown":
@@ -335,7 +338,7 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
             f"budget with one on {choice.starts[-1]:g}: {known}."
         )
         yield f"The expected gain of a bracket, {_GAIN}: {_gains(choice)}."
-    if not history.adaptive:
+    if not history.schedule.adaptive:
         return
     if choice.published:
         yield f"{name} is a bracket of Hyperband as published, like every {PUBLISHED_EVERY}rd one."

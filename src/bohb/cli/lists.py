@@ -157,7 +157,7 @@ def _json(history: History, rows: list[int]) -> str:
         trial, outcome = history.trials[n], history.outcomes.get(n)
         plain = {name: value(history, n) for name, value in named.items()}
         info = outcome.info if outcome else {}
-        record = {**plain, "config": trial.config, "reason": trial.reason, "info": info}
+        record = {**plain, "config": trial.config, "explains": trial.explains, "reason": trial.reason, "info": info}
         records.append(record if history.goals.plain else {**record, "values": outcome.values if outcome else {}})
     return json.dumps(records)
 

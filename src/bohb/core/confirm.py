@@ -16,7 +16,7 @@ from fractions import Fraction
 from statistics import fmean, variance
 from typing import Any, NamedTuple
 
-from bohb.core.confirm_events import ConfirmationEvent, ConfirmationFinished, ConfirmationStarted, RepeatFinished
+from bohb.core.events import ConfirmationEvent, ConfirmationFinished, ConfirmationStarted, RepeatFinished
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Origin, Outcome, Trial
 from bohb.errors import NoResult

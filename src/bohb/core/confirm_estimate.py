@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from bohb.core import streams
 from bohb.core.confirm import Confirmation
-from bohb.core.confirm_events import ConfirmationFinished
-from bohb.core.proposal import significant
+from bohb.core.events import ConfirmationFinished
+from bohb.core.samplers.proposal import significant
 
 Array = NDArray[np.float64]
 

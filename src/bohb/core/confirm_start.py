@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bohb.core.confirm import PILOT
-from bohb.core.confirm_events import ConfirmationStarted
+from bohb.core.events import ConfirmationStarted
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 

@@ -8,17 +8,19 @@ that were left.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from bohb.core.decide import Restart, Run, StartPromotion, StartSample
+import numpy as np
+
 from bohb.core.events import BracketPlanned, BracketShortened
 from bohb.core.history import History
-from bohb.core.proposal import significant
+from bohb.core.samplers.proposal import significant
 from bohb.core.schedule.brackets import Bracket, Rung, halving
 from bohb.core.schedule.halving import Halving
+from bohb.core.schedule.rules import Rule
 from bohb.core.times.durations import Duration, DurationModel
-from bohb.core.times.forecast import planned
+from bohb.core.trial import Trial
 
 LIKELY = 0.6  # the chance of ending in time from which a trial is started
 ENOUGH_TRIALS = 6  # finished ones, before which no bracket is changed
@@ -43,19 +45,22 @@ class TimeLeft:
     remaining: Mapping[int, float] = field(default_factory=dict)
     alone: bool = True
 
-    def fits(self, history: History, run: Run) -> bool:
-        """Whether a run is likely to end in time."""
+    def fits_new(self, budget: float) -> bool:
+        """Whether the trial of a new configuration is likely to end in time."""
+        return self._allows(lambda durations: durations.typical(budget))
+
+    def fits_promoted(self, trial: Trial, budget: float) -> bool:
+        """Whether a trial is likely to end in time that continues another one on a larger budget."""
+        return self._allows(lambda durations: durations.promotion(trial, budget))
+
+    def fits_again(self, trial: Trial) -> bool:
+        """Whether a trial is likely to end in time if it is started again."""
+        return self._allows(lambda durations: durations.duration(trial))
+
+    def _allows(self, duration: Callable[[DurationModel], Duration]) -> bool:
         if self.seconds <= 0 or self.costs is None:
             return self.seconds > 0
-        duration: Duration
-        match run:
-            case Restart(trial):
-                duration = self.costs.duration(trial)
-            case StartPromotion(budget=budget, number=number):
-                duration = self.costs.promotion(history.trials[number], budget)
-            case _:
-                duration = self.costs.typical(run.budget)
-        return duration.chance(self.seconds) >= LIKELY
+        return duration(self.costs).chance(self.seconds) >= LIKELY
 
     def knows_enough(self, history: History) -> bool:
         """Whether durations are known well enough to change brackets: also how they grow with the budget."""
@@ -65,35 +70,34 @@ class TimeLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """What to do with the open brackets.
+class InTime:
+    """Which open brackets will end in time.
 
-    kept: those that will end in time; their runs come first. The others fill idle workers, and go on when the study is
-        resumed.
-    events: how the kept ones have to change now.
-    tight: whether some of the kept ones will have to change, now or later.
+    kept: their indices; their runs come first. The others fill idle workers, and continue when the study is resumed.
+    events: how they have to change now.
+    tight: whether some of them will have to change, now or later.
     """
 
-    kept: frozenset[int]
+    kept: frozenset[int] = frozenset()
     events: tuple[BracketShortened, ...] = ()
     tight: bool = False
 
 
-def course(history: History, left: TimeLeft) -> Course:
+def in_time(history: History, left: TimeLeft) -> InTime:
     """Return the open brackets that end in time: all, all made smaller, or only those nearest to the largest budget."""
-    nearest_first = sorted(history.open_brackets, key=lambda index: _distance(history.brackets[index]))
+    nearest_first = sorted(history.schedule.open, key=lambda index: _distance(history.brackets[index]))
     if not left.knows_enough(history):
-        return Course(frozenset(nearest_first))
+        return InTime(frozenset(nearest_first))
     for n in range(len(nearest_first), 0, -1):
         kept = nearest_first[:n]
         for share in _SHARES:
             rungs = {index: _shortened(history.brackets[index], share) for index in kept}
             if _ends_in_time(history, left, rungs):
-                return Course(frozenset(kept), tuple(_events(history, left, rungs)), tight=share < 1)
+                return InTime(frozenset(kept), tuple(_events(history, left, rungs)), tight=share < 1)
     straight_up = {index: _shortened(history.brackets[index], 0.0) for index in nearest_first[:1]}
     if not _ends_in_time(history, left, straight_up, margin=0.0):
-        return Course(frozenset())
-    return Course(frozenset(straight_up), tuple(_events(history, left, straight_up)), tight=True)
+        return InTime(frozenset())
+    return InTime(frozenset(straight_up), tuple(_events(history, left, straight_up)), tight=True)
 
 
 def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], bracket: Bracket) -> Bracket:
@@ -104,16 +108,35 @@ def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], brack
     """
     if not left.knows_enough(history):
         return bracket
-    open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.open_brackets}
+    open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.schedule.open}
     smaller = _smaller(history, bracket)
-    first_fits = left.fits(history, StartSample(len(history.brackets), 0, bracket.rungs[0].budget))
-    unfinished = bracket if first_fits else history.round[0]
+    unfinished = bracket if left.fits_new(bracket.rungs[0].budget) else history.schedule.round[0]
     return next((chosen for chosen in smaller if _ends_in_time(history, left, open_, chosen.rungs)), unfinished)
 
 
-def planned_for_deadline(history: History, left: TimeLeft, bracket: Bracket) -> BracketPlanned:
-    """Return the event of a bracket that was chosen for the deadline."""
-    return planned(len(history.brackets), bracket, {"seconds_left": significant(left.seconds)})
+class DeadlineRule:
+    """Makes the brackets of another rule fit into the time that is left.
+
+    rule: the study's rule.
+    left: the time until the deadline.
+    kept: the open brackets that end in time.
+    """
+
+    def __init__(self, rule: Rule, left: TimeLeft, kept: Iterable[int]) -> None:
+        self._rule, self._left, self._kept = rule, left, kept
+
+    def plan(self, history: History, index: int, rng: np.random.Generator) -> BracketPlanned | None:
+        """Return the bracket of the other rule, or one that ends in time."""
+        usual = self._rule.plan(history, index, rng)
+        bracket = history.schedule.plan(index) if usual is None else Bracket.of(usual.rungs)
+        chosen = fitting_bracket(history, self._left, self._kept, bracket)
+        if chosen == bracket:
+            return usual
+        return BracketPlanned(index, chosen.pairs, "deadline", seconds_left=significant(self._left.seconds))
+
+    def random_share(self, history: History, index: int) -> float:
+        """Return the share of the other rule."""
+        return self._rule.random_share(history, index)
 
 
 def _distance(bracket: Halving) -> tuple[float, int]:
@@ -143,7 +166,7 @@ def _events(history: History, left: TimeLeft, rungs: Mapping[int, tuple[Rung, ..
             continue
         sizes = [(now.budget, wanted[0].size)]
         sizes += [(rung.budget, max(1, rung.size * wanted[0].size // now.size)) for rung in later]
-        yield BracketShortened(number, index, tuple(sizes), {"seconds_left": significant(left.seconds)})
+        yield BracketShortened(number, index, tuple(sizes), significant(left.seconds))
         number += 1
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bohb.core.history import History
 from bohb.core.schedule.halving import Done, Promote, Sample, Wait
 from bohb.core.trial import Trial
+
+if TYPE_CHECKING:
+    from bohb.core.deadline import TimeLeft
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class PlanBracket:
-    """Choose the rungs of a new bracket.
+    """Choose the rungs of the next bracket, and open it.
 
     given_on: the budget on which the user wants a configuration to be evaluated; the bracket consists of that alone.
     """
@@ -51,30 +55,61 @@ Run = StartSample | StartPromotion | Restart
 Decision = Run | PlanBracket | Wait | Done
 
 
-def decide(history: History, max_brackets: int | None = None, fits: Callable[[Run], bool] = lambda _: True) -> Decision:
+def decide(
+    history: History, max_brackets: int | None = None, left: TimeLeft | None = None, kept: Container[int] = ()
+) -> Decision:
     """Return the waiting run with the smallest budget; a new bracket opens only if no open one has a run ready.
 
     A configuration that the user wants on a certain budget comes first, in a bracket of its own that does not count.
     Runs of equal budget start in the order of their brackets. With `start_order="oldest_bracket"` the brackets'
     order decides alone, as in HpBandSter.
 
-    fits: whether a run would end before the deadline; one that would not waits, and does not keep others from starting.
+    left: the time until a deadline. A run that would not end in time waits, and does not keep others from starting.
+    kept: with a deadline, the open brackets that end in time; their runs come first.
     """
-    index = len(history.brackets)
-    if history.given.on_budget and history.schedule.is_given(index):
-        return StartSample(index, 0, history.bracket_plan(index).rungs[0].budget)
-    if history.given.on_budget and index not in history.planned:
-        return PlanBracket(index, history.given.on_budget[0].budget)
-    ready = [run for run in ready_runs(history) if fits(run)]
+    index, given = len(history.brackets), history.given.on_budget
+    too_late = bool(given) and left is not None and not left.fits_new(given[0].budget or 0.0)
+    if given and not too_late:
+        if history.schedule.rule(index) == "given":
+            return first_run(history, index)
+        if index not in history.schedule.planned:
+            return PlanBracket(index, given[0].budget)
+    ready = ready_runs(history)
+    if left is not None:
+        ready = sorted((run for run in ready if fits(history, run, left)), key=lambda run: bracket_of(run) not in kept)
     if ready:
         return ready[0]
-    if max_brackets is None or history.schedule.n_counted < max_brackets:
-        if history.schedule.is_to_be_planned(index):
-            return PlanBracket(index)
-        budget = history.bracket_plan(index).rungs[0].budget
-        promoted = history.schedule.promotes(index)
-        return StartPromotion(index, 0, budget, promoted[0]) if promoted else StartSample(index, 0, budget)
-    return Wait() if history.pending else Done()
+    if too_late:
+        return Wait()
+    following = next_bracket(history, max_brackets)
+    if left is None or isinstance(following, PlanBracket | Wait | Done) or fits(history, following, left):
+        return following
+    return Wait()
+
+
+def next_bracket(history: History, max_brackets: int | None = None) -> Decision:
+    """Return the decision if no open bracket has a run ready."""
+    index = len(history.brackets)
+    if max_brackets is not None and history.schedule.n_counted >= max_brackets:
+        return Wait() if history.pending else Done()
+    return first_run(history, index) if index in history.schedule.planned else PlanBracket(index)
+
+
+def first_run(history: History, index: int) -> StartSample | StartPromotion:
+    """Return the run that opens bracket `index`, the next one."""
+    budget, promoted = history.schedule.plan(index).rungs[0].budget, history.schedule.promotes(index)
+    return StartPromotion(index, 0, budget, promoted[0]) if promoted else StartSample(index, 0, budget)
+
+
+def fits(history: History, run: Run, left: TimeLeft) -> bool:
+    """Whether a run is likely to end before a deadline."""
+    match run:
+        case Restart(trial):
+            return left.fits_again(trial)
+        case StartPromotion(budget=budget, number=number):
+            return left.fits_promoted(history.trials[number], budget)
+        case StartSample(budget=budget):
+            return left.fits_new(budget)
 
 
 def ready_runs(history: History) -> list[Run]:

@@ -1,4 +1,4 @@
-"""The events a study consists of, and their JSON form.
+"""The events a study consists of.
 
 A study is one append-only list of events; its state is computed from them (`history.py`). The `key` of an event occurs
 once per study, so that appending an event twice has the effect of appending it once.
@@ -6,28 +6,31 @@ once per study, so that appending an event twice has the effect of appending it 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from pathlib import Path
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, ClassVar
 
-from bohb.core.confirm_events import ConfirmationEvent
-from bohb.core.event_base import BaseEvent as _Event
-from bohb.core.goals import goals_of
-from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
-from bohb.errors import InvalidResult, JournalError
+from bohb.core.schedule.brackets import BracketRule
+from bohb.core.trial import Outcome, Trial
 
 FORMAT = 1  # raised whenever the meaning of a stored event changes; other formats are refused by name
 
-LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
-LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
 
-encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
+class BaseEvent:
+    """The parent of all events: a kind, and the fields that identify an event among others of the same kind."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    identity: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def key(self) -> str:
+        """The kind and the identity, such as "lost/12/1"; unique in a study."""
+        return "/".join([self.kind, *(str(attrgetter(name)(self)) for name in self.identity)])
 
 
 @dataclass(frozen=True, slots=True)
-class StudyCreated(_Event):
+class StudyCreated(BaseEvent):
     """The first event: everything that determines the study, apart from the results."""
 
     kind = "created"
@@ -45,7 +48,7 @@ class StudyCreated(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigGiven(_Event):
+class ConfigGiven(BaseEvent):
     """The user wants this configuration to be evaluated before the sampler proposes any.
 
     budget: where to evaluate it, in a bracket of its own; None for the next place of any bracket.
@@ -60,7 +63,7 @@ class ConfigGiven(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ObservationAdded(_Event):
+class ObservationAdded(BaseEvent):
     """A result from an earlier study: the model uses it, but it belongs to no bracket.
 
     study: tells several earlier studies apart.
@@ -79,7 +82,7 @@ class ObservationAdded(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetsRaised(_Event):
+class BudgetsRaised(BaseEvent):
     """The study was continued with a larger max_budget: brackets from `first_bracket` on use these budgets."""
 
     kind = "budgets"
@@ -90,19 +93,29 @@ class BudgetsRaised(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BracketPlanned(_Event):
-    """An adaptive study has chosen the rungs of its next bracket; `reason` has the numbers behind the choice."""
+class BracketPlanned(BaseEvent):
+    """The rungs of the next bracket were chosen.
+
+    rungs: budget and size of each.
+    rule: by which rule.
+    promotes: the trials whose configurations begin the bracket; without any, it begins with new ones.
+    seconds_left: the time that was left until the deadline, if there was one that decided.
+    reason: the numbers behind the choice, which explain it.
+    """
 
     kind = "bracket"
     identity = ("index",)
 
     index: int
-    rungs: tuple[tuple[float, int], ...]  # budget and size of each
-    reason: dict[str, Any]
+    rungs: tuple[tuple[float, int], ...]
+    rule: BracketRule
+    promotes: tuple[int, ...] = ()
+    seconds_left: float | None = None
+    reason: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class TrialStarted(_Event):
+class TrialStarted(BaseEvent):
     """A trial was started. The event has the whole trial, so that reading a study needs no model."""
 
     kind = "started"
@@ -115,7 +128,7 @@ class TrialStarted(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TrialFinished(_Event):
+class TrialFinished(BaseEvent):
     """An evaluation ended, successfully or not."""
 
     kind = "finished"
@@ -127,7 +140,7 @@ class TrialFinished(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TrialLost(_Event):
+class TrialLost(BaseEvent):
     """The worker or runner of a trial disappeared; the trial will be started again."""
 
     kind = "lost"
@@ -141,7 +154,7 @@ class TrialLost(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ResultLate(_Event):
+class ResultLate(BaseEvent):
     """A result of a trial that had already been declared lost: stored, but not used in any decision."""
 
     kind = "late"
@@ -154,7 +167,7 @@ class ResultLate(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RungCut(_Event):
+class RungCut(BaseEvent):
     """A finite space has no new configuration for this rung: the bracket continues with those it has."""
 
     kind = "cut"
@@ -165,12 +178,13 @@ class RungCut(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class BracketShortened(_Event):
+class BracketShortened(BaseEvent):
     """An open bracket was made smaller, in order to reach the largest budget before a deadline.
 
     index: position among the events of this kind.
     rungs: budget and size of the current rung and of those that follow it; their old ones no longer count.
-    reason: the numbers behind it. The clock is among them, so that a replay takes this event as it is.
+    seconds_left: the time that was left until the deadline. It comes from the clock, so that a replay takes this event
+        as it is.
     """
 
     kind = "shortened"
@@ -179,11 +193,11 @@ class BracketShortened(_Event):
     index: int
     bracket: int
     rungs: tuple[tuple[float, int], ...]
-    reason: dict[str, Any]
+    seconds_left: float
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStarted(_Event):
+class SessionStarted(BaseEvent):
     """A runner started to work on the study, for the first time or again.
 
     limits: when its runner stops, as `Limits` names them; for people, and for estimates of the end.
@@ -201,7 +215,7 @@ class SessionStarted(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class FailuresForgotten(_Event):
+class FailuresForgotten(BaseEvent):
     """The objective was broken: failures from the `since`-th finished trial on, up to here, are not evidence."""
 
     kind = "forgotten"
@@ -212,7 +226,7 @@ class FailuresForgotten(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class NoteAdded(_Event):
+class NoteAdded(BaseEvent):
     """A note of the user on the study or on one of its trials; no decision uses it."""
 
     kind = "note"
@@ -225,6 +239,48 @@ class NoteAdded(_Event):
     time: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ConfirmationStarted(BaseEvent):
+    """Promising configurations are evaluated again with new seeds (`confirm.py`)."""
+
+    kind = "confirm"
+    identity = ("index",)
+
+    index: int
+    trials: tuple[int, ...]  # by which the configurations were selected, the most promising first
+    budget: float
+    repeats: int  # evaluations per configuration, on average
+    default: dict[str, Any] | None  # a configuration to compare with
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatFinished(BaseEvent):
+    """A new evaluation of a configuration that is to be confirmed ended, successfully or not."""
+
+    kind = "repeat"
+    identity = ("confirmation", "candidate", "repeat")
+
+    confirmation: int
+    candidate: int
+    repeat: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationFinished(BaseEvent):
+    """What the new evaluations say: stored, so that showing it needs no computation."""
+
+    kind = "confirmed"
+    identity = ("confirmation",)
+
+    confirmation: int
+    winner: int | None  # None: every evaluation failed
+    estimates: tuple[tuple[float, float, float, float] | None, ...]  # expected loss, its interval, P(best)
+    noise: float | None  # the standard deviation of single evaluations
+    gain: tuple[float, float, float] | None  # by how much the others beat the default, and the interval of that
+
+
+ConfirmationEvent = ConfirmationStarted | RepeatFinished | ConfirmationFinished
 Event = (
     StudyCreated
     | ConfigGiven
@@ -242,142 +298,3 @@ Event = (
     | NoteAdded
     | ConfirmationEvent
 )
-_ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
-_STATUSES = {status.value: status for status in Status}
-
-
-def _defaults(cls: type) -> dict[str, Any]:
-    """Return the stored fields of a dataclass and their defaults; MISSING if a value is required."""
-    return {
-        f.name: f.default if f.default_factory is MISSING else f.default_factory()
-        for f in fields(cls)
-        if f.name not in ("checkpoint_dir", "reporter", "goals")  # used only while a trial runs
-    }
-
-
-_KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
-_DEFAULTS = {cls: _defaults(cls) for cls in (*_KINDS.values(), Trial, Outcome)}
-
-
-def _pack(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from their defaults."""
-    body: dict[str, Any] = {}
-    for name, default in _DEFAULTS[type(value)].items():
-        item = getattr(value, name)
-        if item != default or type(item) is not type(default):
-            body[name] = _pack(item) if type(item) in _DEFAULTS else item
-    return body
-
-
-def to_json(event: Event) -> dict[str, Any]:
-    """Return the body of an event: plain JSON without the fields that have their default value."""
-    body: dict[str, Any] = jsonable(_pack(event))
-    return body
-
-
-def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as JSON, to be sent from a worker to its coordinator."""
-    body: dict[str, Any] = jsonable(_pack(outcome))
-    return body
-
-
-def check_storable(outcome: Outcome) -> Outcome:
-    """Return an outcome that a journal can store. Raises InvalidResult for any other.
-
-    The size is that of the stored text, in which a character outside ASCII takes 6 bytes or 12.
-    """
-    try:
-        size = len(encode(outcome_to_json(outcome)))
-    except (ValueError, RecursionError) as error:
-        raise InvalidResult(f"the result cannot be stored as JSON ({error}); store it as text or in a file") from error
-    if size > LARGEST_RESULT:
-        raise InvalidResult(
-            f"the result has {size:,} bytes as JSON, more than the {LARGEST_RESULT:,} a journal takes; store large "
-            "data in files and their paths in `info`"
-        )
-    return outcome
-
-
-def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """Return a trial, its checkpoint directory and its goals as JSON, to be sent from a coordinator to a worker."""
-    body: dict[str, Any] = jsonable(_pack(trial))
-    if not trial.goals.plain:
-        body["goals"] = trial.goals.to_json()
-    if trial.checkpoint_dir is not None:
-        body["checkpoint_dir"] = str(trial.checkpoint_dir)
-    return body
-
-
-def trial_from_json(body: Mapping[str, Any]) -> Trial:
-    """Return the trial that `trial_to_json` wrote."""
-    values = dict(body)
-    values["origin"] = _ORIGINS[body["origin"]]
-    values["config"] = _config(body["config"])
-    if "checkpoint_dir" in body:
-        values["checkpoint_dir"] = Path(body["checkpoint_dir"])
-    if "goals" in body:
-        values["goals"] = goals_of(**body["goals"])
-    return Trial(**values)
-
-
-def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
-    """Return the outcome that `outcome_to_json` wrote."""
-    values = dict(body)
-    values["status"] = _STATUSES[body["status"]]
-    if "curve" in body:
-        # JSON has no NaN, which is stored as text
-        values["curve"] = tuple((float(step), float(loss)) for step, loss in body["curve"])
-    return Outcome(**values)
-
-
-def _config(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration as it was before JSON turned its tuples, the only sequences it can have, into lists."""
-    if list in map(type, config.values()):
-        return {name: _tuples(value) for name, value in config.items()}
-    return config
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if type(value) is list else value
-
-
-# The fields whose types JSON does not have.
-_DECODERS: dict[str, Callable[[Any], Any]] = {
-    "trial": trial_from_json,
-    "outcome": outcome_from_json,
-    "config": _config,
-    "rungs": _tuples,
-    "budgets": tuple,
-    "trials": tuple,
-    "default": lambda config: None if config is None else _config(config),
-    "estimates": _tuples,
-    "gain": _tuples,
-    "tags": tuple,
-}
-_TO_DECODE = {
-    kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]
-    for kind, cls in _KINDS.items()
-}
-
-
-def from_json(kind: str, body: Mapping[str, Any]) -> Event:
-    """Return the event that `to_json` wrote. Raises JournalError if this version cannot read it."""
-    cls = _KINDS.get(kind)
-    if cls is None:
-        raise JournalError(
-            f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
-        )
-    try:
-        if body.get("format", FORMAT) != FORMAT:
-            raise JournalError(
-                f"the study has format {body['format']}, but this version of bohb reads format {FORMAT} only; "
-                "read it with the version that wrote it"
-            )
-        values = dict(body)
-        for name, decode in _TO_DECODE[kind]:
-            if name in body:
-                values[name] = decode(body[name])
-        return cls(**values)
-    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
-        what = f"{type(error).__name__}: {error!s:.200}"
-        raise JournalError(f"a stored {kind!r} event cannot be read ({what})") from error

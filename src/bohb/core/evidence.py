@@ -11,8 +11,8 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.standings import Standing, standing
 
 if TYPE_CHECKING:
-    from bohb.core.density.observations import Observations
     from bohb.core.events import ObservationAdded
+    from bohb.core.samplers.observations import Observations
     from bohb.core.space import Array, Space
     from bohb.core.trial import Outcome, Trial
 
@@ -52,7 +52,7 @@ class Evidence:
         if not self._waiting:
             return
         # not before vectors are needed: it imports numpy
-        from bohb.core.density.observations import Observations, RankedObservations
+        from bohb.core.samplers.observations import Observations, RankedObservations
 
         while self._waiting:
             budget, config, standing = self._waiting[0]

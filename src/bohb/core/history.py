@@ -7,22 +7,21 @@ and compare (`bohb status`) import neither numpy nor ConfigSpace.
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.confirm import Confirmation, Repeat, apply_event
-from bohb.core.confirm_events import ConfirmationEvent
+from bohb.core.encoding import digest
 from bohb.core.events import (
     BracketPlanned,
     BracketShortened,
     BudgetsRaised,
     ConfigGiven,
+    ConfirmationEvent,
     Event,
     FailuresForgotten,
     NoteAdded,
@@ -34,35 +33,20 @@ from bohb.core.events import (
     TrialFinished,
     TrialLost,
     TrialStarted,
-    to_json,
 )
 from bohb.core.evidence import Evidence, collected
-from bohb.core.given import Given
-from bohb.core.goals import PLAIN, Goals, goals_of
+from bohb.core.goals import PLAIN, goals_of
 from bohb.core.results import Leaders, Result
-from bohb.core.schedule.brackets import Bracket
 from bohb.core.schedule.halving import Halving
-from bohb.core.schedule.schedule import Schedule
+from bohb.core.schedule.schedule import Given, Schedule
 from bohb.core.settings import Settings
-from bohb.core.standings import best_first
+from bohb.core.standings import Order
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
 if TYPE_CHECKING:
-    from bohb.core.density.observations import Observations
+    from bohb.core.samplers.observations import Observations
     from bohb.core.space import Space
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """Compares trials by several losses and constraints."""
-
-    goals: Goals
-    outcomes: Mapping[int, Outcome]
-
-    def best_first(self, numbers: Iterable[int]) -> list[int]:
-        return best_first(self.goals, self.outcomes, numbers)
-
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"
 
@@ -145,12 +129,12 @@ class History:
     def study_key(self) -> str:
         """An identifier of the study that does not depend on where it is stored."""
         assert self.created is not None
-        return hashlib.sha256(json.dumps(to_json(self.created), sort_keys=True).encode()).hexdigest()[:16]
+        return digest(self.created)
 
     @property
     def evidence(self) -> Evidence:
         """The results that models are fitted to, those of earlier studies included, as vectors."""
-        self._evidence.encode(self.space, self.adaptive)
+        self._evidence.encode(self.space, self.schedule.adaptive)
         return self._evidence
 
     @property
@@ -222,11 +206,7 @@ class History:
     @property
     def results(self) -> list[Result]:
         """All successful evaluations, in the order in which they finished."""
-        return [
-            Result(self.trials[n], outcome, self.violation(outcome))
-            for n, outcome in self.outcomes.items()
-            if outcome.ok
-        ]
+        return [Result(self.trials[n], o, self.violation(o)) for n, o in self.outcomes.items() if o.ok]
 
     @property
     def running(self) -> dict[int, Trial]:
@@ -239,33 +219,9 @@ class History:
         return self.schedule.brackets
 
     @property
-    def open_brackets(self) -> dict[int, None]:
-        """The indices of the unfinished brackets."""
-        return self.schedule.open
-
-    @property
-    def planned(self) -> dict[int, BracketPlanned]:
-        """The brackets that an adaptive study chose, by index, opened or not."""
-        return self.schedule.planned
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether the study chooses the rungs of some brackets."""
-        return self.schedule.adaptive
-
-    @property
-    def round(self) -> tuple[Bracket, ...]:
-        """One round of Hyperband with the current budgets."""
-        return self.schedule.round
-
-    @property
     def budgets(self) -> tuple[float, ...]:
         """The current budgets, ascending."""
         return self.schedule.budgets
-
-    def bracket_plan(self, index: int) -> Bracket:
-        """Return the rungs of bracket `index`."""
-        return self.schedule.plan(index)
 
     def alive(self) -> set[int]:
         """Return the config_ids that can still be promoted, and those of the incumbent and the front."""
@@ -343,7 +299,7 @@ class History:
         self.settings = Settings.from_json(event.settings)
         self.goals = goals_of(event.objectives, event.constraints)
         self._leaders = Leaders(self.goals)
-        order = None if self.goals.single else _Order(self.goals, self.outcomes)
+        order = None if self.goals.single else Order(self.goals, self.outcomes)
         self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets, order)
         self._evidence = Evidence(self.goals)
 
@@ -363,7 +319,7 @@ class History:
             raise JournalError(f"trial {number} starts, but the next number is {len(self.trials)}")
         self.schedule.start(trial.bracket, number)
         if trial.origin == "given":
-            self.given.start(own_bracket=self.schedule.is_given(trial.bracket))
+            self.given.start(own_bracket=self.schedule.rule(trial.bracket) == "given")
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)

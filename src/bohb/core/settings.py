@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from bohb.core.trial import Explains
 from bohb.errors import InvalidArgument
 
 TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
+MODELS: Mapping[str, Explains] = {"density": "density", "gp": "process"}  # of the built-in sampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,18 @@ class Settings:
             _whole("min_points", self.min_points, 1)
         _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
         _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
-        _one_of("model", self.model, "density", "gp")
+        _one_of("model", self.model, *MODELS)
         _one_of("schedule", self.schedule, "hyperband", "informed", "adaptive")
         for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
         if not isinstance(self.sampler, str) or not self.sampler:
             raise InvalidArgument(f"sampler={self.sampler!r} must be the name of a sampler")
+
+    @property
+    def explains(self) -> Explains:
+        """What explains the proposals of the study's sampler."""
+        return MODELS[self.model] if self.sampler == TPE else "function"
 
     def to_json(self) -> dict[str, Any]:
         """Return all settings by name."""

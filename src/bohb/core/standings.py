@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bohb.core.goals import Goals
@@ -53,3 +54,15 @@ def levels(goals: Goals, outcomes: Mapping[int, Outcome], numbers: Iterable[int]
     ok = [number for number in known if outcomes[number].ok]
     found = levels_of(np.array([standing(goals, outcomes[n]) for n in ok]).reshape(-1, 1 + len(goals.objectives)))
     return dict.fromkeys(known, math.inf) | dict(zip(ok, found.astype(float).tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Compares the finished trials of a study by several losses and constraints."""
+
+    goals: Goals
+    outcomes: Mapping[int, Outcome]
+
+    def best_first(self, numbers: Iterable[int]) -> list[int]:
+        """Return trials from best to worst, without failed ones."""
+        return best_first(self.goals, self.outcomes, numbers)

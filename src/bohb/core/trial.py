@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bohb.core.goals import PLAIN, Goals
 from bohb.errors import InvalidArgument, InvalidResult
@@ -41,6 +41,9 @@ class Status(StrEnum):
 
 STATES = (*(status.value for status in Status), "running", "waiting")  # of a trial that has not ended
 
+Explains = Literal["density", "process", "function"]
+"""What explains a proposal: the densities l and g, a Gaussian process, or nothing but a function of the user."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -57,6 +60,7 @@ class Trial:
     attempt: 1, or more after a worker was lost.
     from_trial: number of the trial that this one was promoted from, or None.
     reuses: number of the trial whose result this one reuses instead of running, or None.
+    explains: what explains the configuration; None if no sampler has proposed it for this trial.
     checkpoint_dir: a directory of this configuration, which is kept from one budget to the next.
     goals: the study's objectives and constraints, by which the result is read.
     """
@@ -73,6 +77,7 @@ class Trial:
     attempt: int = 1
     from_trial: int | None = None
     reuses: int | None = None
+    explains: Explains | None = None
     reason: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
     checkpoint_dir: Path | None = field(default=None, compare=False, repr=False)
     reporter: Callable[[float, float], None] | None = field(default=None, compare=False, repr=False)

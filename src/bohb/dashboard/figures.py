@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
+from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Trial
 from bohb.dashboard.layout import Page, link_to, study_page
 from bohb.dashboard.layout import figure as placeholder

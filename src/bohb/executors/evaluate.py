@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from bohb.core.events import check_storable
+from bohb.core.encoding import check_storable
 from bohb.core.trial import Outcome, Status, Trial, failure, outcome_of, with_times
 from bohb.errors import BohbError, InvalidResult
 from bohb.executors.base import Done, Objective, check_objective

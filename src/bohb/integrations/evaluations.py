@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from bohb.core import streams
+from bohb.core.decider import Decider
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.history import History
-from bohb.core.policy import Starter
 from bohb.core.settings import Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, Outcome, Status, Trial
@@ -28,12 +28,12 @@ class Evaluations:
     def __init__(self, space: Space, ladder: Ladder, settings: Settings, seed: int) -> None:
         self._ladder, self._settings, self._seed = ladder, settings, seed
         created = StudyCreated(space.to_json(), ladder.budgets, ladder.eta, seed, settings.to_json())
-        self._starter = Starter(History(space).extend([created]))
+        self._decider = Decider(History(space).extend([created]))
 
     @property
     def history(self) -> History:
         """The evaluations as a history."""
-        return self._starter.history
+        return self._decider.history
 
     def add(self, config: Config, rung: int, loss: float) -> None:
         """Add an evaluation; +inf if it failed. It has a bracket of its own, since others decide who goes on."""
@@ -41,9 +41,8 @@ class Evaluations:
         bracket = len(history.brackets)
         trial = _trial(len(history.trials), config, budget, bracket)
         outcome = Outcome(Status.OK, loss) if math.isfinite(loss) else Outcome(Status.CRASHED)
-        history.extend(
-            [BracketPlanned(bracket, ((budget, 1),), {}), TrialStarted(trial), TrialFinished(trial.number, outcome)]
-        )
+        planned = BracketPlanned(bracket, ((budget, 1),), "given")
+        history.extend([planned, TrialStarted(trial), TrialFinished(trial.number, outcome)])
 
     def propose(self, number: int, running: Iterable[tuple[Config, int]]) -> Config | None:
         """Return the configuration of trial `number`; None if a finite space has nothing new left.
@@ -55,7 +54,7 @@ class Evaluations:
         with self.history.supposing(pending), one_thread(self._settings):
             rng = streams.proposal_stream(self._seed, number)
             # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
-            proposal = self._starter.propose(rng, ladder.budgets[first], number)
+            proposal = self._decider.propose(rng, ladder.budgets[first], number)
         return None if proposal is None else proposal.config
 
 

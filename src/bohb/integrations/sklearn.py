@@ -190,7 +190,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             optimizer = self._optimizer(stack)
             limits = Limits(max_trials=self.max_trials, max_seconds=self.max_seconds, max_reported_cost=self.max_cost)
             if not limits.bounded and self.max_brackets is None:
-                optimizer.max_brackets = len(optimizer.history.round)
+                optimizer.max_brackets = len(optimizer.history.schedule.round)
             optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
             self.min_resource_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}

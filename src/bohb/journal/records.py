@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from bohb.core.events import LARGEST_BODY, Event, encode, from_json, to_json
+from bohb.core.encoding import LARGEST_BODY, encode, from_json, to_json
+from bohb.core.events import Event
 from bohb.errors import InvalidArgument, JournalDamaged, JournalError
 
 SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched

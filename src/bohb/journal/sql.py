@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from bohb.core.events import Event, NoteAdded, from_json
+from bohb.core.encoding import from_json
+from bohb.core.events import Event, NoteAdded
 from bohb.errors import (
     Conflict,
     InvalidArgument,

@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bohb._version import __version__
-from bohb.core.custom_sampler import Sampler
 from bohb.core.deadline import TimeLeft
-from bohb.core.density.sampler import Model
+from bohb.core.decider import Decider, restart_lost
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
 from bohb.core.notes import new_note
-from bohb.core.policy import Starter, restart_lost
 from bohb.core.results import BestResults
+from bohb.core.samplers.density import Model
+from bohb.core.samplers.function import Sampler
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space
@@ -170,7 +170,7 @@ class BOHB(BestResults):
         self._clock = clock
         self._ledger = Ledger(journal, space, events)
         self._session = Session(self._ledger, clock, stopwatch)
-        self._last_starter: Starter | None = None
+        self._last_decider: Decider | None = None
 
     def ask(self) -> Trial:
         """Return the next trial to run. There always is one, unless `max_brackets` or a finite space ends the study.
@@ -333,16 +333,16 @@ class BOHB(BestResults):
 
     def plan(self, brackets: int | None = None) -> Plan:
         """Return the table of brackets, rungs, configurations and costs; default: one round of Hyperband."""
-        return plan(self.history.round, brackets)
+        return plan(self.history.schedule.round, brackets)
 
     def model(self) -> Model | None:
         """Return the densities that the next proposal would use, or None while there are too few results."""
-        return self._starter.model()
+        return self._decider.model()
 
     def next_events(self, left: TimeLeft | None = None) -> list[Event]:
         """Return the events that `ask` would store next; none if nothing can start."""
         with one_thread(self.settings):
-            return self._starter.next_events(self._session.now(), self.max_brackets, left)
+            return self._decider.next_events(self._session.now(), self.max_brackets, left)
 
     @property
     def seconds(self) -> float:
@@ -363,8 +363,8 @@ class BOHB(BestResults):
         self._ledger.reload()
 
     @property
-    def _starter(self) -> Starter:
-        """The policy, with the models that it has fitted to this history."""
-        if self._last_starter is None or self._last_starter.history is not self.history:
-            self._last_starter = Starter(self.history, self._sampler)
-        return self._last_starter
+    def _decider(self) -> Decider:
+        """What decides, with the models that it has fitted to this history."""
+        if self._last_decider is None or self._last_decider.history is not self.history:
+            self._last_decider = Decider(self.history, self._sampler)
+        return self._last_decider

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def one_thread(settings: Settings) -> AbstractContextManager[object]:
     """Return a context that limits BLAS to one thread; it does nothing if the settings need no linear algebra."""
-    return nullcontext() if settings.model == "density" else _controller().limit(limits=1, user_api="blas")
+    return _controller().limit(limits=1, user_api="blas") if settings.explains == "process" else nullcontext()
 
 
 @functools.cache
 def _controller() -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
-    import bohb.core.gp.sampler  # noqa: F401 - the controller only finds libraries that are loaded
+    import bohb.core.samplers.gaussian  # noqa: F401 - the controller only finds libraries that are loaded
 
     return ThreadpoolController()

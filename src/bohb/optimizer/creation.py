@@ -11,17 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bohb.core.custom_sampler import Sampler, sampler_name
-from bohb.core.events import (
-    BudgetsRaised,
-    ConfigGiven,
-    Event,
-    StudyCreated,
-)
+from bohb.core.events import BudgetsRaised, ConfigGiven, Event, StudyCreated
 from bohb.core.goals import Goals, goals_of
-from bohb.core.growth import grown, promoting_bracket
 from bohb.core.history import History
+from bohb.core.samplers.function import Sampler, sampler_name
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
+from bohb.core.schedule.rules import grown, promoting_bracket
 from bohb.core.settings import TPE, Preset, Settings, nearest_preset, preset_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
@@ -94,7 +89,7 @@ def given_events(
     if budget is not None:
         budget = _one_of(history.budgets, budget)
     started = [trial for trial in history.trials.values() if trial.origin is Origin.GIVEN]
-    directly = {trial.number: history.schedule.is_given(trial.bracket) for trial in started}
+    directly = {trial.number: history.schedule.rule(trial.bracket) == "given" for trial in started}
     given = [t.config for t in started if (t.budget if directly[t.number] else None) == budget]
     known = {space.encode(config).tobytes() for config in (*given, *map(space.restore, history.given.waiting(budget)))}
     checked: list[Event] = []
@@ -142,7 +137,7 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
             differences,
         )
     # A bracket whose rungs were chosen keeps them.
-    first = max([len(history.brackets), *(index + 1 for index in history.planned)])
+    first = max([len(history.brackets), *(index + 1 for index in history.schedule.planned)])
     if budgets is None or budgets == history.budgets:
         return []
     promoting = promoting_bracket(history, budgets[len(history.budgets) :])

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from bohb.core.events import Event, ResultLate, TrialFinished, check_storable
+from bohb.core.encoding import check_storable
+from bohb.core.events import Event, ResultLate, TrialFinished
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Status, Trial, outcome_of

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from bohb.core.decider import Now
 from bohb.core.events import Event, FailuresForgotten, SessionStarted
 from bohb.core.history import History
-from bohb.core.policy import Now
 from bohb.core.trial import Trial
 from bohb.optimizer.leases import Heartbeat, any_gone, orphans
 from bohb.optimizer.ledger import Ledger
@@ -103,4 +103,4 @@ def forgotten_failures(history: History, forget: bool, others: bool) -> list[Eve
 def forgotten_brackets(history: History) -> int:
     """Return the number of finished brackets that consist of forgotten failures only."""
     counting = {trial.bracket for number, trial in history.trials.items() if number not in history.forgotten}
-    return len(set(range(len(history.brackets))) - counting - set(history.open_brackets))
+    return len(set(range(len(history.brackets))) - counting - set(history.schedule.open))

@@ -10,9 +10,9 @@ import numpy as np
 from bohb.analysis.beliefs import Beliefs, Marginal, Slice, beliefs, densities, proposed, uses_process
 from bohb.analysis.lineage import Picks, picks
 from bohb.analysis.ranges import LARGEST
-from bohb.core.density.sampler import points_needed
-from bohb.core.gp.sampler import GaussianSampler
 from bohb.core.history import History
+from bohb.core.samplers.density import points_needed
+from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Origin
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
 from bohb.plots.panels import MOST_PARAMETERS, panels

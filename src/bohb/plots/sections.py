@@ -97,13 +97,13 @@ def failures_section(history: History) -> Markup:
 
 def plan_section(history: History) -> Markup:
     """Return the section with one round of Hyperband and the progress of the study."""
-    whole = plan(history.round)
+    whole = plan(history.schedule.round)
     head = ["budget", *(f"bracket {index}" for index in range(len(whole.brackets)))]
     rows = []
     for budget in history.budgets:
         sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in whole.brackets]
         rows.append([f"{budget:g}", *(column.get(budget, "·") for column in sizes)])
-    opened, still = len(history.brackets), len(history.open_brackets)
+    opened, still = len(history.brackets), len(history.schedule.open)
     line = (
         f"One round tries {whole.configurations} configurations in {whole.trials} evaluations, which cost "
         f"{whole.cost:.2f} full evaluations, or {whole.continued_cost:.2f} if training continues from checkpoints. "

@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from bohb.core.growth import kept_for_growth
 from bohb.core.history import History
+from bohb.core.schedule.rules import kept_for_growth
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import InvalidArgument
 from bohb.running.trees import UnusableTree, copy, is_directory, make_durable, remove, size, sync

@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 from bohb.core import streams
 from bohb.core.confirm import Confirmation
-from bohb.core.confirm_events import RepeatFinished
 from bohb.core.confirm_start import planned
-from bohb.core.events import Event, StudyCreated
+from bohb.core.events import Event, RepeatFinished, StudyCreated
 from bohb.core.history import History
 from bohb.core.space import Space
 from bohb.core.trial import Outcome

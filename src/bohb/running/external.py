@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from bohb.core.events import check_storable
+from bohb.core.encoding import check_storable
 from bohb.core.history import History
 from bohb.core.trial import Outcome, Status, Trial, outcome_of, with_times
 from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
@@ -155,7 +155,7 @@ class ExternalStudy:
                 age = time.time() - (history.started[number] or 0.0)
                 if history.owners[number] is None and age > lease_seconds:
                     self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
-        optimizer.max_brackets = self.limits.max_brackets if self.limits.bounded else len(history.round)
+        optimizer.max_brackets = self.limits.max_brackets if self.limits.bounded else len(history.schedule.round)
         assert history.created is not None
         seconds = time.time() - (history.created.time or time.time())
 

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bohb.core.custom_sampler import Sampler
 from bohb.core.goals import Direction, Objectives
+from bohb.core.samplers.function import Sampler
 from bohb.core.settings import Preset
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
@@ -169,7 +169,7 @@ def minimize(
         )
         optimizer = patiently(shared_journal(opened) is not None, create)
         if not limits.bounded:
-            optimizer.max_brackets = len(optimizer.history.round)
+            optimizer.max_brackets = len(optimizer.history.schedule.round)
         files = stack.enter_context(files_of(opened, study, directory))
         kept = (
             Checkpoints(files / "checkpoints", optimizer.history.study_key, checkpoint_quota) if checkpoints else None

@@ -123,7 +123,7 @@ class Progress:
     def _due_line(self, history: History, seconds: float, final: bool) -> str | None:
         """Return a line when brackets have finished or a minute has passed, and one at the end."""
         since = time.monotonic() - self._last
-        any_finished = len(history.brackets) - len(history.open_brackets) > len(self._done)
+        any_finished = len(history.brackets) - len(history.schedule.open) > len(self._done)
         if not (final or since >= HEARTBEAT or (any_finished and since >= _PAUSE)):
             return None
         finished = sorted(_finished(history) - self._done)
@@ -182,8 +182,8 @@ class Progress:
         """Return the time until the first limit if all budgets cost the same; for studies that store no times."""
         limits, full = self._limits, history.budgets[-1]
         spent = history.budget_spent
-        brackets = limits.max_brackets if limits.bounded else len(history.round)
-        planned = plan(history.round, int(brackets)).continued_cost * full if brackets is not None else None
+        brackets = limits.max_brackets if limits.bounded else len(history.schedule.round)
+        planned = plan(history.schedule.round, int(brackets)).continued_cost * full if brackets is not None else None
         shares = [
             _share(len(history.outcomes), limits.max_trials),
             _share(spent, None if limits.max_cost is None else limits.max_cost * full),
@@ -245,7 +245,7 @@ def _brackets(finished: list[int]) -> str:
 
 
 def _finished(history: History) -> set[int]:
-    return set(range(len(history.brackets))) - set(history.open_brackets)
+    return set(range(len(history.brackets))) - set(history.schedule.open)
 
 
 def _running(history: History, now: float) -> Iterator[str]:
@@ -262,11 +262,11 @@ def _running(history: History, now: float) -> Iterator[str]:
 
 def _rungs(history: History) -> Iterator[Text]:
     """Yield a line per open bracket that shows how full each rung is."""
-    shown = list(history.open_brackets)[:_BRACKETS]
+    shown = list(history.schedule.open)[:_BRACKETS]
     for index in shown:
         yield Text(f"#{index}  ") + Text("   ").join(_filled(history.brackets[index]))
-    if len(history.open_brackets) > len(shown):
-        yield Text(f"and {len(history.open_brackets) - len(shown)} more")
+    if len(history.schedule.open) > len(shown):
+        yield Text(f"and {len(history.schedule.open) - len(shown)} more")
 
 
 def _filled(bracket: Halving) -> Iterator[Text]:

@@ -14,20 +14,22 @@ from typing import Any
 import numpy as np
 
 from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_events import ConfirmationEvent, ConfirmationStarted, RepeatFinished
 from bohb.core.confirm_start import promising
-from bohb.core.custom_sampler import Sampler, sampler_name
+from bohb.core.decide import next_bracket, ready_runs
+from bohb.core.decider import Decider, Now, restart_lost
 from bohb.core.events import (
     BracketPlanned,
+    ConfirmationEvent,
+    ConfirmationStarted,
     Event,
+    RepeatFinished,
     RungCut,
     StudyCreated,
     TrialFinished,
     TrialStarted,
 )
 from bohb.core.history import History
-from bohb.core.policy import Now, Starter, restart_lost
-from bohb.core.schedule.schedule import PROMOTES
+from bohb.core.samplers.function import Sampler, sampler_name
 from bohb.core.settings import TPE, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Trial
@@ -96,7 +98,7 @@ def replay(
         raise InvalidArgument(f"there is nothing to replay: {shown!r} has no events")
     _check_sampler(events[0], sampler)
     history = History()
-    starter = Starter(history, sampler)
+    decider = Decider(history, sampler)
     counts = dict.fromkeys(_Match, 0)
     differences: list[str] = []
     position = 0
@@ -104,8 +106,8 @@ def replay(
         taken = events[position : position + 1]
         if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not _was_given(taken[0]):
             with one_thread(history.settings):
-                decided = starter.next_events(Now())
-                match, stored = _match(decided, events[position : position + 2], history, starter)
+                decided = decider.next_events(Now())
+                match, stored = _match(decided, events[position : position + 2], history, decider)
             counts[match] += 1
             if match is _Match.DIFFERENT:
                 differences.append(f"event {position}: {_difference(decided, stored)}")
@@ -123,11 +125,11 @@ def replay(
 
 def _was_given(event: Event) -> bool:
     """Whether an event states a choice that follows from the clock or from the user's call; it is taken as it is."""
-    return isinstance(event, BracketPlanned) and bool({"seconds_left", PROMOTES} & event.reason.keys())
+    return isinstance(event, BracketPlanned) and event.rule in ("promote", "deadline")
 
 
 def _match(
-    decided: list[Event], following: Sequence[Event], history: History, starter: Starter
+    decided: list[Event], following: Sequence[Event], history: History, decider: Decider
 ) -> tuple[_Match, Sequence[Event]]:
     """Return how well a decision agrees with the events that follow, and which of them it should have led to.
 
@@ -136,7 +138,8 @@ def _match(
     """
     made: Iterable[list[Event]] = (decided, restart_lost(history, Now()))
     if any({"until", "max_seconds"} & session.limits.keys() for session in history.sessions):
-        made = itertools.chain(made, starter.possible_events(Now()))
+        possible = [*ready_runs(history), next_bracket(history)]
+        made = itertools.chain(made, (decider.carry_out(decision, Now()) for decision in possible))
     best, taken = _Match.DIFFERENT, following[:1]
     for events in made:
         stored = following[: max(1, len(events))]
@@ -183,7 +186,7 @@ def _compare_event(decided: Event, stored: Event, space: Space) -> _Match:
         case TrialFinished(), TrialFinished():
             return _Match.EXACT if decided.outcome.same_effect(stored.outcome) else _Match.DIFFERENT
         case BracketPlanned(), BracketPlanned():
-            return _compare_values([decided.rungs, decided.reason], [stored.rungs, stored.reason])
+            return _compare_values(*([event.rungs, event.rule, event.reason] for event in (decided, stored)))
         case _:
             return _Match.EXACT if decided == stored else _Match.DIFFERENT
 

@@ -128,7 +128,7 @@ class Study(BestResults):
 
     def plan(self) -> Plan:
         """Return the table of the brackets that were opened."""
-        return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.round)
+        return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.schedule.round)
 
     def __str__(self) -> str:
         """Return a summary for people."""

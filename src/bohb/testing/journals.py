@@ -16,6 +16,7 @@ import pytest
 
 from bohb.core.events import (
     BracketPlanned,
+    BracketShortened,
     BudgetsRaised,
     ConfigGiven,
     Event,
@@ -65,7 +66,8 @@ def example_events() -> list[Event]:
         ResultLate(0, 2, ok, elapsed=1.75),
         RungCut(0, 0),
         BudgetsRaised((1.0, 3.0, 9.0, 27.0), 5),
-        BracketPlanned(7, ((1, 9), (3.0, 3)), {"gains": [0.5, 1e-300], _AWKWARD: None}),
+        BracketPlanned(7, ((1, 9), (3.0, 3)), "skip", (0, 1), 0.1, {"gains": [0.5, 1e-300], _AWKWARD: None}),
+        BracketShortened(0, 0, ((1, 9), (3.0, 1)), 1e-300),
         TrialStarted(promoted),
         TrialFinished(1, crashed),
         TrialStarted(reusing),

@@ -14,7 +14,7 @@ import numpy as np
 
 from bohb import History, Outcome, replay
 from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, TrialLost, TrialStarted
-from bohb.core.growth import kept_for_growth
+from bohb.core.schedule.rules import kept_for_growth
 from tests.faults.soak.stage import Sample
 from tests.faults.soak.study import ORDERS
 

@@ -12,6 +12,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from bohb.errors import InvalidArgument
 
@@ -20,6 +21,18 @@ _SLACK = Fraction(1, 10**9)
 LARGEST_BRACKET = 10**7  # configurations in one rung; a study of more would never end
 MOST_BUDGETS = 1000
 PUBLISHED_EVERY = 3  # every third bracket of an adaptive study is Hyperband's, and of an informed one at least
+
+BracketRule = Literal["hyperband", "repeat", "skip", "adaptive", "given", "promote", "deadline"]
+"""By which rule a bracket has its rungs.
+
+hyperband: it is the next one in Hyperband's order.
+repeat: it is Hyperband's last one again, because none with these rungs has finished.
+skip: it leaves out the rungs below the largest budget, because they do not pay.
+adaptive: it has the largest expected gain, by how well rungs agree.
+given: it consists of a configuration that the user wants on its budget.
+promote: it continues the best configurations on larger budgets, because the largest budget has grown.
+deadline: it reaches the largest budget before the deadline.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,16 @@ class Bracket:
     """One run of successive halving (Alg. 3): rungs of growing budget and shrinking size."""
 
     rungs: tuple[Rung, ...]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[float, int]]) -> Bracket:
+        """Return the bracket whose rungs have these budgets and sizes."""
+        return cls(tuple(Rung(budget, size) for budget, size in pairs))
+
+    @property
+    def pairs(self) -> tuple[tuple[float, int], ...]:
+        """Budget and size of each rung, as events store them."""
+        return tuple((rung.budget, rung.size) for rung in self.rungs)
 
     @property
     def cost(self) -> float:

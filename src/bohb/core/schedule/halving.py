@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from bohb.core.schedule.brackets import Bracket, Rung
 
+EXPLORE_FROM = 4  # a rung that passes on this many gives one of the places to chance
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -173,3 +175,16 @@ class Halving:
 def top_k(losses: list[Loss], k: int) -> list[int]:
     """Return the numbers of the k lowest losses, best first (Alg. 3, line 4), without failed trials."""
     return [number for loss, number in sorted(losses)[:k] if math.isfinite(loss)]
+
+
+def one_at_random(ordered: Sequence[int], k: int, draw: Callable[[int], int]) -> tuple[list[int], int | None]:
+    """Return the k trials that go on, and the one among them that was chosen at random, to see how well rungs agree.
+
+    ordered: the trials of a rung that did not fail, best first.
+    draw: returns a random number below its argument.
+    """
+    rest = sorted(ordered[k - 1 :])
+    if k < EXPLORE_FROM or not rest:
+        return list(ordered[:k]), None
+    lucky = rest[draw(len(rest))]
+    return [*ordered[: k - 1], lucky], lucky

@@ -1,25 +1,17 @@
-"""Schedule: the brackets of a study, and what each of them can start."""
+"""Schedule: the brackets of a study and what each of them can start, and the configurations that the user wants."""
 
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from bohb.core.events import BracketPlanned
-from bohb.core.schedule.brackets import (
-    PUBLISHED_EVERY,
-    Bracket,
-    Rung,
-    check_budgets,
-    hyperband,
-    is_published,
-    published_before,
-)
-from bohb.core.schedule.halving import Choose, Halving, Loss, top_k
-from bohb.core.schedule.promotion import one_at_random
-from bohb.core.settings import TPE, Settings
+from bohb.core.events import BracketPlanned, ConfigGiven
+from bohb.core.schedule.brackets import Bracket, BracketRule, check_budgets, hyperband, published_before
+from bohb.core.schedule.halving import Choose, Halving, Loss, one_at_random, top_k
+from bohb.core.settings import Settings
 from bohb.errors import JournalError
 
 
@@ -31,13 +23,40 @@ class Order(Protocol):
         ...
 
 
-GIVEN = "given"  # in the reason of a planned bracket: it consists of a configuration that the user wants there
+class Given:
+    """The user's configurations that wait to be started, in the order in which they were given.
 
-PROMOTES = "promotes"  # in the reason of a planned bracket: the trials whose configurations begin it
+    anywhere: those that take the next place of any bracket.
+    on_budget: those that name their budget; each has a bracket of its own.
+    total: the number of configurations that were given, started ones included.
+    """
 
-SKIPS = "skips"  # in the reason of a planned bracket of an informed study: whether it leaves out the lower rungs
+    def __init__(self) -> None:
+        self.anywhere: deque[dict[str, Any]] = deque()
+        self.on_budget: deque[ConfigGiven] = deque()
+        self.total = 0
 
-REPEATS = "repeats"  # the same: it repeats one of Hyperband's brackets, of which none has finished yet
+    def __len__(self) -> int:
+        return len(self.anywhere) + len(self.on_budget)
+
+    def add(self, event: ConfigGiven) -> None:
+        """Let a configuration wait."""
+        self.total += 1
+        if event.budget is None:
+            self.anywhere.append(event.config)
+        else:
+            self.on_budget.append(event)
+
+    def waiting(self, budget: float | None) -> list[dict[str, Any]]:
+        """Return those that wait for a bracket of their own on this budget; None: for the next place of any bracket."""
+        if budget is None:
+            return list(self.anywhere)
+        return [event.config for event in self.on_budget if event.budget == budget]
+
+    def start(self, own_bracket: bool) -> None:
+        """Remove the first one, which was started: in a bracket of its own, or in any other."""
+        waiting: deque[Any] = self.on_budget if own_bracket else self.anywhere
+        waiting.popleft()
 
 
 class Schedule:
@@ -45,12 +64,10 @@ class Schedule:
 
     brackets: every bracket opened so far; `open` has the indices of the unfinished ones, `ready` of those that have a
         trial to start.
-    planned: the brackets that the study chose instead of Hyperband's, by index, opened or not.
+    planned: the brackets whose rungs were chosen by an event, by index, opened or not.
     at_random: the trials that an adaptive study promoted at random.
-    round: one round of Hyperband with the current budgets.
-    adaptive: whether the study chooses the rungs of some brackets by how well budgets agree.
-    informed: whether brackets may leave out lower rungs of which the Gaussian process expects nothing, and wait for the
-        results of the brackets before them.
+    round: one round of Hyperband with the current budgets; its first bracket is number `first_of_round`.
+    adaptive: whether two of three brackets are chosen by how well budgets agree.
 
     order: how trials compare where one loss does not decide; None compares losses.
     """
@@ -60,8 +77,6 @@ class Schedule:
     ) -> None:
         self._settings, self._eta, self._seed, self._order = settings, eta, seed, order
         self.adaptive = settings.schedule == "adaptive"
-        modelled = settings.model == "gp" and settings.sampler == TPE and order is None
-        self.informed = settings.schedule == "informed" and modelled and settings.random_fraction < 1
         self.brackets: list[Halving] = []
         self.open: dict[int, None] = {}  # a set in the order of insertion
         self.ready: dict[int, None] = {}
@@ -78,7 +93,7 @@ class Schedule:
         """Use these budgets for brackets from `first_bracket` on."""
         check_budgets(budgets)
         self.round = hyperband(budgets, self._eta, self._settings.bracket_sizes)
-        self._first_of_round = first_bracket
+        self.first_of_round = first_bracket
 
     def add_planned(self, event: BracketPlanned) -> None:
         """Use the chosen rungs for the next bracket."""
@@ -87,98 +102,39 @@ class Schedule:
         check_budgets(budget for budget, _ in event.rungs)
         self.planned[event.index] = event
 
-    def is_given(self, index: int) -> bool:
-        """Whether bracket `index` consists of a configuration that the user wants on its budget."""
-        return index in self.planned and GIVEN in self.planned[index].reason
+    def rule(self, index: int) -> BracketRule:
+        """Return the rule by which bracket `index` has its rungs."""
+        return self.planned[index].rule if index in self.planned else "hyperband"
 
-    def promotes(self, index: int) -> list[int]:
+    def promotes(self, index: int) -> tuple[int, ...]:
         """Return the trials whose configurations begin bracket `index`; none if it begins with new ones."""
-        return list(self.planned[index].reason.get(PROMOTES, ())) if index in self.planned else []
-
-    def skips(self, index: int) -> bool:
-        """Whether bracket `index` of an informed study leaves out the lower rungs."""
-        return index in self.planned and bool(self.planned[index].reason.get(SKIPS))
-
-    def draws_at_random(self, index: int) -> bool:
-        """Whether the share ρ of the new configurations of bracket `index` is drawn at random.
-
-        On the largest budget alone a random configuration costs too much. So none is drawn in a bracket that leaves out
-        the lower rungs, and in an informed study with one budget, which has no lower rungs, only in every third.
-        """
-        if self.informed and len(self.round) == 1:
-            return is_published(index)
-        return not self.skips(index)
+        return self.planned[index].promotes if index in self.planned else ()
 
     @property
     def n_counted(self) -> int:
         """The number of brackets without those that the user's configurations have for themselves."""
-        return len(self.brackets) - sum(self.is_given(index) for index in self.planned if index < len(self.brackets))
+        given = (index for index, event in self.planned.items() if event.rule == "given")
+        return len(self.brackets) - sum(index < len(self.brackets) for index in given)
 
-    def is_to_be_planned(self, index: int) -> bool:
-        """Whether the rungs of bracket `index` still have to be chosen."""
-        if index in self.planned:
-            return False
-        if self.adaptive:
-            return not is_published(index)
-        return self.informed and (self.may_skip(index) or self.repeats(index))
+    def in_order(self, place: int) -> Bracket:
+        """Return the bracket at this place of Hyperband's order, round after round."""
+        return self.round[place % len(self.round)]
 
-    def may_skip(self, index: int) -> bool:
-        """Whether bracket `index` of an informed study may leave out lower rungs.
+    def place(self, index: int) -> int:
+        """Return the place of bracket `index` in Hyperband's order, in which brackets of other rules do not count."""
+        return index - self.first_of_round - self.n_planned(index, lambda rule: rule != "hyperband")
 
-        It may not while no more brackets have opened than a round has, nor if the last two left them out.
-        """
-        before = range(index - PUBLISHED_EVERY + 1, index)
-        n_opened = index - self._first_of_round - self._n_planned(index, self._is_extra)
-        return 1 < len(self.round) < n_opened and not all(map(self.skips, before))
-
-    def repeats(self, index: int) -> bool:
-        """Whether the next bracket of an informed study has to repeat the last one in Hyperband's order.
-
-        With several workers a bracket opens before earlier ones have finished. Hyperband's next one would start on a
-        larger budget without having learnt from them. So the last one is repeated while none with the same rungs has
-        finished.
-
-        index: of the next bracket.
-        """
-        if not self.informed or len(self.round) == 1:
-            return False
-        for other in range(index - 1, self._first_of_round - 1, -1):
-            if self._is_extra(other):
-                continue
-            if self.brackets[other].done or not self._is_repeated(other):
-                return not self.brackets[other].done
-        return False
-
-    def last_in_order(self, index: int) -> Bracket:
-        """Return the last bracket in Hyperband's order before bracket `index`."""
-        return self.round[(self._place(index) - 1) % len(self.round)]
-
-    def _place(self, index: int) -> int:
-        """Return the place of bracket `index` in Hyperband's order; brackets that depart from it do not count."""
-        departing = self._n_planned(index, self._is_extra) + self._n_planned(index, self._is_repeated)
-        return index - self._first_of_round - departing
-
-    def _n_planned(self, index: int, is_wanted: Callable[[int], bool]) -> int:
-        """Return how many planned brackets of a kind are before `index`, since the budgets changed."""
-        return sum(self._first_of_round <= other < index and is_wanted(other) for other in self.planned)
-
-    def _is_extra(self, index: int) -> bool:
-        """Whether a planned bracket is additional to Hyperband's round."""
-        return index in self.planned and self.planned[index].reason.get(SKIPS) is not False
-
-    def _is_repeated(self, index: int) -> bool:
-        """Whether a planned bracket repeats one of Hyperband's."""
-        return index in self.planned and REPEATS in self.planned[index].reason
+    def n_planned(self, index: int, counts: Callable[[BracketRule], bool]) -> int:
+        """Return how many brackets before `index`, since the budgets changed, were planned by a rule that counts."""
+        return sum(self.first_of_round <= i < index and counts(event.rule) for i, event in self.planned.items())
 
     def plan(self, index: int) -> Bracket:
         """Return the rungs of bracket `index`."""
-        chosen = self.planned.get(index)
-        if chosen is not None:
-            return Bracket(tuple(Rung(budget, size) for budget, size in chosen.rungs))
-        place = self._place(index)
+        if index in self.planned:
+            return Bracket.of(self.planned[index].rungs)
         if self.adaptive:
-            place = published_before(index) - published_before(self._first_of_round)
-        return self.round[place % len(self.round)]
+            return self.in_order(published_before(index) - published_before(self.first_of_round))
+        return self.in_order(self.place(index))
 
     def start(self, index: int, number: int) -> None:
         """Start trial `number` in bracket `index`."""
@@ -200,7 +156,7 @@ class Schedule:
         if index not in self.open or not rungs or rungs[0][0] != self.brackets[index].budget:
             raise JournalError(f"bracket {index} is shortened, but it is not open on the first budget of {rungs!r:.80}")
         check_budgets(budget for budget, _ in rungs)
-        self.brackets[index].shorten(tuple(Rung(budget, size) for budget, size in rungs))
+        self.brackets[index].shorten(Bracket.of(rungs).rungs)
         self._refresh(index)
 
     def alive(self) -> set[int]:
@@ -218,7 +174,7 @@ class Schedule:
     def simulated(self) -> Schedule:
         """Return a copy to simulate with: Hyperband's brackets follow, and the lowest losses go on."""
         ahead = self.snapshot()
-        ahead.adaptive, ahead.informed, ahead._order = False, False, None
+        ahead.adaptive, ahead._order = False, None
         for index in ahead.open:
             ahead.brackets[index].choose = None
         return ahead

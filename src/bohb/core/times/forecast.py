@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
 
-from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide
+from bohb.core.decide import PlanBracket, Restart, StartPromotion, StartSample, decide, first_run
 from bohb.core.events import BracketPlanned, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
@@ -172,7 +172,7 @@ def _progress(history: History, limits: Mapping[str, float]) -> float | None:
     used = {
         "max_trials": len(history.trials) - len(history.forgotten),
         "max_cost": history.budget_spent / history.budgets[-1] * (1 + 1e-12),
-        "max_brackets": history.schedule.n_counted - len(history.open_brackets),
+        "max_brackets": history.schedule.n_counted - len(history.schedule.open),
     }
     return max((value / limits[name] for name, value in used.items() if name in limits), default=None)
 
@@ -234,20 +234,13 @@ def _since(history: History, number: int, time: float) -> float:
     return max(0.0, time - (history.started.get(number) or time))
 
 
-def planned(index: int, bracket: Bracket, reason: dict[str, object]) -> BracketPlanned:
-    """Return the event that makes `bracket` the next one."""
-    return BracketPlanned(index, tuple((rung.budget, rung.size) for rung in bracket.rungs), reason)
-
-
 def _next(ahead: History, max_brackets: int | None, plan: Sequence[Bracket]) -> Trial | None:
     """Return the trial that starts next; None if nothing can start. A new configuration is empty."""
     number, index = len(ahead.trials), len(ahead.brackets)
-    if index < len(plan) and index not in ahead.planned:
-        ahead.apply(planned(index, plan[index], {}))
-    match decide(ahead, max_brackets):
-        case PlanBracket():
-            ahead.apply(planned(index, ahead.round[-1], {}))
-            return _next(ahead, max_brackets, plan)
+    if index < len(plan) and index not in ahead.schedule.planned:
+        ahead.apply(BracketPlanned(index, plan[index].pairs, "deadline"))
+    decision = decide(ahead, max_brackets)
+    match first_run(ahead, index) if isinstance(decision, PlanBracket) else decision:
         case Restart(trial):
             return replace(trial, attempt=trial.attempt + 1)
         case StartSample(bracket, rung, budget):

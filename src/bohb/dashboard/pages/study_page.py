@@ -153,7 +153,7 @@ def _brackets(view: Snapshot) -> Markup:
     history = view.history
     if not history.brackets:
         return section("Brackets", element("p", "No bracket has been opened yet.", class_="quiet"), id="brackets")
-    shown = sorted(set(history.open_brackets) | set(range(len(history.brackets))[-_BRACKETS:]))[-3 * _BRACKETS :]
+    shown = sorted(set(history.schedule.open) | set(range(len(history.brackets))[-_BRACKETS:]))[-3 * _BRACKETS :]
     places = [(n, (t.bracket, t.rung)) for n, t in history.trials.items() if t.bracket in shown]
     started = Counter(place for _, place in places)
     finished = Counter(place for n, place in places if n in history.outcomes)

@@ -140,7 +140,7 @@ def _why(view: Snapshot, trial: Trial) -> Markup:
 
 def proposed_by_process(view: Snapshot, trial: Trial) -> bool:
     """Whether the Gaussian process proposed the configuration of a trial."""
-    return view.history.trials[trial.config_id].reason.get("model") == "gp"
+    return view.history.trials[trial.config_id].explains == "process"
 
 
 def _beliefs(view: Snapshot, trial: Trial) -> Markup | None:

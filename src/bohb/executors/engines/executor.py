@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from bohb.core.events import outcome_from_json
+from bohb.core.encoding import outcome_from_json
 from bohb.core.trial import Trial
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Lost, Objective, check_objective

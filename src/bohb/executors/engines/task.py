@@ -22,7 +22,7 @@ from typing import Any
 import cloudpickle
 import psutil  # type: ignore[import-untyped]
 
-from bohb.core.events import outcome_to_json, trial_from_json, trial_to_json
+from bohb.core.encoding import outcome_to_json, trial_from_json, trial_to_json
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Lost
 from bohb.executors.local.executor import LocalExecutor

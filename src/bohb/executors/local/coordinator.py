@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import IO, Any
 
-from bohb.core.events import outcome_from_json, trial_to_json
+from bohb.core.encoding import outcome_from_json, trial_to_json
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Done, Lost, Objective
 from bohb.executors.local import logs, processes

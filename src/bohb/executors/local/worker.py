@@ -19,7 +19,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from bohb.core.events import outcome_to_json, trial_from_json
+from bohb.core.encoding import outcome_to_json, trial_from_json
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt, evaluate

@@ -1,0 +1,228 @@
+"""From a decision to the events that carry it out: which configuration, which seed, and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bohb.core import streams
+from bohb.core.deadline import DeadlineRule, InTime, TimeLeft, in_time
+from bohb.core.decide import (
+    Decision,
+    PlanBracket,
+    Restart,
+    StartPromotion,
+    StartSample,
+    decide,
+    first_run,
+    fits,
+    twin,
+)
+from bohb.core.events import BracketPlanned, BracketShortened, Event, RungCut, TrialFinished, TrialStarted
+from bohb.core.history import History
+from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.density import Model
+from bohb.core.samplers.function import Sampler
+from bohb.core.samplers.proposal import Proposal, significant
+from bohb.core.schedule.halving import Done, Wait
+from bohb.core.schedule.rules import Rule, rule_of
+from bohb.core.standings import best_first, levels
+from bohb.core.trial import Origin, Trial
+
+LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again …
+LOOK_CLOSELY = 0.995  # … and while some of them will have to become smaller
+
+
+class Now(NamedTuple):
+    """The time of day, how long the study has been running (both in seconds), and the session that acts."""
+
+    time: float | None = None
+    elapsed: float | None = None
+    session: int | None = None
+
+
+class Decider:
+    """Decides what a study does next, given its history. It changes nothing and only keeps fitted models.
+
+    sampler: the user's function that replaces Algorithm 2's model, if the study was created with one.
+    """
+
+    def __init__(self, history: History, sampler: Sampler | None = None) -> None:
+        self._history, self._function = history, sampler
+        self._samplers = Samplers(history, sampler)
+        self._n_forgotten = len(history.forgotten)
+        self._looked: tuple[list[tuple[int, int]], float] = ([], math.inf)  # rungs and seconds at the last look
+        self._in_time = InTime()
+
+    @property
+    def history(self) -> History:
+        """The history that decisions are made from."""
+        return self._history
+
+    def next_events(self, now: Now, max_brackets: int | None = None, left: TimeLeft | None = None) -> list[Event]:
+        """Return the events that start the next trial or prepare it; none if nothing can start.
+
+        left: the time until the session's deadline; None without a deadline.
+        """
+        if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
+            self._n_forgotten = len(self._history.forgotten)
+            self._samplers = Samplers(self._history, self._function)
+        if left is None:
+            return self.carry_out(decide(self._history, max_brackets), now)
+        changes = self._changes(left)
+        return [*changes] or self.carry_out(decide(self._history, max_brackets, left, self._in_time.kept), now, left)
+
+    def carry_out(self, decision: Decision, now: Now, left: TimeLeft | None = None) -> list[Event]:
+        """Return the events of a decision."""
+        match decision:
+            case Restart(trial):
+                return start_again(trial, now)
+            case StartSample() as start:
+                return self._sample(start, now)
+            case StartPromotion() as start:
+                return self._promote(start, now)
+            case PlanBracket(index, None):
+                return self._open(index, now, left)
+            case PlanBracket(index, budget):
+                assert budget is not None
+                return [BracketPlanned(index, ((budget, 1),), "given")]
+            case Wait() | Done():
+                return []
+
+    def propose(self, rng: np.random.Generator, budget: float, bracket: int) -> Proposal | None:
+        """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
+
+        If the bracket leaves out the lower rungs because they do not pay, results on them do not count either.
+
+        budget: the one that the configuration will be evaluated on first.
+        bracket: the index of its bracket.
+        """
+        share = self._rule.random_share(self._history, bracket)
+        return self._samplers.propose(rng, budget, share, self._history.schedule.rule(bracket) == "skip")
+
+    def model(self) -> Model | None:
+        """Return the densities of the next proposal; None while there are too few results, or if it uses none."""
+        return self._samplers.model()
+
+    @property
+    def _rule(self) -> Rule:
+        """The rule by which the study chooses the rungs of its brackets."""
+        return rule_of(self._history, self._samplers.process)
+
+    @property
+    def _seed(self) -> int:
+        assert self._history.created is not None
+        return self._history.created.seed
+
+    def _changes(self, left: TimeLeft) -> tuple[BracketShortened, ...]:
+        """Make open brackets smaller if they would end too late; looked at when a rung ends, and now and then."""
+        rungs = [(index, self._history.brackets[index].rung) for index in self._history.schedule.open]
+        again = (LOOK_CLOSELY if self._in_time.tight else LOOK_AGAIN) * self._looked[1]
+        if rungs == self._looked[0] and left.seconds > again:
+            return ()
+        self._looked = rungs, left.seconds
+        self._in_time = in_time(self._history, left)
+        return self._in_time.events
+
+    def _open(self, index: int, now: Now, left: TimeLeft | None) -> list[Event]:
+        """Return the choice of the rungs of bracket `index`; if they are Hyperband's, the start of its first trial."""
+        history = self._history
+        rule = self._rule if left is None else DeadlineRule(self._rule, left, self._in_time.kept)
+        planned = rule.plan(history, index, streams.bracket_stream(self._seed, index))
+        if planned is None:
+            run = first_run(history, index)
+            return self.carry_out(run, now) if left is None or fits(history, run, left) else []
+        return [planned] if left is None or left.fits_new(planned.rungs[0][0]) else []
+
+    def _given(self, start: StartSample) -> Proposal | None:
+        """Return the user's configuration for this place; None if there is none."""
+        history = self._history
+        if history.schedule.rule(start.bracket) == "given":
+            return Proposal(history.space.restore(history.given.on_budget[0].config), Origin.GIVEN)
+        if history.given.anywhere:
+            return Proposal(history.space.restore(history.given.anywhere[0]), Origin.GIVEN)
+        return None
+
+    def _sample(self, start: StartSample, now: Now) -> list[Event]:
+        """Start a new configuration."""
+        number = len(self._history.trials)
+        proposal = self._given(start)
+        if proposal is None:
+            proposal = self.propose(streams.proposal_stream(self._seed, number), start.budget, start.bracket)
+        if proposal is None:
+            return self._cut(start)
+        trial = Trial(
+            number=number,
+            config=proposal.config,
+            budget=start.budget,
+            config_id=number,
+            bracket=start.bracket,
+            rung=start.rung,
+            seed=streams.trial_seed(self._seed, number),
+            origin=proposal.origin,
+            explains=proposal.explains,
+            reason=proposal.reason,
+        )
+        return [TrialStarted(trial, *now)]
+
+    def _cut(self, start: StartSample) -> list[Event]:
+        """End the rung, as nothing new is left on this budget, unless a whole round of brackets stayed empty."""
+        empty = 0
+        for bracket in reversed(self._history.brackets):
+            if not bracket.empty:
+                break
+            empty += 1
+        return [] if empty >= len(self._history.schedule.round) else [RungCut(start.bracket, start.rung)]
+
+    def _promote(self, start: StartPromotion, now: Now) -> list[Event]:
+        """Start a survivor on the next rung; if another bracket has its result there, take that one over."""
+        history = self._history
+        before = history.trials[start.number]
+        reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss, **self._place(start)}
+        if start.number in history.schedule.at_random:
+            reason["picked"] = "at random"  # to see whether rungs agree
+        known = twin(history, start.number, start.budget)
+        trial = replace(
+            before,
+            number=len(history.trials),
+            budget=start.budget,
+            bracket=start.bracket,
+            rung=start.rung,
+            origin=Origin.PROMOTED,
+            previous_budget=before.budget,
+            attempt=1,
+            from_trial=start.number,
+            reuses=known,
+            explains=None,
+            reason=reason,
+        )
+        started = TrialStarted(trial, *now)
+        return [started] if known is None else [started, TrialFinished(trial.number, history.outcomes[known])]
+
+    def _place(self, start: StartPromotion) -> dict[str, Any]:
+        """Return the place of a promoted trial in its rung, if the loss alone does not tell it."""
+        history, before = self._history, self._history.trials[start.number]
+        if history.goals.single:
+            return {}
+        rung = [n for n, t in history.trials.items() if (t.bracket, t.rung) == (before.bracket, before.rung)]
+        rank = best_first(history.goals, history.outcomes, rung).index(start.number) + 1
+        found: dict[str, Any] = {"rank": rank, "of": len(rung)}
+        violation = history.violation(history.outcomes[start.number])
+        if violation:
+            return {**found, "violation": significant(violation)}
+        return {**found, "front": 1 + int(levels(history.goals, history.outcomes, rung)[start.number])}
+
+
+def restart_lost(history: History, now: Now, left: TimeLeft | None = None) -> list[Event]:
+    """Return the restart of the cheapest trial that lost its worker, and ends in time; nothing if none did."""
+    lost = [history.pending[number] for number in history.lost]
+    lost = [trial for trial in lost if left is None or left.fits_again(trial)]
+    return start_again(min(lost, key=lambda trial: (trial.budget, trial.number)), now) if lost else []
+
+
+def start_again(trial: Trial, now: Now) -> list[Event]:
+    """Return the start of the next attempt of a trial."""
+    return [TrialStarted(replace(trial, attempt=trial.attempt + 1), *now)]

@@ -1,0 +1,175 @@
+"""Events, trials and outcomes as JSON, for journals and for workers on other machines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from bohb.core.events import FORMAT, Event
+from bohb.core.goals import goals_of
+from bohb.core.schedule.brackets import BracketRule
+from bohb.core.trial import Origin, Outcome, Status, Trial, jsonable
+from bohb.errors import InvalidResult, JournalError
+
+LARGEST_BODY = 16 * 2**20  # bytes of an event; a huge `info` would make the study slow for good
+LARGEST_RESULT = LARGEST_BODY - 1024  # bytes of an outcome; the rest is for the other fields of its event
+
+encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode  # ASCII only, which every database accepts
+
+_ORIGINS = {origin.value: origin for origin in Origin}  # ten times as fast as Origin(value)
+_STATUSES = {status.value: status for status in Status}
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    """Return the stored fields of a dataclass and their defaults; MISSING if a value is required."""
+    return {
+        f.name: f.default if f.default_factory is MISSING else f.default_factory()
+        for f in fields(cls)
+        if f.name not in ("checkpoint_dir", "reporter", "goals")  # used only while a trial runs
+    }
+
+
+_KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
+_DEFAULTS = {cls: _defaults(cls) for cls in (*_KINDS.values(), Trial, Outcome)}
+
+
+def _pack(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that differ from their defaults."""
+    body: dict[str, Any] = {}
+    for name, default in _DEFAULTS[type(value)].items():
+        item = getattr(value, name)
+        if item != default or type(item) is not type(default):
+            body[name] = _pack(item) if type(item) in _DEFAULTS else item
+    return body
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """Return the body of an event: plain JSON without the fields that have their default value."""
+    body: dict[str, Any] = jsonable(_pack(event))
+    return body
+
+
+def digest(event: Event) -> str:
+    """Return a text that differs for different events."""
+    return hashlib.sha256(json.dumps(to_json(event), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome as JSON, to be sent from a worker to its coordinator."""
+    body: dict[str, Any] = jsonable(_pack(outcome))
+    return body
+
+
+def check_storable(outcome: Outcome) -> Outcome:
+    """Return an outcome that a journal can store. Raises InvalidResult for any other.
+
+    The size is that of the stored text, in which a character outside ASCII takes 6 bytes or 12.
+    """
+    try:
+        size = len(encode(outcome_to_json(outcome)))
+    except (ValueError, RecursionError) as error:
+        raise InvalidResult(f"the result cannot be stored as JSON ({error}); store it as text or in a file") from error
+    if size > LARGEST_RESULT:
+        raise InvalidResult(
+            f"the result has {size:,} bytes as JSON, more than the {LARGEST_RESULT:,} a journal takes; store large "
+            "data in files and their paths in `info`"
+        )
+    return outcome
+
+
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """Return a trial, its checkpoint directory and its goals as JSON, to be sent from a coordinator to a worker."""
+    body: dict[str, Any] = jsonable(_pack(trial))
+    if not trial.goals.plain:
+        body["goals"] = trial.goals.to_json()
+    if trial.checkpoint_dir is not None:
+        body["checkpoint_dir"] = str(trial.checkpoint_dir)
+    return body
+
+
+def trial_from_json(body: Mapping[str, Any]) -> Trial:
+    """Return the trial that `trial_to_json` wrote."""
+    values = dict(body)
+    values["origin"] = _ORIGINS[body["origin"]]
+    values["config"] = _config(body["config"])
+    if "checkpoint_dir" in body:
+        values["checkpoint_dir"] = Path(body["checkpoint_dir"])
+    if "goals" in body:
+        values["goals"] = goals_of(**body["goals"])
+    return Trial(**values)
+
+
+def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
+    """Return the outcome that `outcome_to_json` wrote."""
+    values = dict(body)
+    values["status"] = _STATUSES[body["status"]]
+    if "curve" in body:
+        # JSON has no NaN, which is stored as text
+        values["curve"] = tuple((float(step), float(loss)) for step, loss in body["curve"])
+    return Outcome(**values)
+
+
+def _config(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration as it was before JSON turned its tuples, the only sequences it can have, into lists."""
+    if list in map(type, config.values()):
+        return {name: _tuples(value) for name, value in config.items()}
+    return config
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if type(value) is list else value
+
+
+def _rule(name: str) -> BracketRule:
+    """Return the rule of that name."""
+    if name not in get_args(BracketRule):
+        raise ValueError(f"no bracket is chosen by a rule {name!r}")
+    return cast(BracketRule, name)
+
+
+# The fields whose types JSON does not have.
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "trial": trial_from_json,
+    "outcome": outcome_from_json,
+    "config": _config,
+    "rungs": _tuples,
+    "rule": _rule,
+    "promotes": tuple,
+    "budgets": tuple,
+    "trials": tuple,
+    "default": lambda config: None if config is None else _config(config),
+    "estimates": _tuples,
+    "gain": _tuples,
+    "tags": tuple,
+}
+_TO_DECODE = {
+    kind: [(name, decode) for name, decode in _DECODERS.items() if name in _DEFAULTS[cls]]
+    for kind, cls in _KINDS.items()
+}
+
+
+def from_json(kind: str, body: Mapping[str, Any]) -> Event:
+    """Return the event that `to_json` wrote. Raises JournalError if this version cannot read it."""
+    cls = _KINDS.get(kind)
+    if cls is None:
+        raise JournalError(
+            f"unknown event kind {kind!r}: the study was written by a newer version of bohb; upgrade to read it"
+        )
+    try:
+        if body.get("format", FORMAT) != FORMAT:
+            raise JournalError(
+                f"the study has format {body['format']}, but this version of bohb reads format {FORMAT} only; "
+                "read it with the version that wrote it"
+            )
+        values = dict(body)
+        for name, decode in _TO_DECODE[kind]:
+            if name in body:
+                values[name] = decode(body[name])
+        return cls(**values)
+    except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
+        what = f"{type(error).__name__}: {error!s:.200}"
+        raise JournalError(f"a stored {kind!r} event cannot be read ({what})") from error

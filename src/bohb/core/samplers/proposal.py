@@ -1,0 +1,150 @@
+"""The interface of all samplers: `propose(rng, situation)` returns a `Proposal`, or `Declined` with the reason.
+
+The policy draws the share ρ of random configurations, and falls back to the prior where a sampler declines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from bohb.core.history import History
+from bohb.core.samplers.failures import Failures
+from bohb.core.settings import Settings
+from bohb.core.space import Array, Space
+from bohb.core.trial import Explains, Origin
+
+TRIES = 16  # rounds of candidates before a sampler declines
+PRIOR_RESULTS = 10  # after which the user's prior counts half in a study with the Gaussian process
+_RANDOM_TRIES = 1024  # random configurations that may be known or likely to fail
+_ENUMERABLE = 20_000  # finite spaces up to this size are searched for what is left of them
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A configuration, and why it was chosen.
+
+    explains: what explains it; None if it was drawn at random or given by the user.
+    reason: the numbers behind it.
+    """
+
+    config: dict[str, Any]
+    origin: Origin
+    reason: dict[str, Any] = field(default_factory=dict)
+    explains: Explains | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A sampler has nothing to propose; `why` is stored with the random configuration that takes its place."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a sampler decides from; read-only.
+
+    history: the whole study; the properties and methods below are what most samplers need from it.
+    budget: the budget that the configuration will be evaluated on first.
+    is_new: whether a configuration may be proposed; in a finite space none is evaluated twice on one budget.
+    failures: where evaluations fail, or None while none did.
+    """
+
+    history: History
+    budget: float
+    is_new: Callable[[Mapping[str, Any]], bool]
+    failures: Failures | None
+
+    @property
+    def space(self) -> Space:
+        """The search space; it turns configurations into vectors and back."""
+        return self.history.space
+
+    @property
+    def settings(self) -> Settings:
+        """The study's settings."""
+        return self.history.settings
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The study's budgets, ascending."""
+        return self.history.budgets
+
+    @property
+    def prior_weight(self) -> float:
+        """How much the user's prior counts, from 1 at first towards 0; always 1 without the Gaussian process.
+
+        With a process, it is the share of random configurations that are drawn from the prior instead of uniformly,
+        and the exponent of the prior in the process's score. A wrong prior then loses its influence.
+        """
+        if not self.space.has_prior or self.settings.explains != "process":
+            return 1.0
+        return PRIOR_RESULTS / (PRIOR_RESULTS + len(self.history.outcomes))
+
+    @property
+    def pending(self) -> Array:
+        """The vectors of the trials that have not finished, (n, d)."""
+        vectors = [self.space.encode(trial.config) for trial in self.history.pending.values()]
+        return np.array(vectors).reshape(-1, self.space.d)
+
+    def observations(self, budget: float) -> tuple[Array, Array]:
+        """Return vectors (n, d) and losses (n,) on a budget, best first; a failed evaluation has the loss +inf.
+
+        A coordinate lies in [0, 1], is the index of a choice, or is NaN where the hyperparameter is inactive.
+        """
+        d_b = self.history.observations.get(budget)
+        if d_b is None:
+            return np.empty((0, self.space.d)), np.empty(0)
+        return d_b.ranked(0, len(d_b)), d_b.losses.copy()
+
+    def largest_budget(self, n: int) -> float | None:
+        """Return the largest budget of the study on which at least n evaluations have a loss, or None."""
+        known = self.history.observations
+        enough = (b for b, d_b in known.items() if d_b.n_finite >= n and b <= self.budgets[-1])
+        return max(enough, default=None)
+
+    def log_chance(self, X: Array) -> Array:
+        """Return log P(an evaluation succeeds) for every row of X; 0 while none failed."""
+        return np.zeros(len(X)) if self.failures is None else self.failures.log_chance(X)
+
+
+class Proposer(Protocol):
+    """A sampler: the density, a Gaussian process, or a user's function."""
+
+    def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
+        """Propose a configuration."""
+        ...
+
+
+def propose_random(rng: np.random.Generator, situation: Situation, why: str) -> Proposal | None:
+    """Draw from the space's prior (Alg. 2, lines 1 and 3), again where evaluations are likely to fail.
+
+    The share 1 − `prior_weight` is drawn uniformly. Return None if a finite space has nothing new left.
+    """
+    space, failures = situation.space, situation.failures
+    for _ in range(_RANDOM_TRIES):
+        uniform = situation.prior_weight < 1 and rng.random() >= situation.prior_weight
+        config = space.sample(rng, uniform)
+        if situation.is_new(config) and (failures is None or failures.accept(rng, space.encode(config))):
+            return Proposal(config, Origin.RANDOM, {"why": why, "uniform": True} if uniform else {"why": why})
+    left = [config for config in space.enumerate(_ENUMERABLE) if situation.is_new(config)]
+    return Proposal(left[rng.integers(len(left))], Origin.RANDOM, {"why": "few left"}) if left else None
+
+
+def descending(score: Array, decimals: int) -> list[int]:
+    """Return the indices of scores, highest first.
+
+    Scores are rounded before they are compared, and ties are broken by the order of the candidates: linear algebra
+    rounds differently on other machines, which must not decide.
+    """
+    order: list[int] = np.argsort(-np.round(score, decimals), kind="stable").tolist()
+    return order
+
+
+def significant(x: float, digits: int = 4) -> float:
+    """Round a number of a reason to significant digits, so that it is the same on other machines."""
+    return float(f"{x:.{digits}g}")

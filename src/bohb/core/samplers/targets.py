@@ -1,0 +1,325 @@
+"""What the Gaussian process learns from: all results, shifted to the level of the largest budget and standardised."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bohb.core.history import History
+from bohb.core.samplers.process import MOST_BELOW
+from bohb.core.samplers.quantity import LOSS, Quantity
+from bohb.core.space import Array
+
+LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
+_LARGEST = 1e308
+
+
+class Results:
+    """The vectors of all configurations, and every result in the order of arrival, those of earlier studies first.
+
+    Two evaluations of one configuration share a row, whichever study they come from. If they are of one study and one
+    budget, their mean counts, with a smaller variance; evaluations of confirmations are among them.
+
+    quantity: which number of each result counts; a result without it is left out.
+    largest_only: whether results on smaller budgets than the largest, and those of earlier studies, are left out.
+    n_earlier: the number of results of earlier studies.
+    studies: the number of studies, this one included.
+    """
+
+    def __init__(self, d: int, quantity: Quantity = LOSS, largest_only: bool = False) -> None:
+        self.quantity = quantity
+        self._largest_only = largest_only
+        self._row_of: dict[bytes, int] = {}
+        self._vectors = np.empty((16, d))
+        self._entries = np.empty((16, 4))  # row, budget, loss, study; 0 is this one
+        self._own: set[bytes] = set()
+        self._places: dict[tuple[int, float, int], int] = {}  # the first entry of each row, budget and study
+        self._repeated: dict[tuple[int, float, int], list[int]] = {}  # all entries, where there are several
+        self._n_repeats = 0
+        self._n = 0
+        self._n_outcomes = self._n_observed = 0
+        self.n_earlier = 0
+        self.studies = 1
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __contains__(self, vector: Array) -> bool:
+        """Whether this study has a result of the configuration."""
+        return vector.tobytes() in self._own
+
+    def vectors(self, rows: NDArray[np.intp]) -> Array:
+        """Return the vectors of configurations."""
+        return self._vectors[rows]
+
+    def catch_up(self, history: History) -> None:
+        """Add the results that are new in the history."""
+        encode, restore = history.space.encode, history.space.restore
+        for event in () if self._largest_only else history.observed[self._n_observed :]:
+            self._add(encode(restore(event.config)), event.budget, self.quantity.value(event), 1 + event.study)
+            self.n_earlier = self._n
+        self._n_observed = len(history.observed)
+        start = self._n_outcomes
+        for position, (number, outcome) in enumerate(itertools.islice(history.outcomes.items(), start, None), start):
+            self._add_repeats(history, position)
+            trial = history.trials[number]
+            if trial.reuses is None and number not in history.forgotten:  # reused: another trial's result
+                vector = encode(trial.config)
+                self._add(vector, trial.budget, self.quantity.value(outcome), 0)
+                self._own.add(vector.tobytes())
+        self._n_outcomes = len(history.outcomes)
+        self._add_repeats(history, self._n_outcomes)
+
+    def _add_repeats(self, history: History, n_outcomes: int) -> None:
+        """Add the results of confirmations that came after the first n outcomes, or earlier."""
+        while self._n_repeats < len(history.repeats):
+            after, config, budget, outcome = history.repeats[self._n_repeats]
+            if after > n_outcomes:
+                break
+            self._add(history.space.encode(history.space.restore(config)), budget, self.quantity.value(outcome), 0)
+            self._n_repeats += 1
+
+    def _add(self, vector: Array, budget: float, loss: float, study: int) -> None:
+        row = self._row_of.setdefault(vector.tobytes(), len(self._row_of))
+        if row == len(self._vectors):
+            self._vectors = np.concatenate([self._vectors, np.empty_like(self._vectors)])
+        if self._n == len(self._entries):
+            self._entries = np.concatenate([self._entries, np.empty_like(self._entries)])
+        self._vectors[row] = vector
+        if math.isnan(loss):
+            return
+        self._entries[self._n] = row, budget, loss, study
+        if math.isfinite(loss):
+            first = self._places.setdefault((row, budget, study), self._n)
+            if first != self._n:
+                self._repeated.setdefault((row, budget, study), [first]).append(self._n)
+        self._n += 1
+        self.studies = max(self.studies, study + 1)
+
+    def table(self, n: int, budgets: Sequence[float], study: int = 0) -> tuple[NDArray[np.intp], Array]:
+        """Return a study's configurations among the first n results, and their losses by rung, (m, rungs).
+
+        The first column is the largest of `budgets`, the next one the second largest, and so on; NaN where nothing is
+        known, +inf where an evaluation failed. Of repeated evaluations the mean counts, of several results on one rung
+        otherwise the latest. Results of an earlier study on larger budgets are left out.
+        """
+        entries = self._entries[:n]
+        entries = entries[(entries[:, 1] <= budgets[-1] * (1 + 1e-9)) & (entries[:, 3] == study)]
+        rows = entries[:, 0].astype(np.intp)
+        below = rungs_below(entries[:, 1], budgets)
+        if self._largest_only:
+            entries, rows, below = entries[below == 0], rows[below == 0], below[below == 0]
+        losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
+        losses[rows, below] = entries[:, 2]
+        for row, column, values in self._repetitions(n, budgets, study):
+            losses[row, column] = values.mean()
+        known = np.flatnonzero(~np.isnan(losses).all(axis=1))
+        return known, losses[known]
+
+    def _repetitions(self, n: int, budgets: Sequence[float], study: int) -> Iterator[tuple[int, int, Array]]:
+        """Yield the row, the rung and the losses of repeated evaluations among the first n results."""
+        for (row, budget, of), places in self._repeated.items():
+            known = [place for place in places if place < n]
+            if of != study or len(known) < 2 or budget > budgets[-1] * (1 + 1e-9):
+                continue
+            below = int(rungs_below(np.array([budget]), budgets)[0])
+            if below == 0 or not self._largest_only:
+                yield row, below, self._entries[known, 2]
+
+    def averaged(self, found: Targets, n: int, budgets: Sequence[float], study: int) -> Targets:
+        """Return the targets of a study with the numbers of evaluations that were averaged, and what they differed."""
+        counts, squares = found.counts.copy(), found.squares.copy()
+        for row, column, values in self._repetitions(n, budgets, study):
+            at = np.flatnonzero((found.rows == row) & (found.below == column))
+            counts[at] = len(values)
+            squares[at] = (((values - values.mean()) / found.spread) ** 2).sum()
+        return replace(found, counts=counts, squares=squares)
+
+
+def rungs(history: History) -> tuple[float, ...]:
+    """Return the budgets of the study's rungs, ascending; an adaptive study may have added some below the others."""
+    planned = (budget for plan in history.schedule.planned.values() for budget, _ in plan.rungs)
+    return tuple(sorted({*history.budgets, *(budget for budget in planned if budget <= history.budgets[-1])}))
+
+
+def rungs_below(of: Array, budgets: Sequence[float]) -> NDArray[np.intp]:
+    """Return how many rungs each budget lies below the largest one.
+
+    A budget of an earlier study that is none of this study's belongs to the nearest, by their ratio.
+    """
+    apart = np.abs(np.log(of)[:, None] - np.log(np.array(budgets[::-1], dtype=float)))
+    nearest: NDArray[np.intp] = np.minimum(np.argmin(np.round(apart, 9), axis=1), MOST_BELOW)
+    return nearest
+
+
+def winsorised(losses: Array, bound: float = -math.inf) -> Array:
+    """Return losses cut at the median plus twice the distance from the best to the median.
+
+    A diverged network must not decide the scale of all others. NaN and +inf stay.
+
+    bound: losses are cut no nearer to it than twice its distance from the best, so that both of its sides stay apart.
+    """
+    finite = losses[np.isfinite(losses)]
+    if not len(finite):
+        return losses
+    median = float(np.median(finite))
+    best = float(finite.min())
+    cut = max(median + 2 * (median - best), 2 * bound - best)
+    return np.where(np.isfinite(losses), np.minimum(losses, cut), losses)
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """What the process is fitted to, one row per result.
+
+    rows: which configurations, as `Results` numbers them.
+    below: how many rungs below the largest budget each was evaluated.
+    y: the loss there, shifted to the largest budget and standardised: less `centre`, divided by `spread`.
+    highest: whether the configuration has no result on a larger budget.
+    finite: how many configurations have a loss.
+    study: whose result it is; 0 is this study.
+    counts: how many evaluations each loss is the mean of.
+    squares: the sum of the squared deviations of these from their mean, in units of the squared `spread`.
+    """
+
+    rows: NDArray[np.intp]
+    below: NDArray[np.intp]
+    y: Array
+    highest: NDArray[np.bool_]
+    centre: float
+    spread: float
+    finite: int
+    study: NDArray[np.intp]
+    counts: Array
+    squares: Array
+
+    def group(self, rungs: int) -> NDArray[np.intp]:
+        """Return the groups of the results, as `Kernel.groups` numbers them."""
+        return self.study * rungs + self.below
+
+
+def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf) -> Targets:
+    """Return the targets of a table of losses by rung, as `Results.table` gives it.
+
+    Longer training lowers all losses. Each rung is therefore shifted by the median difference of the configurations
+    that were evaluated on it and the next one; what else separates rungs is left to the process. Losses are cut once
+    they are on one scale: if they were cut rung by rung, a bad configuration among the good ones of a high rung would
+    look good. A failed evaluation counts as the worst that did not fail.
+    """
+    unit = float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0)) or 1.0
+    shifted = losses / unit  # so that no square overflows
+    columns = np.flatnonzero(np.isfinite(shifted).any(axis=0)).tolist()
+    for above, column in itertools.pairwise(columns):
+        shifted[:, column] += shift(shifted[:, column], shifted[:, above])  # +inf stays
+    configuration, below = np.nonzero(~np.isnan(shifted))
+    y = shifted[configuration, below]
+    finite = np.isfinite(y)
+    y[~finite] = y[finite].max(initial=-math.inf)
+    y, centre, spread = standardised(winsorised(y, bound / unit))
+    highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
+    n = int(np.isfinite(shifted).any(axis=1).sum())
+    own = np.zeros_like(below)
+    return Targets(
+        rows[configuration],
+        below,
+        y,
+        highest,
+        bounded(centre * unit),
+        bounded(spread * unit),
+        n,
+        own,
+        np.ones(len(y)),
+        np.zeros(len(y)),
+    )
+
+
+def joined(
+    results: Results, n: int, budgets: Sequence[float], most: int, merit: Callable[[Targets], Array] | None = None
+) -> Targets:
+    """Return at most `most` targets from the first n results.
+
+    Losses of every study are standardised on their own, since those of another data set have another scale. Earlier
+    studies share the places that this study's results leave, and so fade out as it grows.
+
+    merit: returns what to compare this study's results by if there are too many, lower is better; default: the losses.
+    """
+    bound = max((bound for bound, _ in results.quantity.bounds), default=-math.inf)
+    own = results.averaged(targets(*results.table(n, budgets), bound), n, budgets, 0)
+    kept = best_first(own, most, None if merit is None else merit(own))
+    room = (most - len(kept.y)) // max(1, results.studies - 1)
+    for study in range(1, results.studies):
+        every = results.averaged(targets(*results.table(n, budgets, study), bound), n, budgets, study)
+        kept = _with_earlier(kept, best_first(every, room), study)
+    return kept
+
+
+def _with_earlier(own: Targets, earlier: Targets, study: int) -> Targets:
+    """Return the targets of two studies; the user's scale is the first one's, if it is known."""
+    return Targets(
+        np.concatenate([own.rows, earlier.rows]),
+        np.concatenate([own.below, earlier.below]),
+        np.concatenate([own.y, earlier.y]),
+        np.concatenate([own.highest, earlier.highest]),
+        own.centre if own.finite else earlier.centre,
+        own.spread if own.y.any() else earlier.spread,
+        own.finite + earlier.finite,
+        np.concatenate([own.study, np.full(len(earlier.y), study)]),
+        np.concatenate([own.counts, earlier.counts]),
+        np.concatenate([own.squares, earlier.squares]),
+    )
+
+
+def shift(x: Array, y: Array) -> float:
+    """Return the median difference from one rung's losses x to the next one's y; NaN or inf is unknown."""
+    shared = np.isfinite(x) & np.isfinite(y)
+    if shared.any():
+        return float(np.median(y[shared] - x[shared]))
+    return float(np.median(y[np.isfinite(y)]) - np.median(x[np.isfinite(x)]))
+
+
+def bounded(loss: float) -> float:
+    """Return a loss that is finite even if the mean or deviation of huge losses is not."""
+    return min(max(loss, -_LARGEST), _LARGEST)
+
+
+def standardised(y: Array) -> tuple[Array, float, float]:
+    """Return losses with mean 0 and deviation 1, their mean and their deviation; all 0 if they are equal."""
+    if not len(y) or not np.isfinite(y).all():
+        return np.zeros(len(y)), 0.0, 1.0
+    centre, spread = float(y.mean()), float(y.std())
+    if spread <= 1e-12 * max(abs(centre), float(np.abs(y).max())):
+        return np.zeros(len(y)), centre, 1.0
+    return (y - centre) / spread, centre, spread
+
+
+def best_first(found: Targets, most: int, merit: Array | None = None) -> Targets:
+    """Return at most `most` results: the highest rungs and lowest losses, and lower results of promoted configurations.
+
+    The latter show how well rungs agree. They fill the remaining places, at least LOWER_SHARE of all.
+
+    merit: what to compare instead of losses.
+    """
+    order = np.lexsort((found.y if merit is None else merit, found.below, ~found.highest))
+    n_highest = int(found.highest.sum())
+    highest, lower = order[:n_highest], order[n_highest:]
+    room = max(most - len(lower), math.floor((1 - LOWER_SHARE) * most))
+    kept = np.concatenate([highest[:room], lower])[:most]
+    parts = {
+        name: getattr(found, name)[kept] for name in ("rows", "below", "y", "highest", "study", "counts", "squares")
+    }
+    return replace(found, **parts)
+
+
+def prefixes(n: int, growth: float = 1.15, first: int = 8) -> list[int]:
+    """Return the numbers of results up to n at which hyperparameters are fitted, each `growth` times the last."""
+    sizes: list[int] = []
+    size = float(first)
+    while size <= n:
+        sizes.append(math.ceil(size))
+        size *= growth
+    return sizes
