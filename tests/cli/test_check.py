@@ -89,4 +89,4 @@ def test_the_command_reports_and_exits_with_1_on_a_failure(tmp_path: Path) -> No
 
 def test_a_wrong_start_method_is_an_error_of_the_file(tmp_path: Path) -> None:
     file = written(tmp_path, 'start_method = "magic"\n' + STUDY)
-    assert f"{file}: start_method='magic' must be one of" in complaint("check", file)
+    assert f'{file}: start_method = "magic" must be one of spawn' in complaint("check", file)

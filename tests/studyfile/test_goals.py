@@ -39,10 +39,10 @@ def written(place: Path, result: str, goals: str = "", tables: str = "") -> Path
 
 def test_a_study_file_may_have_a_list_or_a_table_of_objectives(tmp_path: Path) -> None:
     constraints = '[constraints]\nmemory = "<= 1GB"'
-    by_list = load(written(tmp_path, BOTH, 'objectives = ["error", "-speed"]', constraints)).goal_arguments
+    by_list = load(written(tmp_path, BOTH, 'objectives = ["error", "-speed"]', constraints)).goals
     table = f'[objectives]\nerror = "minimize"\nspeed = "maximize"\n{constraints}'
-    by_table = load(written(tmp_path, BOTH, "", table)).goal_arguments
-    assert goals_of(**by_list) == goals_of(**by_table) == goals_of(["error", "-speed"], {"memory": "<= 1GB"})
+    by_table = load(written(tmp_path, BOTH, "", table)).goals
+    assert by_list == by_table == goals_of(["error", "-speed"], {"memory": "<= 1GB"})
 
 
 def test_a_mistake_in_the_file_is_named_with_the_file(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_mistake_in_the_file_is_named_with_the_file(tmp_path: Path) -> None:
     assert "study.toml" in ran.output + str(ran.exception)
     assert "'memory' has '< 1'" in ran.output + str(ran.exception)
     with pytest.raises(InvalidArgument, match="direction='up'"):
-        goals_of(**load(written(tmp_path, BOTH, 'direction = "up"')).goal_arguments)
+        _ = load(written(tmp_path, BOTH, 'direction = "up"')).goals
 
 
 def test_a_command_prints_its_values_as_json_and_the_commands_show_them(tmp_path: Path) -> None:

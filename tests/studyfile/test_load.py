@@ -78,6 +78,7 @@ def refused(tmp_path: Path, text: str) -> str:
         (('command = "echo {x}"', 'objective = "no_such_mod:f"'), "cannot be imported: ModuleNotFoundError"),
         (('command = "echo {x}"', 'objective = "math:no"'), "cannot be found: 'math' has no 'no'"),
         (('command = "echo {x}"', 'objective = "math:pi"'), "must be callable"),
+        (("seed = 1", "settings = {num_sample = 2}"), "'settings.num_sample' = 2; did you mean 'num_samples'?"),
         (("seed = 1", 'preset = "mine"'), 'preset = "mine" must be one of best, paper, hpbandster'),
         (("seed = 1", 'settings = {preset = "best"}'), 'settings.preset = "best" belongs at the top of the file'),
         (("seed = 1", 'settings = "best"'), 'settings = "best" must be a table of single settings; a preset'),
@@ -94,8 +95,11 @@ def test_what_is_wrong_is_named_with_file_key_value_and_rule(
 def test_the_rules_of_the_rest_of_the_package_are_said_with_the_file(tmp_path: Path) -> None:
     for change, message in (
         (("max = 9", "max = 0.5"), "min_budget=1 must not exceed max_budget=0.5"),
-        (("seed = 1", "settings = {random_fraction = 2}"), "random_fraction=2 must lie between 0 and 1"),
-        (("seed = 1", "limits = {max_trials = 0}"), "max_trials=0 must be positive"),
+        (
+            ("seed = 1", "settings = {random_fraction = 2}"),
+            "settings.random_fraction = 2 must be a number between 0 and 1",
+        ),
+        (("seed = 1", "limits = {max_trials = 0}"), "limits.max_trials = 0 must be a whole number of at least"),
         (("seed = 1", "initial_configs = [{x = 3}]"), "3"),
     ):
         file = written(tmp_path, STUDY.replace(*change))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bohb.arguments import pick
 from bohb.cli.options import SECONDS, WithNegativeNumbers, limit_options
 from bohb.cli.target import DEFAULT, find, history
 from bohb.cli.text import emit, json_option, note
@@ -112,7 +112,6 @@ def askable(
 
     options: those of an ExternalStudy.
     """
-    from bohb.core.settings import Settings
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.external import ExternalStudy
 
@@ -123,12 +122,10 @@ def askable(
     from bohb.studyfile.load import load
 
     file = load(target)
-    known = {*inspect.signature(BOHB).parameters, *(field.name for field in fields(Settings))}
-    arguments = file.arguments | ({} if seed is None else {"seed": seed})
-    chosen = {name: value for name, value in arguments.items() if name in known and name != "journal"}
+    chosen = study_arguments(file) | ({} if seed is None else {"seed": seed})
     with file.named_in_errors():
         create = partial(BOHB, file.space(), **chosen)
-        limited = Limits(**(file.values["limits"] | limits))
+        limited = pick(Limits, {**file.arguments, **limits})
     return ExternalStudy(
         journal or file.journal,
         study or file.study,
@@ -136,6 +133,16 @@ def askable(
         limits=limited,
         **_options(file, options),
     )
+
+
+def study_arguments(file: StudyFile) -> dict[str, Any]:
+    """Return the arguments of `BOHB` that a study file has, without the journal."""
+    from bohb.optimizer.ask_tell import BOHB
+    from bohb.optimizer.creation import StudyOptions
+    from bohb.optimizer.unknown import known_names
+
+    known = known_names(BOHB, StudyOptions) - {"journal"}
+    return {name: value for name, value in file.arguments.items() if name in known}
 
 
 def _options(file: StudyFile, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from bohb import arguments
+from bohb.arguments import BYTES, COUNT, FLAG, GRACE, MOMENT, NUMBER, POSITIVE, TIMEOUT, Kind, declared, summary
 from bohb.running.limits import Limits
 from bohb.units import memory, moment, seconds
 
@@ -108,19 +109,37 @@ class NamedNumber(_PairType):
 CONSTRAINT = Bound()
 RESOURCE = Resource()
 SECONDS = Quantity("seconds", seconds)
-MOMENT = Quantity("time", moment)
-MEMORY = Quantity("bytes", memory)
-_KINDS: dict[str, Any] = {"whole": click.IntRange(1), "number": float, "seconds": SECONDS, "moment": MOMENT}
+_TYPES: dict[Kind, Any] = {
+    COUNT: click.IntRange(1),
+    NUMBER: float,
+    POSITIVE: float,
+    arguments.SECONDS: SECONDS,
+    TIMEOUT: SECONDS,
+    GRACE: SECONDS,
+    BYTES: Quantity("bytes", memory),
+    MOMENT: Quantity("time", moment),
+}
+_FORMS = {SECONDS: ", such as 90, 30m or 8h", _TYPES[BYTES]: ", such as 4GB", _TYPES[MOMENT]: ", such as 18:00"}
 Command = TypeVar("Command", bound=Callable[..., Any])
 Bounds = Sequence[tuple[str, float]]  # what `--max` and `--min` give
 
 
-def limit_options(command: Command) -> Command:
-    """Give a command one option per limit of a study."""
-    for limit in reversed(fields(Limits)):
-        name = f"--{limit.name.replace('_', '-')}"
-        command = click.option(name, type=_KINDS[limit.metadata["kind"]], help=limit.metadata["help"])(command)
-    return command
+def declared_options(group: type, *names: str, prefix: str = "") -> Callable[[Command], Command]:
+    """Return a decorator that gives a command the options of these arguments of a group; of all without names.
+
+    prefix: what the help of each begins with.
+    """
+    kinds = declared(group)
+
+    def decorate(command: Command) -> Command:
+        for name in reversed(names or tuple(kinds)):
+            kind = kinds[name][0]
+            flag: dict[str, Any] = {"is_flag": True, "default": None} if kind is FLAG else {"type": _TYPES[kind]}
+            text = f"{prefix}{summary(group, name)}{_FORMS.get(_TYPES.get(kind), '')}."
+            command = click.option(f"--{name.replace('_', '-')}", help=text[:1].upper() + text[1:], **flag)(command)
+        return command
+
+    return decorate
 
 
 def bound_options(command: Command) -> Command:
@@ -132,3 +151,6 @@ def bound_options(command: Command) -> Command:
         option = name.removeprefix("--")
         command = click.option(name, f"{option}_bounds", type=NamedNumber(), multiple=True, help=text)(command)
     return command
+
+
+limit_options = declared_options(Limits, prefix="Limit: ")

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bohb.arguments import pick, summary
 from bohb.cli.options import SECONDS
 from bohb.cli.target import DEFAULT, find, history
 from bohb.cli.template import TEMPLATE
 from bohb.cli.text import emit, json_option, note
-from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
+from bohb.core.budgets import Budgets
+from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import Plan
 from bohb.core.schedule.plan import plan as plan_of
 from bohb.core.settings import PRESETS
@@ -43,12 +45,18 @@ def init(path: Path, as_json: bool) -> None:
     emit(as_json, {"file": str(path)}, f"{path} written; edit it, then: bohb plan {path}")
 
 
+def _help(name: str) -> str:
+    """Return the help of one of the arguments that define budgets."""
+    text = summary(Budgets, name)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 @click.command()
 @click.argument("studyfile", type=click.Path(path_type=Path), required=False)
-@click.option("--min", type=float, help="Smallest budget.")
-@click.option("--max", type=float, help="Largest budget.")
-@click.option("--eta", type=float, help="A rung keeps the best 1/eta of its configurations; default: 3.")
-@click.option("--integer/--fractional", default=None, help="Round budgets to whole numbers.")
+@click.option("--min", "min_budget", type=float, help=_help("min_budget"))
+@click.option("--max", "max_budget", type=float, help=_help("max_budget"))
+@click.option("--eta", type=float, help=_help("eta"))
+@click.option("--integer/--fractional", "integer_budgets", default=None, help=_help("integer_budgets"))
 @click.option("--brackets", type=click.IntRange(1), help="Number of brackets; default: one round of Hyperband.")
 @click.option("--sizes", type=click.Choice(["paper", "hpbandster"]), help="Rule for the number of configurations.")
 @click.option(
@@ -79,7 +87,8 @@ def plan(
     """
     file = _study_file(studyfile, given)
     values: Mapping[str, Any] = {} if file is None else file.values
-    planned, unit = _planned(values, given), values.get("budget", {}).get("unit")
+    planned = _planned({} if file is None else file.arguments, given)
+    unit = values.get("budget", {}).get("unit")
     data = _data(planned, unit)
     lines = [str(planned)]
     if file is not None:
@@ -133,13 +142,13 @@ def study_plan(file: StudyFile) -> dict[str, Any]:
     """Return the plan and the space of a study file as JSON."""
     from bohb.core.space.describe import describe
 
-    planned = _planned(file.values, {"sizes": None, "brackets": None})
+    planned = _planned(file.arguments, {})
     return {**_data(planned, file.values["budget"].get("unit")), "space": describe(file.space())}
 
 
 def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None:
     """Load the study file; ./study.toml only if the options do not name the budgets."""
-    if path is None and given["min"] is None and given["max"] is None and Path(DEFAULT).exists():
+    if path is None and given["min_budget"] is None and given["max_budget"] is None and Path(DEFAULT).exists():
         path = Path(DEFAULT)
     if path is None:
         return None
@@ -148,20 +157,17 @@ def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None
     return load(path)
 
 
-def _planned(values: Mapping[str, Any], given: Mapping[str, Any]) -> Plan:
-    """Return the plan for the values of a study file; options that were given take precedence."""
+def _planned(arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Plan:
+    """Return the plan for the arguments of a study file; options that were given take precedence."""
     options = {name: value for name, value in given.items() if value is not None}
-    budget, settings = {**values.get("budget", {}), **options}, values.get("settings", {})
-    eta = budget.get("eta", 3)
-    if "values" in budget and not {"min", "max"} & options.keys():
-        budgets = check_budgets(budget["values"])
-    elif {"min", "max"} <= budget.keys():
-        budgets = geometric_budgets(budget["min"], budget["max"], eta, budget.get("integer", False))
-    else:
+    found = {**arguments, **options}
+    if {"min_budget", "max_budget"} & options.keys():
+        found.pop("budgets", None)
+    if "budgets" not in found and not {"min_budget", "max_budget"} <= found.keys():
         raise InvalidArgument("name a study file, or give --min and --max")
-    preset = PRESETS[values.get("preset", "best")]
-    sizes = given["sizes"] or settings.get("bracket_sizes", preset.bracket_sizes)
-    return plan_of(hyperband(budgets, eta, sizes), given["brackets"] or values.get("limits", {}).get("max_brackets"))
+    budgets, preset = pick(Budgets, found), PRESETS[found.get("preset", "best")]
+    sizes = found.get("sizes", found.get("bracket_sizes", preset.bracket_sizes))
+    return plan_of(hyperband(budgets.values(), budgets.eta, sizes), found.get("brackets", found.get("max_brackets")))
 
 
 def _data(planned: Plan, unit: str | None) -> dict[str, Any]:

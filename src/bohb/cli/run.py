@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.options import CONSTRAINT, MEMORY, RESOURCE, SECONDS, limit_options
+from bohb.arguments import pick
+from bohb.cli.options import CONSTRAINT, RESOURCE, SECONDS, declared_options, limit_options
 from bohb.cli.target import Target, find, history, target_options
 from bohb.cli.text import emit, json_option, note, pairs
+from bohb.core.budgets import Budgets
 from bohb.core.settings import PRESETS
+from bohb.executors.options import TrialOptions
 from bohb.journal import study_names
+from bohb.running.limits import SessionOptions
 from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
@@ -51,10 +55,8 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
     "--direction", type=click.Choice(["minimize", "maximize"]), help="What to do with a single loss or score."
 )
 @limit_options
-@click.option("--grace", type=SECONDS, help="Time for running trials after a deadline, such as 5m; default: none.")
-@click.option("--forget-failures", is_flag=True, help="Failures of earlier sessions no longer count as evidence.")
-@click.option("--trial-seconds", type=SECONDS, help="Limit of a single trial.")
-@click.option("--trial-memory", type=MEMORY, help="Limit of a single trial, such as 4GB.")
+@declared_options(SessionOptions, "grace", "forget_failures")
+@declared_options(TrialOptions, "trial_seconds", "trial_memory")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @json_option
 def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
@@ -174,17 +176,17 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
-    from bohb.core.goals import goals_of
     from bohb.core.space.describe import describe
-    from bohb.optimizer.creation import study_budgets
+    from bohb.executors.options import trial_options
     from bohb.studyfile.check import preflight
     from bohb.studyfile.load import load
 
     file = load(studyfile)
     with file.named_in_errors():
-        budgets = study_budgets(**file.budget_arguments)
-        goals = goals_of(**file.goal_arguments)
-        options = file.trial_options(trial_seconds)
+        arguments = {"trial_seconds": trial_seconds, **file.arguments}
+        given = pick(Budgets, arguments)
+        budgets, goals = given.values(), file.goals
+        options = trial_options({**arguments, "resources": None, "recycle_after": None})
     space = file.space()
     findings = preflight(
         file.objective(space.names),
@@ -193,7 +195,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         seed=file.values.get("seed", 0),
         options=options,
         config=next(iter(file.values.get("initial_configs", ())), None),
-        eta=file.budget_arguments.get("eta", 3),
+        eta=given.eta,
         workers=file.values.get("workers") or 1,
         goals=goals,
     )

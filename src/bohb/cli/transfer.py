@@ -97,6 +97,7 @@ def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any
 
 
 def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dict[str, Any]:
+    from bohb.cli.ask import study_arguments
     from bohb.integrations.hpbandster_logs import observations, read_hpbandster
     from bohb.journal import SqlJournal
     from bohb.optimizer.ask_tell import BOHB
@@ -106,10 +107,9 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
     file: StudyFile = load(studyfile)
     space = file.space()
     place = target or file.journal
-    arguments: dict[str, Any] = {**file.budget_arguments, **file.setting_arguments, "seed": file.values.get("seed")}
     with SqlJournal(place, file.study) as journal:
         existing = journal if len(journal.read()) > 0 else None
-        study = BOHB(space, **arguments, journal=existing)  # nothing is stored before everything is checked
+        study = BOHB(space, **study_arguments(file), journal=existing)  # nothing is stored before everything is checked
         budgets = study.history.budgets
         events = observations(runs, space, budgets, len(study.history.observed))
         if existing is None:

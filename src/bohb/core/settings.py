@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, get_args
 
+from bohb.arguments import COUNT, FLAG, argument, between, check, one_of
 from bohb.core.trial import Explains
 from bohb.errors import InvalidArgument
 
 TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
+BracketSizes = Literal["paper", "hpbandster"]
+StartOrder = Literal["smallest_budget", "oldest_bracket"]
+ModelName = Literal["density", "gp"]
+ScheduleName = Literal["hyperband", "informed", "adaptive"]
 MODELS: Mapping[str, Explains] = {"density": "density", "gp": "process"}  # of the built-in sampler
 
 
@@ -57,40 +61,27 @@ class Settings:
         "adaptive" chooses two of three brackets by how well rungs agree.
     """
 
-    random_fraction: float = 1 / 3
-    good_fraction: float = 0.15
-    num_samples: int = 64
-    min_points: int | None = None
-    bandwidth_factor: float = 3.0
-    min_bandwidth: float = 1e-3
-    bracket_sizes: Literal["paper", "hpbandster"] = "paper"
-    overlap: bool = True
-    boundary: bool = True
-    widen_categorical: bool = False
-    start_order: Literal["smallest_budget", "oldest_bracket"] = "smallest_budget"
-    refill: bool = False
-    duplicates: bool = False
-    avoid_failures: bool = True
+    random_fraction: float = argument(1 / 3, between(0, 1, ends=True))
+    good_fraction: float = argument(0.15, between(0, 1, ends=False))
+    num_samples: int = argument(64, COUNT)
+    min_points: int | None = argument(None, COUNT)
+    bandwidth_factor: float = argument(3.0, between(0, math.inf, ends=False))
+    min_bandwidth: float = argument(1e-3, between(0, 1, ends=False))
+    bracket_sizes: BracketSizes = argument("paper", one_of(get_args(BracketSizes)))
+    overlap: bool = argument(True, FLAG)
+    boundary: bool = argument(True, FLAG)
+    widen_categorical: bool = argument(False, FLAG)
+    start_order: StartOrder = argument("smallest_budget", one_of(get_args(StartOrder)))
+    refill: bool = argument(False, FLAG)
+    duplicates: bool = argument(False, FLAG)
+    avoid_failures: bool = argument(True, FLAG)
     sampler: str = TPE
-    model: Literal["density", "gp"] = "density"
-    schedule: Literal["hyperband", "informed", "adaptive"] = "hyperband"
+    model: ModelName = argument("density", one_of(get_args(ModelName)))
+    schedule: ScheduleName = argument("hyperband", one_of(get_args(ScheduleName)))
 
     def __post_init__(self) -> None:
         """Check every value; raise InvalidArgument with the rule it breaks."""
-        _in_range("random_fraction", self.random_fraction, 0, 1)
-        _in_range("good_fraction", self.good_fraction, 0, 1, open_ends=True)
-        _in_range("bandwidth_factor", self.bandwidth_factor, 0, math.inf, open_ends=True)
-        _in_range("min_bandwidth", self.min_bandwidth, 0, 1, open_ends=True)
-        _whole("num_samples", self.num_samples, 1)
-        if self.min_points is not None:
-            _whole("min_points", self.min_points, 1)
-        _one_of("bracket_sizes", self.bracket_sizes, "paper", "hpbandster")
-        _one_of("start_order", self.start_order, "smallest_budget", "oldest_bracket")
-        _one_of("model", self.model, *MODELS)
-        _one_of("schedule", self.schedule, "hyperband", "informed", "adaptive")
-        for name in ("overlap", "boundary", "widen_categorical", "refill", "duplicates", "avoid_failures"):
-            if not isinstance(getattr(self, name), bool):
-                raise InvalidArgument(f"{name}={getattr(self, name)!r} must be True or False")
+        check(self)
         if not isinstance(self.sampler, str) or not self.sampler:
             raise InvalidArgument(f"sampler={self.sampler!r} must be the name of a sampler")
 
@@ -117,24 +108,25 @@ class Settings:
         return replace(self, **changes)
 
 
-def _in_range(name: str, value: object, low: float, high: float, open_ends: bool = False) -> None:
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise InvalidArgument(f"{name}={value!r} must be a number, not {type(value).__name__}")
-    number = float(value)
-    inside = low < number < high if open_ends else low <= number <= high
-    if not inside:
-        ends = "strictly between" if open_ends else "between"
-        raise InvalidArgument(f"{name}={value!r} must lie {ends} {low} and {high}")
+class SettingChanges(TypedDict, total=False):
+    """Single settings by name, as arguments of a function; see `Settings`."""
 
-
-def _whole(name: str, value: object, low: int) -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
-        raise InvalidArgument(f"{name}={value!r} must be a whole number of at least {low}")
-
-
-def _one_of(name: str, value: object, *allowed: str) -> None:
-    if value not in allowed:
-        raise InvalidArgument(f"{name}={value!r} must be one of {list(allowed)}")
+    random_fraction: float
+    good_fraction: float
+    num_samples: int
+    min_points: int | None
+    bandwidth_factor: float
+    min_bandwidth: float
+    bracket_sizes: BracketSizes
+    overlap: bool
+    boundary: bool
+    widen_categorical: bool
+    start_order: StartOrder
+    refill: bool
+    duplicates: bool
+    avoid_failures: bool
+    model: ModelName
+    schedule: ScheduleName
 
 
 Preset = Literal["best", "paper", "hpbandster"]

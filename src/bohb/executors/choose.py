@@ -6,12 +6,13 @@ import sys
 from concurrent import futures
 from typing import Any
 
+from bohb.arguments import COUNT, check_value
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
 from bohb.executors.engines.executor import Engine, EngineExecutor
 from bohb.executors.evaluate import InlineExecutor
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import TrialOptions, check_count
+from bohb.executors.options import TrialOptions
 from bohb.executors.resources import Resources
 
 _PROTOCOL = ("slots", "submit", "wait", "shutdown")
@@ -24,7 +25,7 @@ def choose_executor(objective: Objective, executor: Any, workers: int | None, op
     workers: number of trials that run at once; with an engine, None follows the size that the engine reports.
     """
     if workers is not None:
-        check_count("workers", workers)
+        check_value("workers", workers, COUNT)
     if executor is None:
         return _inline(objective, options) if workers is None else LocalExecutor(objective, workers, options)
     if all(hasattr(executor, name) for name in _PROTOCOL):

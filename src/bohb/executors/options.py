@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from bohb.errors import InvalidArgument
+from bohb.arguments import BYTES, COUNT, TIMEOUT, argument, check, one_of, pick, whole
 from bohb.executors.resources import Resources
 
 StartMethod = Literal["spawn", "forkserver", "fork"]
@@ -21,10 +21,11 @@ START_METHOD: StartMethod = "forkserver" if sys.platform == "linux" else "spawn"
 class TrialOptions:
     """Limits, resources, logs and start method of every trial of an executor.
 
-    trial_seconds: a trial that runs longer is killed with all its descendants (status 'timeout').
-    trial_memory: limit in bytes on the memory of a trial's process and its descendants, checked ten times a second; a
-        trial that exceeds it is killed (status 'memory'). On Linux, memory that they share counts once. Default:
-        `resources.memory`.
+    trial_seconds: time limit of a single trial; one that runs longer is killed with all its descendants (status
+        'timeout').
+    trial_memory: memory limit of a single trial; in bytes, for its process and its descendants, checked ten times a
+        second. A trial that exceeds it is killed (status 'memory'). On Linux, memory that they share counts once.
+        Default: `resources.memory`.
     recycle_after: number of trials after which a worker is replaced, for objectives that leak.
     start_method: 'forkserver' forks workers from a fresh process that has loaded only this package; 'spawn' starts a
         fresh interpreter for each; 'fork' copies the calling process, which is unsafe if it has threads or uses a GPU.
@@ -35,27 +36,17 @@ class TrialOptions:
     log_bytes: size above which the middle of a log is removed.
     """
 
-    trial_seconds: float | None = None
-    trial_memory: int | None = None
-    recycle_after: int | None = None
-    start_method: StartMethod = START_METHOD
+    trial_seconds: float | None = argument(None, TIMEOUT, "trial.seconds")
+    trial_memory: int | None = argument(None, BYTES, "trial.memory")
+    recycle_after: int | None = argument(None, COUNT, "trial.recycle_after")
+    start_method: StartMethod = argument(START_METHOD, one_of(get_args(StartMethod)), "start_method")
     log_dir: Path | None = None
     resources: Resources = field(default_factory=Resources)
-    start_seconds: float | None = 300.0
-    log_bytes: int = 2**20
+    start_seconds: float | None = argument(300.0, TIMEOUT, none=True, public=False)
+    log_bytes: int = argument(2**20, whole(1024), public=False)
 
     def __post_init__(self) -> None:
-        if self.start_method not in get_args(StartMethod):
-            methods = ", ".join(get_args(StartMethod))
-            raise InvalidArgument(f"start_method={self.start_method!r} must be one of {methods}")
-        if self.recycle_after is not None:
-            check_count("recycle_after", self.recycle_after)
-        check_count("log_bytes", self.log_bytes, least=1024)
-        for name in ("trial_seconds", "trial_memory", "start_seconds"):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (number and 0 < value < math.inf):
-                raise InvalidArgument(f"{name}={value!r} must be a positive number, or None for no limit")
+        check(self)
 
     @property
     def memory_limit(self) -> int | None:
@@ -63,7 +54,6 @@ class TrialOptions:
         return self.trial_memory if self.trial_memory is not None else self.resources.memory
 
 
-def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise InvalidArgument unless `value` is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidArgument(f"{name}={value!r} must be an integer, at least {least}")
+def trial_options(arguments: Mapping[str, Any]) -> TrialOptions:
+    """Return the options among the arguments of `bohb.minimize`, with the resources."""
+    return pick(TrialOptions, {**arguments, "resources": Resources.of(arguments.get("resources"))})

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from bohb.arguments import COUNT, check_value
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Lost, Objective
 from bohb.executors.evaluate import evaluate
-from bohb.executors.options import check_count
 
 Duration = Callable[[Trial, Outcome], float]
 
@@ -51,7 +51,7 @@ class SimulatedExecutor:
         seed: int = 0,
         until: float = math.inf,
     ) -> None:
-        check_count("workers", workers)
+        check_value("workers", workers, COUNT)
         for name, value in (("straggling", straggling), ("loss_rate", loss_rate)):
             if not 0 <= value < math.inf:
                 raise InvalidArgument(f"{name}={value!r} must be a finite number, at least 0")

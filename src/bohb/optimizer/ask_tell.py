@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from bohb._version import __version__
+from bohb.arguments import pick, with_help
+from bohb.core.budgets import Budgets, GivenBudgets
 from bohb.core.deadline import TimeLeft
 from bohb.core.decider import Decider, restart_lost
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
@@ -28,10 +30,9 @@ from bohb.journal import Journal, MemoryJournal
 from bohb.journal.base import shared_journal
 from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
-    Budgets,
+    StudyOptions,
     continue_events,
     given_events,
-    study_budgets,
     study_seed,
     study_settings,
 )
@@ -39,7 +40,7 @@ from bohb.optimizer.leases import turn_at
 from bohb.optimizer.ledger import Ledger
 from bohb.optimizer.reports import known_number, result_events
 from bohb.optimizer.session import Session, forgotten_brackets
-from bohb.optimizer.unknown import check_changes
+from bohb.optimizer.unknown import check_names
 from bohb.optimizer.warm_start import as_histories, observed_events
 
 if TYPE_CHECKING:
@@ -49,18 +50,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("bohb")
 
 
+@with_help({"Budgets": Budgets, "Single settings, which replace those of the preset": Settings})
 class BOHB(BestResults):
     """A study driven by `ask` and `tell`.
 
     space: a ConfigSpace, or a dict such as {"lr": (1e-5, 1e-1, "log"), "units": (16, 512), "act": ["relu", "tanh"]}.
-    min_budget, max_budget: no evaluation gets less or more; the budgets between are a factor eta apart.
-    eta: a rung keeps the best 1/eta of its configurations.
-    budgets: a list of increasing budgets instead of min_budget and max_budget; or "adaptive" in addition to them: two
-        of three brackets are then chosen by how well rungs agree, and may start on budgets down to min_budget/eta².
-    integer_budgets: round the budgets to whole numbers.
+    min_budget, max_budget, budgets, eta, integer_budgets: what an evaluation may spend; see below.
     seed: random seed; the same seed and the same order of results give the same trials.
     preset: "best" (the strongest in our measurements), "paper" (BOHB as published) or "hpbandster" (like the program of
-        the authors). Single settings can be changed by name, see `Settings`: random_fraction=1 is Hyperband.
+        the authors). Single settings can be changed by name: random_fraction=1 is Hyperband. See `Settings`.
     sampler: a function that proposes configurations instead of the preset's model (see `Situation`).
     objectives: the names of the values to minimise, such as ["error", "-accuracy"]; a minus maximises. The objective
         returns them by name: {"losses": {"error": …, "accuracy": …}}. Default: one unnamed loss.
@@ -81,9 +79,7 @@ class BOHB(BestResults):
         *,
         min_budget: float | None = None,
         max_budget: float | None = None,
-        eta: float = 3,
-        budgets: Budgets = None,
-        integer_budgets: bool = False,
+        budgets: GivenBudgets = None,
         seed: int | None = None,
         preset: Preset = "best",
         sampler: Sampler | None = None,
@@ -96,17 +92,19 @@ class BOHB(BestResults):
         journal: Journal | None = None,
         clock: Callable[[], float] = time.time,
         stopwatch: Callable[[], float] = time.monotonic,
-        **changes: Any,
+        **options: Unpack[StudyOptions],
     ) -> None:
-        check_changes(BOHB, changes)
+        check_names(BOHB, StudyOptions, options)
+        asked = {"min_budget": min_budget, "max_budget": max_budget, "budgets": budgets, **options}
+        given_budgets = pick(Budgets, asked)
         compiled = space if isinstance(space, Space) else Space(space)
         goals = goals_of(objectives, constraints, direction)
         created = StudyCreated(
             space=compiled.to_json(),
-            budgets=study_budgets(min_budget, max_budget, eta, budgets, integer_budgets),
-            eta=eta,
+            budgets=given_budgets.values(),
+            eta=given_budgets.eta,
             seed=study_seed(seed),
-            settings=study_settings(preset, changes, budgets, sampler).to_json(),
+            settings=study_settings(preset, options, budgets, sampler).to_json(),
             version=__version__,
             format=FORMAT,
             time=clock(),

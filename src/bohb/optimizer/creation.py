@@ -5,50 +5,29 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from bohb.core.budgets import GivenBudgets
 from bohb.core.events import BudgetsRaised, ConfigGiven, Event, StudyCreated
 from bohb.core.goals import Goals, goals_of
 from bohb.core.history import History
 from bohb.core.samplers.function import Sampler, sampler_name
-from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.core.schedule.rules import grown, promoting_bracket
-from bohb.core.settings import TPE, Preset, Settings, nearest_preset, preset_settings
+from bohb.core.settings import TPE, Preset, SettingChanges, Settings, nearest_preset, preset_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
 from bohb.errors import InvalidArgument, StudyMismatch
 
-Budgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use min_budget and max_budget
 
+class StudyOptions(SettingChanges, total=False):
+    """Arguments of `BOHB` that its signature does not list: of `Budgets` and `Settings`."""
 
-def study_budgets(
-    min_budget: float | None = None,
-    max_budget: float | None = None,
-    eta: float = 3,
-    budgets: Budgets = None,
-    integer_budgets: bool = False,
-) -> tuple[float, ...]:
-    """Return the budgets of the study from the arguments that define them."""
-    if isinstance(budgets, str):
-        if budgets != "adaptive":
-            raise InvalidArgument(f"budgets={budgets!r} must be a list of numbers, or 'adaptive'")
-    elif budgets is not None:
-        if min_budget is not None or max_budget is not None:
-            raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
-        checked = check_budgets(budgets)
-        hyperband(checked, eta)  # checks eta and the size of the brackets
-        return checked
-    if min_budget is None or max_budget is None:
-        raise InvalidArgument(
-            f"min_budget={min_budget!r} and max_budget={max_budget!r} must both be given (or the list budgets=[…])"
-        )
-    checked = geometric_budgets(min_budget, max_budget, eta, integer_budgets)
-    hyperband(checked, eta)
-    return checked
+    eta: float
+    integer_budgets: bool
 
 
 def study_seed(seed: int | None) -> int:
@@ -60,8 +39,11 @@ def study_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def study_settings(preset: Preset, changes: Mapping[str, Any], budgets: Budgets, sampler: Sampler | None) -> Settings:
-    """Return a preset with changes by name, the schedule of budgets="adaptive" and the name of the sampler."""
+def study_settings(
+    preset: Preset, options: Mapping[str, Any], budgets: GivenBudgets, sampler: Sampler | None
+) -> Settings:
+    """Return a preset with the changes among the options, the schedule of budgets="adaptive" and the sampler's name."""
+    changes = {name: value for name, value in options.items() if name in SettingChanges.__optional_keys__}
     if budgets == "adaptive":
         if changes.get("schedule", "adaptive") != "adaptive":
             raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import Any
 
-from bohb.core.settings import Settings
 from bohb.errors import InvalidArgument
 
 # What other libraries call it: the argument here, or what to do instead.
@@ -53,13 +51,21 @@ _ADVICE = {
 }
 
 
-def check_changes(function: Callable[..., Any], changes: Iterable[str]) -> None:
-    """Refuse keywords of `function` that are neither its parameters nor settings, with a guess at what was meant."""
-    settings = [field.name for field in fields(Settings)]
-    known = [*(name for name in inspect.signature(function).parameters if name != "self"), *settings]
-    for name in changes:
-        if name not in settings:
-            raise InvalidArgument(f"there is no argument {name!r}; {_hint(name, known)}")
+def known_names(function: Callable[..., Any], options: type) -> set[str]:
+    """Return the names of all arguments of a function.
+
+    options: the TypedDict of those that its signature does not list.
+    """
+    listed = inspect.signature(function).parameters.keys() - {"self", "options"}
+    return listed | options.__optional_keys__  # type: ignore[attr-defined,no-any-return]
+
+
+def check_names(function: Callable[..., Any], options: type, given: Iterable[str]) -> None:
+    """Refuse arguments that a function does not have, with a guess at what was meant."""
+    known = known_names(function, options)
+    for name in given:
+        if name not in known:
+            raise InvalidArgument(f"there is no argument {name!r}; {_hint(name, sorted(known))}")
 
 
 def _hint(name: str, known: list[str]) -> str:
@@ -67,4 +73,4 @@ def _hint(name: str, known: list[str]) -> str:
         return _ADVICE[name]
     close = difflib.get_close_matches(name, known, 1)
     meant = _ARGUMENTS.get(name) or (close[0] if close else None)
-    return f"did you mean {meant!r}?" if meant else "see help(bohb.minimize) and help(bohb.Settings)"
+    return f"did you mean {meant!r}?" if meant else "help(bohb.minimize) lists all arguments"

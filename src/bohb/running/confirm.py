@@ -67,12 +67,12 @@ def confirm(
         if ledger.history.confirmations[index].finished:
             return ledger.history.confirmations[index]
         files = stack.enter_context(files_of(journal, setup.study, setup.directory)) / "confirm"
-        workplace = Workplace(files / "working") if setup.checkpoints else None
+        workplace = Workplace(files / "working") if setup.session.checkpoints else None
         if workplace is not None:
             stack.callback(workplace.close)
-        options = replace(setup.options, log_dir=files / f"logs-{index}")
+        options = replace(setup.trials, log_dir=files / f"logs-{index}")
         executor = choose_executor(setup.objective, setup.executor, setup.workers, options)
-        return _Run(ledger, index, executor, workplace, Outages(setup.max_attempts), quiet).run()
+        return _Run(ledger, index, executor, workplace, Outages(setup.session.max_attempts), quiet).run()
 
 
 def _ledger(events: Any, journal: Any) -> Ledger:

@@ -1,4 +1,4 @@
-"""Limits: when a study ends."""
+"""When a study ends, and how a session treats its trials."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
+from bohb.arguments import BYTES, COUNT, FLAG, GRACE, MOMENT, NUMBER, POSITIVE, SECONDS, argument, check
 from bohb.errors import InvalidArgument
-from bohb.units import clock, moment
+from bohb.units import clock
 
 if TYPE_CHECKING:  # the command line needs the list of limits, and should start quickly
     from bohb.core.history import History
     from bohb.core.trial import Outcome
-
-
-def _limit(kind: Literal["whole", "number", "seconds", "moment"], summary: str, default: float | None = None) -> Any:
-    """Declare a limit; the study file and the command line take what they need to know about it from here."""
-    return field(default=default, metadata={"kind": kind, "help": summary})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +28,9 @@ class Limits:
     max_brackets: brackets opened.
     max_trials: trials started, without forgotten failures.
     max_seconds: working time.
-    until: a time of day in seconds since the epoch, for this session.
+    until: a time of day at which this session ends; in seconds since the epoch. `bohb.minimize` also takes "18:00"
+        (today, or tomorrow if it has passed), "2026-05-01 18:00" and datetimes, in local time unless they have a time
+        zone.
     max_cost: budget spent, in full evaluations; a promoted configuration counts for what it adds to its last budget.
     max_reported_cost: the sum of the costs that the objective reports.
     target_loss: a loss on the largest budget, or a value of the first objective with the sign that the user gave it;
@@ -42,26 +40,18 @@ class Limits:
         up the budget.
     """
 
-    max_brackets: int | None = _limit("whole", "Limit: brackets opened.")
-    max_trials: int | None = _limit("whole", "Limit: trials started.")
-    max_seconds: float | None = _limit("seconds", "Limit: working time, such as 90, 30m or 8h.")
-    until: float | None = _limit("moment", "Limit: a time such as 18:00 or 2026-05-01T18:00.")
-    max_cost: float | None = _limit("number", "Limit: budget spent, in full evaluations.")
-    max_reported_cost: float | None = _limit("number", "Limit: costs that the objective reports.")
-    target_loss: float | None = _limit("number", "Limit: a loss on the largest budget.")
-    patience: float | None = _limit("number", "Limit: full evaluations without a new incumbent.")
-    max_initial_failures: int | None = _limit("whole", "Limit: failed trials before the first success.", 10)
+    max_brackets: int | None = argument(None, COUNT, "limits.max_brackets")
+    max_trials: int | None = argument(None, COUNT, "limits.max_trials")
+    max_seconds: float | None = argument(None, SECONDS, "limits.max_seconds")
+    until: float | None = argument(None, MOMENT, "limits.until")
+    max_cost: float | None = argument(None, POSITIVE, "limits.max_cost")
+    max_reported_cost: float | None = argument(None, POSITIVE, "limits.max_reported_cost")
+    target_loss: float | None = argument(None, NUMBER, "limits.target_loss")
+    patience: float | None = argument(None, POSITIVE, "limits.patience")
+    max_initial_failures: int | None = argument(10, COUNT, "limits.max_initial_failures", none=True)
 
     def __post_init__(self) -> None:
-        """Refuse values that are not positive numbers; target_loss may have any sign."""
-        for limit in fields(self):
-            value = getattr(self, limit.name)
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-                raise InvalidArgument(f"{limit.name}={value!r} must be a number")
-            if limit.name != "target_loss" and value <= 0:
-                raise InvalidArgument(f"{limit.name}={value!r} must be positive; leave it out for no limit")
+        check(self)
 
     @property
     def timed(self) -> bool:
@@ -85,6 +75,35 @@ class Limits:
     def bounded(self) -> bool:
         """Whether anything ends the study."""
         return any(getattr(self, f.name) is not None for f in fields(self) if f.name != "max_initial_failures")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """How a session treats its trials.
+
+    grace: seconds that running trials have after a deadline (`until` or `max_seconds`); then they are stopped. math.inf
+        lets them finish. Stopped trials do not count as failed and run again when the study is resumed. With
+        workers=None a running trial cannot be stopped: the study ends when it does.
+    forget_failures: whether failures of earlier sessions no longer count as evidence for the sampler; use it after
+        fixing a bug in the objective. Those of a session in which every trial failed are forgotten anyway if there were
+        at least three, or if no trial of the study had ever succeeded.
+    max_attempts: how often a trial is started before it counts as failed because its worker disappeared.
+    lease_seconds: where several runners share a study, the time without a sign of life after which the others take
+        over a runner's trials.
+    checkpoints: whether trials get a directory; False for objectives that keep no state, on machines that share no file
+        system.
+    checkpoint_quota: bytes that checkpoints may take together.
+    """
+
+    grace: float = argument(0.0, GRACE, "limits.grace")
+    forget_failures: bool = argument(False, FLAG)
+    max_attempts: int = argument(3, COUNT, "trial.attempts")
+    lease_seconds: float = argument(60.0, SECONDS)
+    checkpoints: bool = argument(True, FLAG)
+    checkpoint_quota: int | None = argument(None, BYTES, "checkpoint_quota")
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 def reason_to_stop(limits: Limits, history: History, seconds: float, time: float = 0.0) -> str | None:
@@ -140,15 +159,9 @@ def common_cause(outcomes: Iterable[Outcome]) -> str:
 def deadline(until: object) -> float | None:
     """Return the argument `until` in seconds since the epoch. Raises InvalidArgument."""
     try:
-        return None if until is None else moment(until)
+        return None if until is None else MOMENT.read(until)
     except ValueError as error:
         raise InvalidArgument(f"until={until!r} {error}") from error
-
-
-def check_grace(grace: object) -> None:
-    """Raise InvalidArgument unless `grace` is a number of seconds."""
-    if isinstance(grace, bool) or not isinstance(grace, int | float) or not grace >= 0:
-        raise InvalidArgument(f"grace={grace!r} must be a number of seconds, at least 0, or math.inf")
 
 
 def given_limits(limits: Limits) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,9 +12,38 @@ from pathlib import Path
 from typing import Any
 
 from bohb.executors.base import Objective
-from bohb.executors.options import TrialOptions
+from bohb.executors.options import StartMethod, TrialOptions
 from bohb.journal import Journal, SqlJournal
 from bohb.journal.location import files_directory
+from bohb.optimizer.creation import StudyOptions
+from bohb.running.limits import SessionOptions
+
+
+class MinimizeOptions(StudyOptions, total=False):
+    """Arguments of `bohb.minimize` that its signature does not list.
+
+    They are those of `BOHB`, and of `Limits`, `SessionOptions` and `TrialOptions`.
+    """
+
+    max_brackets: int | None
+    max_trials: int | None
+    max_seconds: float | None
+    until: str | float | datetime.datetime | datetime.time | None
+    max_cost: float | None
+    max_reported_cost: float | None
+    target_loss: float | None
+    patience: float | None
+    max_initial_failures: int | None
+    grace: float
+    forget_failures: bool
+    max_attempts: int
+    lease_seconds: float
+    checkpoints: bool
+    checkpoint_quota: int | None
+    trial_seconds: float | None
+    trial_memory: int | None
+    recycle_after: int | None
+    start_method: StartMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +52,7 @@ class RunSetup:
 
     journal, study, directory: where the study and its files are stored.
     objective: None if the study was only loaded.
-    executor, workers, options, max_attempts: how trials are evaluated.
-    checkpoints: whether trials get a directory.
+    executor, workers, trials, session: how trials are evaluated.
     """
 
     journal: str | Path | Journal = field(repr=False)  # a URL may have a password
@@ -32,9 +61,8 @@ class RunSetup:
     objective: Objective | None = None
     executor: Any = None
     workers: int | None = None
-    options: TrialOptions = field(default_factory=TrialOptions)
-    checkpoints: bool = True
-    max_attempts: int = 3
+    trials: TrialOptions = field(default_factory=TrialOptions)
+    session: SessionOptions = field(default_factory=SessionOptions)
 
 
 @contextmanager

@@ -1,103 +1,85 @@
-"""The keys of a study file and the type of each."""
+"""The keys of a study file and the kind of each."""
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bohb.core.settings import PRESETS
+from bohb.arguments import FLAG, LIST, TABLE, TEXT, Kind, declared, one_of, whole
+from bohb.core.budgets import Budgets
+from bohb.core.settings import PRESETS, Settings
 from bohb.errors import InvalidArgument
-from bohb.running.limits import Limits
-from bohb.units import memory, moment, seconds
-
-Check = Callable[[Any], Any]
+from bohb.executors.options import TrialOptions
+from bohb.running.limits import Limits, SessionOptions
 
 
 class StudyFileError(InvalidArgument):
     """A study file breaks a rule; the message names file, key, value and rule."""
 
 
-def _kind(kind: Any, rule: str) -> Check:
-    """Return a check for a type or a union of types; booleans do not count as numbers."""
-
-    def check(value: Any) -> Any:
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise ValueError(rule)
-        return value
-
-    return check
-
-
-def _one_of(names: Collection[str]) -> Check:
-    """Return a check for one of some names."""
-
-    def check(value: Any) -> Any:
-        if value not in names:
-            raise ValueError(f"must be one of {', '.join(names)}")
-        return value
-
-    return check
+def _places() -> dict[str, tuple[str, str, Kind]]:
+    """Return the table, the key in it and the kind of every declared argument that a study file can have, by name."""
+    found = {}
+    for group in (Budgets, Limits, SessionOptions, TrialOptions):
+        for name, (kind, key) in declared(group).items():
+            if key is not None:
+                table, _, last = key.rpartition(".")
+                found[name] = table, last, kind
+    return found
 
 
-_text = _kind(str, "must be a string")
-_number = _kind(int | float, "must be a number")
-_whole = _kind(int, "must be a whole number")
-_flag = _kind(bool, "must be true or false")
-_list = _kind(list, "must be a list")
-_table = _kind(dict, "must be a table")
+PLACES = _places()
+_TEXTS = Kind("must be a list of strings", lambda value: isinstance(value, list) and all(map(TEXT.holds, value)))
 
 
-def _texts(value: object) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError("must be a list of strings")
-    return value
+def _either(rule: str, *types: type) -> Kind:
+    return Kind(rule, lambda value: isinstance(value, types))
 
 
-_KINDS: dict[str, Check] = {"whole": _whole, "number": _number, "seconds": seconds, "moment": moment}
-LIMITS: dict[str, Check] = {limit.name: _KINDS[limit.metadata["kind"]] for limit in fields(Limits)} | {"grace": seconds}
-TRIAL: dict[str, Check] = {"seconds": seconds, "memory": memory, "attempts": _whole, "recycle_after": _whole}
-BUDGET: dict[str, Check] = {
-    "min": _number,
-    "max": _number,
-    "eta": _number,
-    "integer": _flag,
-    "adaptive": _flag,
-    "values": _list,
-    "unit": _text,
+def _table(name: str) -> dict[str, Kind]:
+    """Return the declared keys of a table."""
+    return {key: kind for table, key, kind in PLACES.values() if table == name}
+
+
+TABLES: dict[str, dict[str, Kind]] = {
+    "budget": {**_table("budget"), "adaptive": FLAG, "unit": TEXT},
+    "limits": _table("limits"),
+    "trial": _table("trial"),
+    "settings": {name: kind for name, (kind, _) in declared(Settings).items()},
 }
-TOP: dict[str, Check] = {
-    "study": _text,
-    "journal": _text,
-    "directory": _text,
-    "objective": _text,
-    "command": _kind(str | list, "must be a string or a list of strings"),
-    "shell": _flag,
-    "space": _kind(str | dict, "must be a table, 'module:object' or a JSON file"),
-    "forbidden": _texts,
-    "budget": _table,
-    "limits": _table,
-    "trial": _table,
-    "preset": _one_of(PRESETS),
-    "settings": _kind(dict, "must be a table of single settings; a preset has the key 'preset'"),
-    "objectives": _kind(list | dict, "must be a list of names or a table of directions"),
-    "constraints": _table,
-    "direction": _text,
-    "seed": _whole,
-    "workers": _whole,
-    "executor": _text,
-    "resources": _table,
-    "start_method": _text,
-    "checkpoint_quota": memory,
-    "initial_configs": _list,
-    "warm_start": _texts,
+# Arguments of `bohb.minimize` that a study file gives as they are.
+SAME: dict[str, Kind] = {
+    "preset": one_of(PRESETS),
+    "objectives": _either("must be a list of names or a table of directions", list, dict),
+    "constraints": TABLE,
+    "direction": TEXT,
+    "seed": whole(0),
+    "executor": TEXT,
+    "resources": TABLE,
+    "initial_configs": LIST,
+}
+TOP: dict[str, Kind] = {
+    "study": TEXT,
+    "journal": TEXT,
+    "directory": TEXT,
+    "objective": TEXT,
+    "command": _either("must be a string or a list of strings", str, list),
+    "shell": FLAG,
+    "space": _either("must be a table, 'module:object' or a JSON file", str, dict),
+    "forbidden": _TEXTS,
+    "workers": whole(0),
+    "warm_start": _TEXTS,
+    **SAME,
+    **_table(""),
+    **dict.fromkeys(TABLES, TABLE),
+    "settings": _either("must be a table of single settings; a preset has the key 'preset'", dict),
 }
 
 
-def check_keys(path: Path, prefix: str, table: Mapping[str, Any], known: Mapping[str, Check]) -> dict[str, Any]:
+def check_keys(path: Path, prefix: str, table: Mapping[str, Any], known: Mapping[str, Kind]) -> dict[str, Any]:
     """Return the table with every value checked; refuse unknown keys with a guess at what was meant."""
     checked = {}
     for key, value in table.items():
@@ -106,7 +88,7 @@ def check_keys(path: Path, prefix: str, table: Mapping[str, Any], known: Mapping
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
             raise StudyFileError(f"{path}: unknown key '{prefix}{key}' = {shown(value)}; {hint}")
         try:
-            checked[key] = known[key](value)
+            checked[key] = known[key].checked(value)
         except ValueError as error:
             raise wrong(path, f"{prefix}{key}", value, str(error)) from error
     return checked

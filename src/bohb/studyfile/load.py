@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bohb.arguments import pick
+from bohb.core.goals import Goals, goals_of
 from bohb.errors import InvalidArgument, MissingExtra
-from bohb.studyfile.keys import BUDGET, LIMITS, TOP, TRIAL, StudyFileError, check_keys, wrong
+from bohb.running.limits import SessionOptions
+from bohb.studyfile.keys import PLACES, SAME, TABLES, TOP, StudyFileError, check_keys, wrong
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from bohb.core.space import Space
     from bohb.executors.base import Objective
-    from bohb.executors.options import TrialOptions
     from bohb.running.setup import RunSetup
 
-_BUDGETS = {"min": "min_budget", "max": "max_budget", "eta": "eta", "values": "budgets", "integer": "integer_budgets"}
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, begins
 
 
@@ -54,69 +55,39 @@ class StudyFile:
         return self.absolute(self.values.get("journal", f"{self.path.stem}.db"))
 
     @property
-    def budget_arguments(self) -> dict[str, Any]:
-        """The budgets, as `BOHB` takes them."""
-        return {_BUDGETS[key]: value for key, value in self.values["budget"].items() if key in _BUDGETS}
-
-    @property
-    def setting_arguments(self) -> dict[str, Any]:
-        """The preset and the single settings, as `BOHB` takes them."""
-        found = {key: self.values[key] for key in ("preset",) if key in self.values} | self.values["settings"]
+    def arguments(self) -> dict[str, Any]:
+        """All arguments of `minimize` except the objective and the space."""
+        found: dict[str, Any] = {"study": self.study, "journal": self.journal}
+        found["workers"] = self.values.get("workers", None if "executor" in self.values else 1) or None
+        if "directory" in self.values:
+            found["directory"] = self.absolute(self.values["directory"])
+        found["warm_start"] = [self.absolute(name) for name in self.values.get("warm_start", ())]
+        found |= {name: self.values[name] for name in SAME if name in self.values}
+        for name, (table, key, _) in PLACES.items():
+            values = self.values[table] if table else self.values
+            if key in values:
+                found[name] = values[key]
+        found |= self.values["settings"]
         if self.values["budget"].get("adaptive", False):
             found["schedule"] = "adaptive"
         return found
 
     @property
-    def goal_arguments(self) -> dict[str, Any]:
-        """The objectives, constraints and direction, as `BOHB` takes them."""
-        return {key: self.values[key] for key in ("objectives", "constraints", "direction") if key in self.values}
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """All arguments of `minimize` except the objective and the space."""
-        trial, workers = self.values["trial"], self.values.get("workers", None if "executor" in self.values else 1)
-        found: dict[str, Any] = {"study": self.study, "journal": self.journal, "workers": workers or None}
-        if "directory" in self.values:
-            found["directory"] = self.absolute(self.values["directory"])
-        for key in ("seed", "start_method", "checkpoint_quota", "initial_configs", "executor", "resources"):
-            if key in self.values:
-                found[key] = self.values[key]
-        found["warm_start"] = [self.absolute(name) for name in self.values.get("warm_start", ())]
-        names = {"seconds": "trial_seconds", "memory": "trial_memory", "attempts": "max_attempts"}
-        found |= {names.get(key, key): value for key, value in trial.items()}
-        return {
-            **found,
-            **self.budget_arguments,
-            **self.goal_arguments,
-            **self.setting_arguments,
-            **self.values["limits"],
-        }
-
-    def trial_options(self, seconds: float) -> TrialOptions:
-        """Return the options for a single trial; `seconds` is its time limit if the file has none."""
-        from bohb.executors.options import START_METHOD, TrialOptions
-
-        trial, method = self.values["trial"], self.values.get("start_method", START_METHOD)
-        return TrialOptions(trial.get("seconds", seconds), trial.get("memory"), start_method=method)
+    def goals(self) -> Goals:
+        """The objectives and constraints."""
+        given = ("objectives", "constraints", "direction")
+        return goals_of(**{name: self.values[name] for name in given if name in self.values})
 
     def setup(self, objective: Objective, **given: Any) -> RunSetup:
         """Return how the trials of the study are evaluated; `given` replaces values of the file, as for `minimize`."""
-        from bohb.executors.options import START_METHOD, TrialOptions
-        from bohb.executors.resources import Resources
+        from bohb.executors.options import trial_options
         from bohb.running.setup import RunSetup
 
         found = self.arguments | given
         if "executor" in found:
             found["executor"] = self.executor(found["executor"])
-        options = TrialOptions(
-            found.get("trial_seconds"),
-            found.get("trial_memory"),
-            found.get("recycle_after"),
-            found.get("start_method", START_METHOD),
-            resources=Resources.of(found.get("resources")),
-        )
-        names = ("journal", "study", "directory", "executor", "workers", "checkpoints", "max_attempts")
-        return RunSetup(objective=objective, options=options, **{n: found[n] for n in names if n in found})
+        groups = {"trials": trial_options(found), "session": pick(SessionOptions, found)}
+        return pick(RunSetup, {**found, **groups, "objective": objective})
 
     def space(self) -> Space:
         """Build or load the search space and compile it."""
@@ -232,11 +203,11 @@ def load(path: str | Path) -> StudyFile:
             ) from error
         raise StudyFileError(f"{path}: not a TOML file: {error}") from error
     checked = check_keys(place, "", values, TOP)
-    for name, known in (("budget", BUDGET), ("limits", LIMITS), ("trial", TRIAL)):
-        checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)
-    if "preset" in checked.setdefault("settings", {}):
+    if "preset" in checked.get("settings", {}):
         rule = "belongs at the top of the file, before the first table: write preset = …"
         raise wrong(place, "settings.preset", checked["settings"]["preset"], rule)
+    for name, known in TABLES.items():
+        checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)
     for name in ("space", "budget"):
         if not checked.get(name):
             raise StudyFileError(f"{path}: the key '{name}' is missing")

@@ -49,7 +49,7 @@ def test_a_bracket_promotes_its_own() -> None:
 @pytest.mark.parametrize("schedule", ["hyperband", "adaptive"])
 @given(st.integers(0, 1000), st.integers(1, 12), st.integers(0, 6))
 @settings(max_examples=5, deadline=None)
-def test_no_configuration_is_promoted_twice_from_a_budget(schedule: str, seed: int, workers: int, failing: int) -> None:
+def test_no_configuration_is_promoted_twice_from_a_budget(schedule: Any, seed: int, workers: int, failing: int) -> None:
     def losses(trial: Trial) -> float:
         return math.nan if trial.number % 7 < failing else (trial.number * 37 + seed) % 101
 

@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 
+from bohb.arguments import COUNT, check_value
 from bohb.core.trial import Trial
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Objective, check_objective
@@ -21,7 +22,7 @@ from bohb.executors.local import logs, processes
 from bohb.executors.local.coordinator import Coordinator
 from bohb.executors.local.launch import pickled
 from bohb.executors.local.shared import Setup
-from bohb.executors.options import TrialOptions, check_count
+from bohb.executors.options import TrialOptions
 from bohb.executors.resources import slot_environment
 
 
@@ -51,7 +52,7 @@ class LocalExecutor:
                 "use workers=None, which runs trials in this process"
             )
         check_objective(objective)
-        check_count("workers", workers)
+        check_value("workers", workers, COUNT)
         by_resources = slot_environment(workers, options.resources)
         payload = None if options.start_method == "fork" else pickled(objective)
         setup = Setup(
