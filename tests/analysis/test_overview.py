@@ -107,7 +107,7 @@ def test_the_limits_of_a_session_are_what_progress_is_measured_against() -> None
     session = Session(60.0, left=90.0, rate=0.5, max_trials=40, max_cost=50, max_seconds=7200)
     seen = Overview(tiny().history, 1e9, session)
     assert seen.trials == "6 of 40 finished (1 failed), 0 running"
-    assert seen.spent == "3.7 of 50 full evaluations in 1 min of 2 h"
+    assert seen.spent == "3.667 of 50 full evaluations in 1 min of 2 h"
     assert seen.end is not None
     assert re.fullmatch(r"about 1 min 30 s, until [\d: -]+", seen.end)
     assert seen.rate == 0.5

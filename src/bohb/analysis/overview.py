@@ -246,10 +246,10 @@ class Overview:
 
     @property
     def spent(self) -> str:
-        """What was spent: 12.5 of 50 full evaluations in 3 min of 1 h."""
+        """What was spent: 12.56 of 50 full evaluations in 3 min of 1 h."""
         limits = self.session or Session(0.0)
         most = "" if limits.max_seconds is None else f" of {duration(limits.max_seconds)}"
-        of = f"{self.cost:.1f}{_of(limits.max_cost)} full evaluations in {duration(self.seconds or 0.0)}{most}"
+        of = f"{number(self.cost, 4)}{_of(limits.max_cost)} full evaluations in {duration(self.seconds or 0.0)}{most}"
         seen = self.history
         return of + (f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else "")
 

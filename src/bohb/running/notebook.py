@@ -22,7 +22,7 @@ _LEAST = 0.01  # share of a loss by which it must change to be drawn in full hei
 
 def study_html(seen: Overview, stopped: str = "") -> str:
     """Return a study as a table, and how the best loss fell."""
-    cell = "<td style='text-align:left;vertical-align:top'>"
+    cell = "<td style='text-align:left;vertical-align:top;padding-right:1em'>"
     rows = "".join(
         f"<tr>{cell}<b>{label}</b></td>{cell}{escape(text)}</td></tr>" for label, text in seen.rows(stopped=stopped)
     )
