@@ -189,10 +189,10 @@ def measure_all(args: argparse.Namespace) -> list[dict[str, Any]]:
             here = [{"size": size, "way": way, **stored, "bare": bare, "runs": []} for way in WAYS]
             for _ in range(args.repeats):
                 for result in here:
-                    copy = Path(directory) / "copy.db"
-                    shutil.copy(built, copy)
                     load = os.getloadavg()[0]
-                    run = step(args, "resume", "--path", str(copy), "--way", result["way"])
+                    with tempfile.TemporaryDirectory(dir=directory) as place:  # a run leaves a log beside its file
+                        copy = shutil.copy(built, place)
+                        run = step(args, "resume", "--path", str(copy), "--way", result["way"])
                     result["runs"].append({**run, "load_before": load})
             results += here
             built.unlink()

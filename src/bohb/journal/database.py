@@ -175,7 +175,7 @@ class Database(ABC):
                 self._active = False
 
     def commit(self) -> None:
-        """End the transaction; tests stop a process before or after this."""
+        """End the transaction: what was changed is stored durably."""
         self._alive().commit()
 
     def execute(self, statement: str, **parameters: Any) -> list[Row]:
