@@ -12,7 +12,7 @@ from ConfigSpace.exceptions import ForbiddenValueError
 
 from bohb.core.space import Space
 from bohb.core.space.configspace import violates
-from bohb.core.space.shorthand import looks_like_a_range
+from bohb.core.space.shorthand import checked_choices, looks_like_a_range
 from bohb.errors import InvalidSpace
 from bohb.studyfile.clauses import parse
 
@@ -139,7 +139,7 @@ def _hyperparameter(name: str, entry: Mapping[str, Any], default: Mapping[str, A
     if kind in ("choice", "ordinal"):
         if not isinstance(value, list) or not value:
             raise InvalidSpace(f"{kind} must be a list with at least one value")
-        values = [_plain(item) for item in value]
+        values = checked_choices(name, [_plain(item) for item in value])
         return CS.Categorical(name, values, weights=entry.get("weights"), ordered=kind == "ordinal", **default)
     return _numeric(name, kind, value, entry.get("log", False), default)
 

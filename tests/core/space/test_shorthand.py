@@ -46,6 +46,21 @@ def test_what_could_mean_a_range_is_refused_with_what_to_write_instead(value: An
         Space({"lr": value, "x": (0.0, 1.0)})
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "a=[] has no choice; give at least one value"),
+        ({"choice": []}, "a=[] has no choice; give at least one value"),
+        (["x", "y", "x"], "a=['x', 'y', 'x'] has 'x' twice; give each value once"),
+        ([True, 1], "a=[True, 1] has True and 1, which are equal; give each value once"),
+        ({"choice": [2, 2.0]}, "a=[2, 2.0] has 2 and 2.0, which are equal; give each value once"),
+    ],
+)
+def test_choices_that_are_missing_or_equal_are_refused(value: Any, message: str) -> None:
+    with pytest.raises(InvalidSpace, match=re.escape(message)):
+        Space({"a": value, "x": (0.0, 1.0)})
+
+
 def test_lists_that_cannot_be_a_range_are_choices() -> None:
     space = Space({"a": [True, False], "b": [1, 2, 3], "c": ["log", 1], "d": {"choice": [16, 32]}, "e": [5]})
     assert [scale.name for scale in space.dimensions] == ["a", "b", "c", "d"]

@@ -33,8 +33,10 @@ def hyperparameter(name: object, value: Any) -> Any:
                 f"{name}={value!r} could be a range or a choice: write {tuple(value)!r} for a range, "
                 f"or {{'choice': {choices!r}}} to choose between the two values"
             )
+        case list():
+            return checked_choices(name, value)
         case {"choice": list(choices)} if len(value) == 1:
-            return CS.Categorical(name, choices)
+            return CS.Categorical(name, checked_choices(name, choices))
         case range() | set() | frozenset() | Mapping():
             raise InvalidSpace(
                 f"{name}={value!r}: use a tuple (lower, upper) or (lower, upper, 'log') for a range, "
@@ -44,6 +46,18 @@ def hyperparameter(name: object, value: Any) -> Any:
     if instead is not None:
         raise InvalidSpace(f"{name} is a {type(value).__name__} of another library; write {instead} instead")
     return value
+
+
+def checked_choices(name: str, choices: list[Any]) -> list[Any]:
+    """Return the choices; raise InvalidSpace if there is none, or if two of them are equal."""
+    if not choices:
+        raise InvalidSpace(f"{name}=[] has no choice; give at least one value")
+    for i, choice in enumerate(choices):
+        if choice in choices[:i]:
+            first = choices[choices.index(choice)]
+            which = f"{choice!r} twice" if repr(first) == repr(choice) else f"{first!r} and {choice!r}, which are equal"
+            raise InvalidSpace(f"{name}={choices!r:.80} has {which}; give each value once")
+    return choices
 
 
 def looks_like_a_range(values: list[Any]) -> bool:
