@@ -22,7 +22,8 @@ import pytest
 import ray
 from ray import tune
 
-from bohb.integrations.ray_tune import BOHBScheduler, BOHBSearch, Results
+from bohb.integrations.foreign import Results
+from bohb.integrations.ray_tune import BOHBScheduler, BOHBSearch
 
 pytestmark = pytest.mark.filterwarnings("default")  # warnings of Ray itself
 SAMPLES, BEFORE = 10, 4
@@ -70,7 +71,7 @@ def statuses(folder: Path) -> dict[str, str]:
     return {trial["trial_id"]: trial["status"] for trial in trials}
 
 
-def saved_results(folder: Path) -> Results:
+def saved_results(folder: Path) -> Results[str]:
     search = BOHBSearch()
     search.restore_from_dir(str(folder / "study"))
     assert search.results is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from bohb.errors import InvalidArgument, InvalidSpace
-from bohb.integrations.ray_space import TuneSpace
-from bohb.integrations.ray_tune import BOHBScheduler, BOHBSearch
+from bohb.integrations.ray_tune import BOHBScheduler, BOHBSearch, TuneSpace
 
 pytestmark = pytest.mark.filterwarnings("default")  # warnings of Ray itself
 RNG = np.random.default_rng(0)
@@ -108,6 +107,18 @@ def test_trials_of_a_restored_tuner_keep_their_fate_unless_they_failed(tmp_path:
     assert search._running == {"good", "bad", "fails", "again"}
     assert [report(trial, 3.0) for trial in trials] == ["CONTINUE", "STOP", "CONTINUE"]
     assert search.suggest("next") is not None
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: b"", lambda content: content[::-1]])
+def test_a_damaged_state_is_refused_and_changes_nothing(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    file = tmp_path / "state"
+    for saved in (BOHBSearch(SPACE, metric="score", mode="max"), BOHBScheduler(max_t=9)):
+        saved.save(str(file))
+        file.write_bytes(damage(file.read_bytes()))
+        before = dict(vars(saved))
+        with pytest.raises(InvalidArgument, match="state is damaged"):
+            saved.restore(str(file))
+        assert vars(saved) == before
 
 
 def test_the_domains_of_tune_become_hyperparameters_and_keep_their_grids() -> None:

@@ -21,11 +21,10 @@ from optuna.trial import TrialState, create_trial
 
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
+from bohb.integrations.foreign import Ladder
 from bohb.integrations.optuna import BOHBPruner, BOHBSampler
-from bohb.integrations.optuna_history import Follower
-from bohb.integrations.optuna_rungs import Steps, one_more
 from bohb.integrations.optuna_space import InferredSpace, hull
-from bohb.integrations.rungs import Ladder
+from bohb.integrations.optuna_trials import Follower, Steps, one_more
 from tests.integrations.optuna_process import storage
 from tests.sizes import long
 
@@ -70,7 +69,7 @@ def follower(study: optuna.Study) -> Follower:
 
 
 def history(study: optuna.Study) -> History:
-    known = follower(study).evaluations
+    known = follower(study).proposals
     assert known is not None
     return known.history
 
@@ -110,9 +109,13 @@ def test_a_value_counts_on_the_rung_that_it_is_the_first_to_reach() -> None:
 def test_the_results_of_a_trial_depend_on_how_it_ended(
     state: TrialState, value: float | None, expected: dict[int, float]
 ) -> None:
-    trial = create_trial(state=state, value=value, intermediate_values={0: 3.0, 8: 0.6})
-    trial.number = 0
-    assert STEPS.results(trial, 1.0) == expected
+    x: dict[str, BaseDistribution] = {"x": FloatDistribution(0, 1)}
+    study = study_with()
+    study.add_trial(create_trial(params={"x": 0.5}, distributions=x, value=0.0))
+    ended = {"value": value, "intermediate_values": {0: 3.0, 8: 0.6}}
+    study.add_trial(create_trial(state=state, params={"x": 0.2}, distributions=x, **ended))  # type: ignore[arg-type]
+    study.ask().suggest_float("x", 0, 1)
+    assert {rung: loss for number, rung, loss in follower(study).results.losses if number == 1} == expected
 
 
 def test_most_trials_end_on_low_rungs_and_the_model_finds_the_minimum(reference: optuna.Study) -> None:
@@ -158,7 +161,7 @@ def test_two_processes_on_one_storage_know_each_others_trials(tmp_path: Path) ->
     assert len(history(first).outcomes) == 16
     second.ask(SPACE)
     assert len(history(second).outcomes) == 16
-    assert follower(second)._running.keys() == {waiting.number, waiting.number + 1}
+    assert follower(second)._running == {waiting.number, waiting.number + 1}
 
 
 @long

@@ -84,7 +84,7 @@ def read_logs(directory: str | Path, space: Space) -> History:
     directory: the directory of HpBandSter's json_result_logger.
     space: the space of the new study; every configuration must belong to it.
     """
-    from bohb.integrations.earlier import earlier
+    from bohb.integrations.foreign import earlier
     from bohb.integrations.hpbandster_logs import observations, read_hpbandster
 
     runs = read_hpbandster(directory)

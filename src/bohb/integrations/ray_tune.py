@@ -2,82 +2,123 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
+import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
 
 from bohb.core import streams
 from bohb.core.settings import Preset, preset_settings
-from bohb.errors import InvalidArgument, MissingExtra, install_hint
-from bohb.integrations.evaluations import Evaluations
-from bohb.integrations.rungs import Ladder, finite_or_inf
+from bohb.core.space import Space
+from bohb.errors import InvalidArgument, InvalidSpace, MissingExtra, install_hint
+from bohb.integrations.foreign import Config, Ladder, Proposals, Results, finite_or_inf
 
 try:
+    from ray._private.dict import flatten_dict, unflatten_dict
     from ray.tune.schedulers import FIFOScheduler, TrialScheduler
     from ray.tune.search import Searcher
+    from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
+    from ray.tune.search.variant_generator import parse_spec_vars
 except ImportError as error:
     raise MissingExtra(f"Ray Tune is not installed: {install_hint('tune')}") from error
 
-from bohb.integrations.ray_space import TuneSpace
-
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
     from ray.tune.execution.tune_controller import TuneController
     from ray.tune.experiment import Trial
 
-Config = dict[str, Any]
+_CHECKSUM_BYTES = 32  # of SHA-256, before the content of a saved file
 
 
-class Results:
-    """What search and scheduler share: the numbers of the trials, and their losses on the rungs.
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A domain of Tune as a hyperparameter.
 
-    losses: trial, rung and loss, in the order of arrival; +inf if the trial failed.
-    stopped: the trials that were stopped on a rung.
+    hyperparameter: has indices instead of categories and of quantised values, so that any value of Tune is allowed.
+    values: the categories, or None.
+    step: what an index is multiplied with, or None.
     """
 
-    def __init__(self, ladder: Ladder) -> None:
-        self.ladder = ladder
-        self.losses: list[tuple[str, int, float]] = []
-        self.stopped: set[str] = set()
-        self._numbers: dict[str, int] = {}
-        self._reached: dict[str, int] = {}
-        self._failed: dict[str, int] = {}  # the rung reached before the failure
+    hyperparameter: Any
+    values: tuple[Any, ...] | None = None
+    step: float | None = None
 
-    def number(self, trial_id: str) -> int:
-        """Return the number of a trial; a new trial gets the next one."""
-        return self._numbers.setdefault(trial_id, len(self._numbers))
+    def to_space(self, value: Any) -> Any:
+        """Return the value that the space has for a value of Tune."""
+        if self.values is not None:
+            return self.values.index(value)
+        return value if self.step is None else round(value / self.step)
 
-    def next_rung(self, trial_id: str) -> int:
-        """Return the rung that a trial reaches next."""
-        return self.ladder.next_rung(self.number(trial_id), self._reached.get(trial_id, -1))
+    def from_space(self, value: Any) -> Any:
+        """Return the value of Tune for a value of the space."""
+        if self.values is not None:
+            return self.values[value]
+        return value if self.step is None else value * self.step
 
-    def add(self, trial_id: str, rung: int, loss: float) -> bool:
-        """Add a loss; return False if the trial has reached the rung before, as one that was restarted may have."""
-        if rung <= self._reached.get(trial_id, -1):
-            return False
-        self._reached[trial_id] = rung
-        self.losses.append((trial_id, rung, loss))
-        return True
 
-    def goes_on(self, trial_id: str, rung: int, loss: float) -> bool:
-        """Whether a trial goes on from the rung that it has reached."""
-        others = (other for name, at, other in reversed(self.losses) if at == rung and name != trial_id)
-        return self.ladder.goes_on(self.number(trial_id), rung, loss, others)
+def parameter(name: str, domain: Domain) -> Parameter:
+    """Return the hyperparameter of a domain; raise InvalidSpace for one without bounds."""
+    sampler, step = domain.get_sampler(), None
+    if isinstance(sampler, Quantized):
+        sampler, step = sampler.get_sampler(), sampler.q
+    if isinstance(domain, Categorical) and isinstance(sampler, Uniform):
+        return Parameter(CS.CategoricalHyperparameter(name, list(range(len(domain)))), tuple(domain.categories))
+    if not isinstance(domain, Float | Integer) or not isinstance(sampler, Uniform | LogUniform):
+        raise InvalidSpace(
+            f"{name} has no bounds, or is not drawn uniformly; BOHBSearch takes tune.uniform, loguniform, randint, "
+            "lograndint, their quantised forms, and choice"
+        )
+    log = isinstance(sampler, LogUniform)
+    if step is not None and not (isinstance(domain, Integer) and step == 1):
+        low, high = math.ceil(round(domain.lower / step, 9)), math.floor(round(domain.upper / step, 9))
+        return Parameter(CS.Integer(name, (low, high), log=log), step=step)
+    if isinstance(domain, Integer):  # Tune's upper bound is exclusive
+        return Parameter(CS.Integer(name, (domain.lower, domain.upper - 1), log=log))
+    return Parameter(CS.Float(name, (domain.lower, domain.upper), log=log))
 
-    def fail(self, trial_id: str) -> None:
-        """Note that a trial failed on the rung that it was to reach next."""
-        self._failed[trial_id] = self._reached.get(trial_id, -1)
-        self.add(trial_id, self.next_rung(trial_id), math.inf)
 
-    def run_again(self, trial_id: str) -> None:
-        """Forget the failure of a trial, if it failed: a restored tuner runs it again."""
-        if trial_id in self._failed:
-            before = self._reached[trial_id] = self._failed.pop(trial_id)
-            self.losses = [known for known in self.losses if known[0] != trial_id or known[1] <= before]
+class TuneSpace:
+    """Translates between configurations of Tune, which may be nested, and those of a `Space`.
+
+    space: the hyperparameters; what is constant in Tune's space is left out, and Tune adds it.
+    """
+
+    def __init__(self, space: Mapping[str, Any] | CS.ConfigurationSpace) -> None:
+        self._parameters: dict[str, Parameter] = {}
+        if isinstance(space, CS.ConfigurationSpace):
+            self.space = Space(space)
+            return
+        _, _, grids = parse_spec_vars(dict(space))
+        if grids:
+            names = ["/".join(map(str, path)) for path, _ in grids]
+            raise InvalidSpace(f"BOHBSearch cannot run the grid_search of {names}; use tune.choice")
+        _, domains, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
+        configspace = CS.ConfigurationSpace()
+        for path, domain in domains:
+            name = "/".join(map(str, path))
+            self._parameters[name] = parameter(name, domain)
+            configspace.add(self._parameters[name].hyperparameter)
+        self.space = Space(configspace)
+
+    def to_tune(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a configuration as Tune has it."""
+        known = self._parameters
+        flat = {name: known[name].from_space(value) if name in known else value for name, value in config.items()}
+        return dict(unflatten_dict(flat))
+
+    def to_space(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the configuration of the space for one of Tune."""
+        return self.from_flat(flatten_dict(dict(config), prevent_delimiter=True))
+
+    def from_flat(self, flat: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the configuration of the space for one of Tune with names such as "layer/units"."""
+        known = self._parameters
+        return {name: known[name].to_space(value) if name in known else value for name, value in flat.items()}
 
 
 class BOHBSearch(Searcher):
@@ -95,7 +136,7 @@ class BOHBSearch(Searcher):
 
     def __init__(
         self,
-        space: Mapping[str, Any] | ConfigurationSpace | None = None,
+        space: Mapping[str, Any] | CS.ConfigurationSpace | None = None,
         metric: str | None = None,
         mode: str | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] = (),
@@ -111,12 +152,8 @@ class BOHBSearch(Searcher):
         self._max_concurrent = max_concurrent
         self._configs: dict[str, Config] = {}
         self._running: set[str] = set()
-        self.results: Results | None = None
-        self._forget_models()
-
-    def _forget_models(self) -> None:
-        self._evaluations: Evaluations | None = None
-        self._n_added = 0
+        self.results: Results[str] | None = None
+        self._proposals: Proposals[str] | None = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: Config, **spec: Any) -> bool:  # noqa: ARG002
         """Take the space, the metric and the mode from the tuner, where they were not given."""
@@ -147,18 +184,10 @@ class BOHBSearch(Searcher):
             return space.to_space(self._given.pop(0))
         config = None
         if self.results is not None:
-            running = [(self._configs[name], self.results.next_rung(name)) for name in sorted(self._running)]
-            config = self._caught_up(space, self.results).propose(number, running)
+            if self._proposals is None:
+                self._proposals = Proposals(space.space, self.results, self._settings, self._seed)
+            config = self._proposals.propose(number, self._configs, self._running)
         return config or space.space.sample(streams.proposal_stream(self._seed, number))
-
-    def _caught_up(self, space: TuneSpace, results: Results) -> Evaluations:
-        """Return all evaluations, with those that are new."""
-        if self._evaluations is None:
-            self._evaluations = Evaluations(space.space, results.ladder, self._settings, self._seed)
-        for trial_id, rung, loss in results.losses[self._n_added :]:
-            self._evaluations.add(self._configs[trial_id], rung, loss)
-        self._n_added = len(results.losses)
-        return self._evaluations
 
     def on_trial_result(self, trial_id: str, result: Config) -> None:  # noqa: ARG002 - Tune's signature
         """Do nothing but check that there is a `BOHBScheduler`, which adds the results."""
@@ -171,7 +200,7 @@ class BOHBSearch(Searcher):
         if error and self.results is not None and trial_id in self._configs:
             self.results.fail(trial_id)
 
-    def on_trial_add(self, trial: Trial, results: Results) -> None:
+    def on_trial_add(self, trial: Trial, results: Results[str]) -> None:
         """Note a trial that runs or is about to; a restored tuner adds trials that this search may not know.
 
         results: the scheduler's, used from now on if there are no others.
@@ -186,14 +215,13 @@ class BOHBSearch(Searcher):
 
     def save(self, checkpoint_path: str) -> None:
         """Save everything but the fitted models."""
-        state = {name: value for name, value in vars(self).items() if name not in ("_evaluations", "_n_added")}
-        Path(checkpoint_path).write_bytes(cloudpickle.dumps(state))
+        _write(checkpoint_path, {name: value for name, value in vars(self).items() if name != "_proposals"})
 
     def restore(self, checkpoint_path: str) -> None:
         """Go on where `save` was called."""
-        vars(self).update(cloudpickle.loads(Path(checkpoint_path).read_bytes()))
+        vars(self).update(_read(checkpoint_path))
         self._running.clear()  # the scheduler adds the unfinished trials again
-        self._forget_models()
+        self._proposals = None
 
 
 class BOHBScheduler(FIFOScheduler):
@@ -225,7 +253,7 @@ class BOHBScheduler(FIFOScheduler):
             raise InvalidArgument(f"mode={mode!r} must be 'min' or 'max'")
         self._time_attr, self._metric, self._mode = time_attr, metric, mode
         self._stop_last = stop_last_trials
-        self._results = Results(Ladder.of(min_t, max_t, reduction_factor))
+        self._results: Results[str] = Results(Ladder.of(min_t, max_t, reduction_factor))
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:  # noqa: ARG002
         """Take the metric and the mode from the tuner; return False if both were given already."""
@@ -270,8 +298,22 @@ class BOHBScheduler(FIFOScheduler):
 
     def save(self, checkpoint_path: str) -> None:
         """Save the results."""
-        Path(checkpoint_path).write_bytes(cloudpickle.dumps(self._results))
+        _write(checkpoint_path, self._results)
 
     def restore(self, checkpoint_path: str) -> None:
         """Go on where `save` was called."""
-        self._results = cloudpickle.loads(Path(checkpoint_path).read_bytes())
+        self._results = _read(checkpoint_path)
+
+
+def _write(path: str, state: Any) -> None:
+    content = cloudpickle.dumps(state)
+    Path(path).write_bytes(hashlib.sha256(content).digest() + content)
+
+
+def _read(path: str) -> Any:
+    """Return what was written; raise InvalidArgument if the file is damaged."""
+    stored = Path(path).read_bytes()
+    checksum, content = stored[:_CHECKSUM_BYTES], stored[_CHECKSUM_BYTES:]
+    if hashlib.sha256(content).digest() != checksum:
+        raise InvalidArgument(f"{path} is damaged, or was not saved by BOHB; restore from an earlier checkpoint")
+    return cloudpickle.loads(content)

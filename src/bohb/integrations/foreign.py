@@ -1,0 +1,199 @@
+"""Studies of other libraries: the rungs that their trials reach, their results as a history, and proposals from it.
+
+Libraries that start trials and stop them early (Optuna, Ray Tune) have no brackets of their own, and their trials
+cannot pause: each is stopped or goes on when it reaches a rung. Trials belong to brackets by their number. A trial is
+compared with the latest ones on its rung instead of waiting for a complete rung.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from bohb.core import streams
+from bohb.core.decider import Decider
+from bohb.core.events import BracketPlanned, ObservationAdded, StudyCreated, TrialFinished, TrialStarted
+from bohb.core.history import History
+from bohb.core.schedule.brackets import Bracket, geometric_budgets, hyperband
+from bohb.core.settings import Settings
+from bohb.core.space import Space
+from bohb.core.trial import Origin, Outcome, Status, Trial
+from bohb.errors import InvalidArgument
+from bohb.optimizer.blas import one_thread
+
+Config = dict[str, Any]
+Id = TypeVar("Id", int, str)  # Optuna numbers its trials, Ray Tune names them
+_SLACK = 1e-9  # a budget such as 52/27 is rounded
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The budgets and brackets of a study; a rung is an index of the budgets.
+
+    round: one round of Hyperband. Its brackets take trials by their number, one after the other, and start over.
+    eta: the best 1/eta of a rung go on.
+    """
+
+    round: tuple[Bracket, ...]
+    eta: float
+
+    @classmethod
+    def of(cls, min_budget: float, max_budget: float, eta: float, sizes: str = "paper") -> Ladder:
+        """Return the ladder of these budgets; `sizes` as for `hyperband`."""
+        return cls(hyperband(geometric_budgets(min_budget, max_budget, eta), eta, sizes), eta)
+
+    @property
+    def budgets(self) -> tuple[float, ...]:
+        """The budgets, ascending."""
+        return tuple(rung.budget for rung in self.round[0].rungs)
+
+    @property
+    def top(self) -> int:
+        """The highest rung."""
+        return len(self.round) - 1
+
+    def bracket(self, number: int) -> Bracket:
+        """Return the bracket of trial `number`."""
+        place = number % sum(bracket.rungs[0].size for bracket in self.round)
+        for bracket in self.round:
+            place -= bracket.rungs[0].size
+            if place < 0:
+                return bracket
+        raise AssertionError(number)
+
+    def first_rung(self, number: int) -> int:
+        """Return the rung on which trial `number` is judged first."""
+        return len(self.round) - len(self.bracket(number).rungs)
+
+    def rung_at(self, spent: float) -> int:
+        """Return the highest rung that is reached with a budget; −1 if none is."""
+        return sum(budget <= spent * (1 + _SLACK) for budget in self.budgets) - 1
+
+    def next_rung(self, number: int, reached: int) -> int:
+        """Return the rung on which trial `number` is evaluated after it has reached another; −1 if none yet."""
+        return min(max(self.first_rung(number), reached + 1), self.top)
+
+    def goes_on(self, number: int, rung: int, loss: float, others: Iterable[float]) -> bool:
+        """Whether trial `number` goes on from a rung: it is among the best 1/η, and its loss is finite.
+
+        others: the losses of other trials on the rung, the latest first, whichever bracket they belong to. As many
+            count as the trial's bracket has; earlier ones were proposed by a model that knew less.
+        """
+        if rung >= self.top or rung < self.first_rung(number):
+            return True
+        if math.isinf(loss):
+            return False
+        latest = list(itertools.islice(others, self.bracket(number).rungs[0].size))
+        places = max(1, math.floor((len(latest) + 1) / self.eta))
+        return sum(other < loss for other in latest) < places
+
+
+def finite_or_inf(value: float | None, sign: float) -> float:
+    """Return a value as a loss: +inf where it is missing, NaN or infinite; `sign` is −1 if values are maximised."""
+    return sign * value if value is not None and math.isfinite(value) else math.inf
+
+
+class Results(Generic[Id]):
+    """The results of trials: their losses on the rungs, and who goes on.
+
+    losses: trial, rung and loss, in the order of arrival; +inf if the trial failed.
+    stopped: the trials that were stopped on a rung.
+    """
+
+    def __init__(self, ladder: Ladder) -> None:
+        self.ladder = ladder
+        self.losses: list[tuple[Id, int, float]] = []
+        self.stopped: set[Id] = set()
+        self._numbers: dict[Id, int] = {}
+        self._reached: dict[Id, int] = {}
+        self._failed: dict[Id, int] = {}  # the rung reached before the failure
+
+    def number(self, trial: Id) -> int:
+        """Return the number of a trial; a new trial with a name gets the next one."""
+        return trial if isinstance(trial, int) else self._numbers.setdefault(trial, len(self._numbers))
+
+    def next_rung(self, trial: Id) -> int:
+        """Return the rung that a trial reaches next."""
+        return self.ladder.next_rung(self.number(trial), self._reached.get(trial, -1))
+
+    def add(self, trial: Id, rung: int, loss: float) -> bool:
+        """Add a loss; return False if the trial has reached the rung before, as one that was restarted may have."""
+        if rung <= self._reached.get(trial, -1):
+            return False
+        self._reached[trial] = rung
+        self.losses.append((trial, rung, loss))
+        return True
+
+    def goes_on(self, trial: Id, rung: int, loss: float) -> bool:
+        """Whether a trial goes on from the rung that it has reached."""
+        others = (other for name, at, other in reversed(self.losses) if at == rung and name != trial)
+        return self.ladder.goes_on(self.number(trial), rung, loss, others)
+
+    def fail(self, trial: Id) -> None:
+        """Note that a trial failed on the rung that it was to reach next."""
+        self._failed[trial] = self._reached.get(trial, -1)
+        self.add(trial, self.next_rung(trial), math.inf)
+
+    def run_again(self, trial: Id) -> None:
+        """Forget the failure of a trial, if it failed: a restored tuner runs it again."""
+        if trial in self._failed:
+            before = self._reached[trial] = self._failed.pop(trial)
+            self.losses = [known for known in self.losses if known[0] != trial or known[1] <= before]
+
+
+class Proposals(Generic[Id]):
+    """The results as a history, and proposals from it.
+
+    seed: decides the proposals, together with the number of the trial and the results that are known.
+    """
+
+    def __init__(self, space: Space, results: Results[Id], settings: Settings, seed: int) -> None:
+        self._results, self._settings, self._seed = results, settings, seed
+        ladder = results.ladder
+        created = StudyCreated(space.to_json(), ladder.budgets, ladder.eta, seed, settings.to_json())
+        self.history = History(space).extend([created])
+        self._decider = Decider(self.history)
+        self._n_added = 0
+
+    def propose(self, number: int, configs: Mapping[Id, Config], running: Iterable[Id]) -> Config | None:
+        """Return the configuration of trial `number`; None if a finite space has nothing new left.
+
+        configs: the configurations of all trials that have results or are running.
+        """
+        results, budgets = self._results, self._results.ladder.budgets
+        for trial, rung, loss in results.losses[self._n_added :]:
+            self._add(configs[trial], budgets[rung], loss)
+        self._n_added = len(results.losses)
+        pending = [
+            _trial(-1 - i, configs[trial], budgets[results.next_rung(trial)], 0)
+            for i, trial in enumerate(sorted(running))
+        ]
+        with self.history.supposing(pending), one_thread(self._settings):
+            rng = streams.proposal_stream(self._seed, number)
+            # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
+            proposal = self._decider.propose(rng, budgets[results.ladder.first_rung(number)], number)
+        return None if proposal is None else proposal.config
+
+    def _add(self, config: Config, budget: float, loss: float) -> None:
+        """Add a result to the history. It has a bracket of its own, since others decide who goes on."""
+        bracket = len(self.history.brackets)
+        trial = _trial(len(self.history.trials), config, budget, bracket)
+        outcome = Outcome(Status.OK, loss) if math.isfinite(loss) else Outcome(Status.CRASHED)
+        planned = BracketPlanned(bracket, ((budget, 1),), "given")
+        self.history.extend([planned, TrialStarted(trial), TrialFinished(trial.number, outcome)])
+
+
+def _trial(number: int, config: Config, budget: float, bracket: int) -> Trial:
+    return Trial(number, config, budget, number, bracket, rung=0, seed=0, origin=Origin.MODEL)
+
+
+def earlier(space: Space, observations: Sequence[ObservationAdded]) -> History:
+    """Return the history of a study with these observations and no trial, for `warm_start=`."""
+    if not observations:
+        raise InvalidArgument("there is no result to start from; leave warm_start out")
+    budgets = tuple(sorted({event.budget for event in observations}))
+    created = StudyCreated(space.to_json(), budgets, 3, 0, Settings().to_json())
+    return History(space).extend([created, *observations])
