@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bohb import BOHB, History, Space, minimize
-from bohb.integrations.hpbandster_logs import InterchangeError, observations, read_hpbandster, write_hpbandster
+from bohb.integrations.hpbandster import InterchangeError, observations, read_hpbandster, write_hpbandster
 from tests import objectives
 
 # Written by HpBandSter 0.7.4: three brackets on budgets 1, 3, 9, with a crash and a NaN.

@@ -45,7 +45,7 @@ def export(target: str | None, study: str | None, out: Path, form: str | None, a
             events = export_jsonl(journal, out)
         emit(as_json, {"file": str(out), "events": events}, f"{counted(events, 'event')} written to {out}")
         return
-    from bohb.integrations.hpbandster_logs import write_hpbandster
+    from bohb.integrations.hpbandster import write_hpbandster
 
     configs, runs = write_hpbandster(history(place), out)
     text = f"{counted(configs, 'configuration')} and {counted(runs, 'run')} written to {out}"
@@ -98,7 +98,7 @@ def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any
 
 def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dict[str, Any]:
     from bohb.cli.ask import study_arguments
-    from bohb.integrations.hpbandster_logs import observations, read_hpbandster
+    from bohb.integrations.hpbandster import observations, read_hpbandster
     from bohb.journal import SqlJournal
     from bohb.optimizer.ask_tell import BOHB
     from bohb.studyfile.load import load

@@ -1,21 +1,31 @@
-"""Run workers written for HpBandSter unchanged, and use its logs for a warm start.
+"""Run workers written for HpBandSter unchanged, and read and write its logs. HpBandSter itself is not needed.
 
-HpBandSter itself is not needed: a worker is any object with its `compute` method.
+A worker is any object with HpBandSter's method `compute`. The logs are the directory of its json_result_logger.
+`configs.json` has one line per configuration, `[[bracket, rung, index], {config}, {"model_based_pick": bool}]`;
+`results.json` one per run, `[[id], budget, {"submitted", "started", "finished"}, {"loss", "info"} or null, traceback or
+null]`. HpBandSter writes NaN, which is not valid JSON; we read it and never write it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bohb.core.trial import Trial
-from bohb.errors import InvalidArgument
+from bohb.core.events import ObservationAdded
+from bohb.core.trial import Origin, Trial, jsonable
+from bohb.errors import BohbError, InvalidArgument, InvalidConfiguration
 
 if TYPE_CHECKING:
     from bohb.core.history import History
     from bohb.core.space import Space
 
+CONFIGS, RESULTS = "configs.json", "results.json"
+Id = tuple[int, int, int]
 # Attributes of HpBandSter's Worker for its server: `compute` does not use them, and a lock cannot be pickled.
 _SERVER_ATTRIBUTES = ("thread_cond", "thread", "timer", "pyro_daemon", "_pyroDaemon")
 
@@ -78,6 +88,25 @@ class _Objective:
             self._worker = self._given
 
 
+class InterchangeError(BohbError):
+    """The logs of another tool cannot be read; the message names file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of HpBandSter.
+
+    loss: None if it crashed or returned NaN or an infinity.
+    line: its line in results.json.
+    """
+
+    id: Id
+    config: dict[str, Any]
+    budget: float
+    loss: float | None
+    line: int
+
+
 def read_logs(directory: str | Path, space: Space) -> History:
     """Return the results in `configs.json` and `results.json` for `warm_start=`; crashed runs count as failed.
 
@@ -85,7 +114,117 @@ def read_logs(directory: str | Path, space: Space) -> History:
     space: the space of the new study; every configuration must belong to it.
     """
     from bohb.integrations.foreign import earlier
-    from bohb.integrations.hpbandster_logs import observations, read_hpbandster
 
     runs = read_hpbandster(directory)
     return earlier(space, observations(runs, space, sorted({run.budget for run in runs})))
+
+
+def read_hpbandster(directory: str | Path) -> list[Run]:
+    """Return the runs of a directory in the order in which they ended; the last run on a budget counts."""
+    root = Path(directory)
+    configs: dict[Id, dict[str, Any]] = {}
+    for place, _, entry in _lines(root / CONFIGS):
+        if not (len(entry) >= 2 and isinstance(entry[1], dict)):
+            raise InterchangeError(f"{place}: a line must be [[bracket, rung, index], {{config}}, {{info}}]")
+        configs[_id(place, entry[0])] = entry[1]
+    runs: dict[tuple[Id, float], Run] = {}
+    for place, line, entry in _lines(root / RESULTS):
+        if len(entry) < 4 or not _is_number(entry[1]):
+            raise InterchangeError(
+                f"{place}: a line must be [[bracket, rung, index], budget, {{times}}, result, error]"
+            )
+        who, budget, result = _id(place, entry[0]), float(entry[1]), entry[3]
+        if who not in configs:
+            raise InterchangeError(f"{place}: the configuration {list(who)} is not in {CONFIGS}")
+        loss: Any = result.get("loss") if isinstance(result, dict) else result
+        known = float(loss) if _is_number(loss) and math.isfinite(loss) else None
+        runs.pop((who, budget), None)
+        runs[who, budget] = Run(who, configs[who], budget, known, line)
+    return list(runs.values())
+
+
+def observations(runs: Sequence[Run], space: Space, budgets: Sequence[float], first: int = 0) -> list[ObservationAdded]:
+    """Return the runs as observations of a study, each checked against its space.
+
+    budgets: the study's budgets; a budget that differs from one of them only by rounding is replaced by it.
+    first: number of observations that the study already has.
+    """
+    events = []
+    for index, run in enumerate(runs, first):
+        config = space.restore(run.config)
+        try:
+            space.encode({**run.config, **config})
+        except InvalidConfiguration as error:
+            raise InterchangeError(f"{RESULTS}:{run.line}: {error}") from error
+        budget = next((b for b in budgets if math.isclose(b, run.budget, rel_tol=1e-6)), run.budget)
+        source = f"HpBandSter {list(run.id)}"
+        events.append(ObservationAdded(index, config, budget, run.loss, source))
+    return events
+
+
+def write_hpbandster(history: History, directory: str | Path) -> tuple[int, int]:
+    """Write a study in HpBandSter's format; return the numbers of configurations and of runs.
+
+    The id of a configuration is its bracket, its first rung and its index there. Existing files are replaced.
+    """
+    root = Path(directory)
+    root.mkdir(parents=True, exist_ok=True)
+    count: Counter[tuple[int, int]] = Counter()
+    ids: dict[int, Id] = {}
+    configs, runs = [], []
+    for number, trial in history.trials.items():
+        if trial.config_id == number:
+            place = (trial.bracket, trial.rung)
+            ids[number] = (*place, count[place])
+            count[place] += 1
+            configs.append([list(ids[number]), trial.config, {"model_based_pick": trial.origin is Origin.MODEL}])
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        submitted = history.started.get(number)
+        started = outcome.started if outcome.started is not None else submitted
+        times = {"submitted": submitted or started, "started": started, "finished": outcome.finished or started}
+        info = outcome.info if outcome.cost is None else {**outcome.info, "cost": outcome.cost}
+        result = {"loss": outcome.loss, "info": info} if outcome.ok else None
+        error = None if outcome.ok else outcome.traceback or outcome.error or outcome.status.value
+        runs.append([list(ids[trial.config_id]), trial.budget, times, result, error])
+    _write(root / CONFIGS, configs)
+    _write(root / RESULTS, runs)
+    return len(configs), len(runs)
+
+
+def _write(path: Path, lines: Sequence[Any]) -> None:
+    text = "".join(json.dumps(jsonable(line), allow_nan=False) + "\n" for line in lines)
+    path.write_text(text, encoding="utf-8")
+
+
+def _lines(path: Path) -> Iterator[tuple[str, int, list[Any]]]:
+    """Yield place, line number and content of each entry; a last line cut short by a crash is skipped."""
+    try:
+        texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise InterchangeError(
+            f"{path}: {what}; HpBandSter's logs are a directory with {CONFIGS} and {RESULTS}"
+        ) from error
+    for number, text in enumerate(texts, 1):
+        if not text.strip():
+            continue
+        try:
+            entry = json.loads(text)
+        except ValueError as error:
+            if number == len(texts):
+                return
+            raise InterchangeError(f"{path}:{number}: not JSON: {error}") from error
+        if not isinstance(entry, list):
+            raise InterchangeError(f"{path}:{number}: a line must be a list, not {type(entry).__name__}")
+        yield f"{path}:{number}", number, entry
+
+
+def _id(place: str, value: Any) -> Id:
+    if not (isinstance(value, list) and len(value) == 3 and all(isinstance(part, int) for part in value)):
+        raise InterchangeError(f"{place}: {value!r:.80} must be the id of a configuration, [bracket, rung, index]")
+    return (value[0], value[1], value[2])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

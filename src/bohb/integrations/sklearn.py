@@ -20,8 +20,6 @@ from bohb.core.settings import PRESETS, Preset
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
-from bohb.integrations.sklearn_folds import Folds
-from bohb.integrations.sklearn_rows import Fit, fits_of, measured, outcome_of_failure, outcome_of_fits, search_goals
 from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.limits import Limits, reason_to_stop
@@ -36,7 +34,20 @@ try:
     from sklearn.utils._param_validation import Interval, StrOptions
     from sklearn.utils.validation import _num_samples
 
-    from bohb.integrations.sklearn_checks import digest, labels_of, largest, smallest, text
+    from bohb.integrations.sklearn_data import (
+        Fit,
+        Folds,
+        digest,
+        fits_of,
+        labels_of,
+        largest,
+        measured,
+        outcome_of_failure,
+        outcome_of_fits,
+        search_goals,
+        smallest,
+        text,
+    )
 except ImportError as error:
     raise MissingExtra(f"BOHBSearchCV needs scikit-learn: {install_hint('sklearn')}") from error
 

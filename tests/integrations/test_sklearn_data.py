@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra sklearn")
-from bohb.integrations.sklearn_folds import Folds
+from bohb.integrations.sklearn_data import Folds
 
 LABELS = np.repeat([0, 1, 2], [60, 30, 10])
 FOLDS = Folds([(np.arange(100), np.arange(5)), (np.arange(20, 100), np.arange(20))])

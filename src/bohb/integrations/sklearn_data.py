@@ -1,20 +1,129 @@
-"""Convert scikit-learn's fits to outcomes that a journal can store, and back."""
+"""What a search of scikit-learn needs: its budgets and rows, an identifier, and outcomes that a journal can store."""
 
 from __future__ import annotations
 
+import inspect
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, TypeAlias
 
+import joblib  # type: ignore[import-untyped]
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.utils.multiclass import type_of_target
 
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
 from bohb.errors import InvalidArgument
 
+Rows: TypeAlias = NDArray[np.integer[Any]]
 Fit: TypeAlias = dict[str, Any]  # scikit-learn's record of one fit: scores (a number, or one per metric) and times
 _TIMES = ("fit_time", "score_time")
 _STORED = ("test_scores", "train_scores", "fit_time", "score_time")
+_PROMOTIONS = 3  # possible with min_resource="auto"
+
+
+def labels_of(estimator: Any, y: Any) -> Rows | None:
+    """Return the class of every row as a number from 0; None if the task is not a single-label classification."""
+    if y is None or not is_classifier(estimator) or type_of_target(y) not in ("binary", "multiclass"):
+        return None
+    return np.asarray(np.unique(np.ravel(np.asarray(y)), return_inverse=True)[1])
+
+
+def largest(estimator: Any, resource: str, asked: int | str, n_rows: int) -> int:
+    """Return the largest budget: the given one, all rows, or the estimator's own value."""
+    if resource == "n_samples":
+        return int(n_rows if asked == "auto" else min(int(asked), n_rows))
+    values = estimator.get_params()
+    if resource not in values:
+        raise InvalidArgument(
+            f"resource={resource!r} must be 'n_samples' or a parameter of {type(estimator).__name__}; "
+            "see estimator.get_params()"
+        )
+    if asked != "auto":
+        return int(asked)
+    value = values[resource]
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise InvalidArgument(
+            f"max_resource='auto' takes the estimator's {resource}, which is {value!r} and not a positive whole "
+            "number; set max_resource"
+        )
+    return int(value)
+
+
+def smallest(asked: float | str, full: int, eta: float) -> float:
+    """Return the smallest budget: the given one, or one that allows three promotions.
+
+    full: the largest budget.
+    """
+    if asked == "auto":
+        return max(1.0, full / eta**_PROMOTIONS)
+    if float(asked) > full:
+        raise InvalidArgument(f"min_resource={asked!r} must not exceed max_resource, which is {full}")
+    return float(asked)
+
+
+def text(scoring: Any) -> str:
+    """Return scorers as text that is the same in every process: the name of a function, not its address."""
+    if isinstance(scoring, Mapping):
+        return str({name: text(scorer) for name, scorer in scoring.items()})
+    return str(scoring.__qualname__) if inspect.isfunction(scoring) else repr(scoring)
+
+
+def digest(*parts: Any) -> str:
+    """Return a short hash of estimator, data and other parts of a search."""
+    try:
+        return str(joblib.hash(parts))[:12]
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise InvalidArgument(
+            f"with a journal, estimator and data must be picklable, so that the search can be recognised: {error}"
+        ) from error
+
+
+class Folds:
+    """A splitter for scikit-learn with fixed rows.
+
+    All trials use the same rows, even if the original splitter shuffles in every call.
+
+    folds: pairs of train and test rows.
+    """
+
+    def __init__(self, folds: Sequence[tuple[Rows, Rows]]) -> None:
+        self.folds = list(folds)
+
+    def split(self, *_: object, **__: object) -> list[tuple[Rows, Rows]]:
+        return self.folds
+
+    def subset(self, seed: int, fraction: float, labels: Rows | None = None) -> Folds:
+        """Return folds with a fraction of the train rows and all test rows, so that losses of all budgets compare.
+
+        seed: chooses the rows; a larger fraction contains all rows of a smaller one.
+        labels: the class of every row, to keep the proportions of the classes.
+        """
+        if fraction >= 1:
+            return self
+        return Folds(
+            [
+                (_part(np.random.default_rng([seed, number]), train, fraction, labels), test)
+                for number, (train, test) in enumerate(self.folds)
+            ]
+        )
+
+
+def _part(rng: np.random.Generator, train: Rows, fraction: float, labels: Rows | None) -> NDArray[Any]:
+    """Return a random part of the rows in their original order, which may be the order of time."""
+    order = rng.permutation(np.asarray(train))
+    if labels is not None:
+        # Row i of the n rows of a class gets the place (i + 1/2) / n, so every prefix has the classes in proportion.
+        place = np.empty(len(order))
+        for label in np.unique(labels[order]):
+            of_class = np.flatnonzero(labels[order] == label)
+            place[of_class] = (np.arange(len(of_class)) + 0.5) / len(of_class)
+        order = order[np.argsort(place, kind="stable")]
+    return np.sort(order[: max(1, round(fraction * len(order)))])
 
 
 def search_goals(objectives: Sequence[str] | None, constraints: Mapping[str, str] | None) -> dict[str, Any]:
