@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 import bohb
 from bohb.core.history import History
 from bohb.errors import InvalidArgument, InvalidSpace
-from bohb.integrations.hydra import space_of
+from bohb.integrations.hydra import log, space_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hydra_sweep.py"
 SPACE = ("lr=tag(log, interval(1e-4, 1.0))", "units=range(8, 257)", "act=choice(relu, tanh)")
@@ -129,6 +129,35 @@ def test_the_ranges_of_hydra_become_hyperparameters() -> None:
 def test_a_sweep_without_an_end_is_refused(sweep: Callable[..., History]) -> None:
     with pytest.raises(InvalidArgument, match=r"set hydra\.sweeper\.max_brackets or max_trials"):
         sweep(*SPACE)
+
+
+@hydra.main(version_base=None)
+def identity(config: Any) -> float:
+    return float(config.x)
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ((), r"hydra\.sweeper\.budget=budget: .* has no budget; .* set hydra\.sweeper\.budget=\+budget"),
+        (("budget=+budget", "checkpoint=folder"), r"set hydra\.sweeper\.checkpoint=\+folder"),
+    ],
+)
+def test_a_key_that_the_program_does_not_have_is_named_with_the_option_that_adds_it(
+    options: tuple[str, ...], hint: str, sweep: Callable[..., History]
+) -> None:
+    given = [f"hydra.sweeper.{option}" for option in ("max_trials=1", *options)]
+    with pytest.raises(InvalidArgument, match=hint):
+        sweep("+x=interval(0.0, 1.0)", *given, app=identity)
+
+
+def test_a_sweep_ends_with_its_best_result(sweep: Callable[..., History], monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(log, "info", lambda text, *values: said.append(text % values))
+    study = sweep("+x=interval(0.0, 1.0)", "hydra.sweeper.budget=+budget", "hydra.sweeper.max_trials=3", app=identity)
+    best = study.incumbent
+    assert best is not None
+    assert said == [f"The best of 3 jobs: +x={best.config['+x']!r}, {best.loss!r} on budget {best.budget:g}"]
 
 
 @pytest.mark.skipif(not os.environ.get("BOHB_LONG_TESTS"), reason="starts new processes: BOHB_LONG_TESTS=1")

@@ -7,13 +7,14 @@ import logging
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 
 from bohb.core.decide import StartPromotion, StartSample, decide
+from bohb.core.goals import Direction
+from bohb.core.settings import Preset
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument, InvalidResult, InvalidSpace, MissingExtra, install_hint
 from bohb.journal import open_journal
@@ -22,63 +23,62 @@ from bohb.optimizer.ask_tell import BOHB
 try:
     from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
     from hydra.core.utils import JobReturn, JobStatus
+    from hydra.errors import ConfigCompositionException
 except ImportError as error:
     raise MissingExtra(f"Hydra is not installed: {install_hint('hydra')}") from error
+
+if TYPE_CHECKING:
+    from hydra_plugins.hydra_bohb_sweeper import BOHBSweeperConf
 
 log = logging.getLogger(__name__)
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]  # (overrides of each job, number of the first job)
 
 
-@dataclass(frozen=True, slots=True)
 class Sweep:
-    """The options of a sweep; `docs/hydra.md` explains them."""
+    """Runs a sweep as a study.
 
-    min_budget: float
-    max_budget: float
-    eta: float
-    budget: str
-    checkpoint: str | None
-    checkpoint_dir: Path
-    preset: Any
-    direction: Any
-    seed: int | None
-    journal: str
-    study: str
-    max_brackets: int | None
-    max_trials: int | None
-    batch_size: int | None
+    options: those of the plugin.
+    launch: runs jobs and waits until all of them have ended.
+    """
 
-    def run(self, overrides: Sequence[Override], launch: Launch) -> BOHB:
-        """Run the sweep to its end and return its study; one that was interrupted is continued."""
-        if self.max_brackets is None and self.max_trials is None:
+    def __init__(self, options: BOHBSweeperConf, launch: Launch) -> None:
+        if options.max_brackets is None and options.max_trials is None:
             raise InvalidArgument("the sweep would never end: set hydra.sweeper.max_brackets or max_trials")
+        self._options, self._launch = options, launch
+
+    def run(self, overrides: Sequence[Override]) -> BOHB:
+        """Run the sweep to its end and return its study; one that was interrupted is continued."""
         fixed = [
             f"{o.get_key_element()}={o.get_value_element_as_str()}" for o in overrides if not o.is_sweep_override()
         ]
-        journal = open_journal(self.journal, self.study)
+        journal = open_journal(self._options.journal, self._options.study)
         try:
             optimizer = self._optimizer(overrides, journal)
             while batch := self._batch(optimizer):
                 for trials in contiguous(batch):
-                    jobs = launch([[*fixed, *self._overrides(trial)] for trial in trials], trials[0].number)
+                    jobs = self._jobs([[*fixed, *self._overrides(trial)] for trial in trials], trials[0].number)
                     tell(optimizer, trials, jobs)
-            return optimizer
         finally:
             journal.close()
+        if (best := optimizer.incumbent) is not None:
+            found = " ".join(f"{name}={_text(value)}" for name, value in best.config.items())
+            n_jobs = len(optimizer.history.trials)
+            log.info("The best of %d jobs: %s, %r on budget %g", n_jobs, found, best.loss, best.budget)
+        return optimizer
 
     def _optimizer(self, overrides: Sequence[Override], journal: Any) -> BOHB:
         """Create or continue the study; trials that were running when it was interrupted are started again."""
-        whole = float(self.min_budget).is_integer() and float(self.max_budget).is_integer()
+        options = self._options
         optimizer = BOHB(
             space_of(overrides),
-            min_budget=self.min_budget,
-            max_budget=self.max_budget,
-            eta=self.eta,
-            integer_budgets=whole,
-            preset=self.preset,
-            direction=self.direction,
-            seed=self.seed,
-            max_brackets=self.max_brackets,
+            min_budget=options.min_budget,
+            max_budget=options.max_budget,
+            eta=options.eta,
+            integer_budgets=float(options.min_budget).is_integer() and float(options.max_budget).is_integer(),
+            preset=cast("Preset", options.preset),
+            direction=cast("Direction", options.direction),
+            seed=options.seed,
+            max_brackets=options.max_brackets,
             journal=journal,
         )
         optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
@@ -86,12 +86,13 @@ class Sweep:
 
     def _batch(self, optimizer: BOHB) -> list[Trial]:
         """Return the trials of a rung, or as many of them as fit into a batch; none at the end of the sweep."""
+        most_trials, size = self._options.max_trials, self._options.batch_size
 
         def enough() -> bool:
-            return self.max_trials is not None and len(optimizer.history.trials) >= self.max_trials
+            return most_trials is not None and len(optimizer.history.trials) >= most_trials
 
         batch = optimizer.ask_many(1, enough)
-        while batch and (self.batch_size is None or len(batch) < self.batch_size):
+        while batch and (size is None or len(batch) < size):
             following = decide(optimizer.history, optimizer.max_brackets)
             if enough() or not isinstance(following, StartSample | StartPromotion):
                 break
@@ -103,12 +104,26 @@ class Sweep:
     def _overrides(self, trial: Trial) -> list[str]:
         """Return the overrides of one job: its configuration, its budget and its checkpoint directory."""
         found = [f"{name}={_text(value)}" for name, value in trial.config.items()]
-        found.append(f"{self.budget}={_text(trial.budget)}")
-        if self.checkpoint is not None:
-            folder = self.checkpoint_dir / str(trial.config_id)
+        found.append(f"{self._options.budget}={_text(trial.budget)}")
+        if self._options.checkpoint is not None:
+            folder = Path(self._options.checkpoint_dir) / str(trial.config_id)
             folder.mkdir(parents=True, exist_ok=True)
-            found.append(f"{self.checkpoint}={_quoted(str(folder))}")
+            quoted = str(folder).replace("\\", "\\\\").replace("'", "\\'")
+            found.append(f"{self._options.checkpoint}='{quoted}'")
         return found
+
+    def _jobs(self, overrides: list[list[str]], first: int) -> Sequence[JobReturn]:
+        """Launch jobs; if the program's configuration lacks one of our keys, say which option adds it."""
+        try:
+            return self._launch(overrides, first)
+        except ConfigCompositionException as error:
+            for option, key in (("budget", self._options.budget), ("checkpoint", self._options.checkpoint)):
+                if f"'{key}'" in str(error):
+                    raise InvalidArgument(
+                        f"hydra.sweeper.{option}={key}: the configuration of the program has no {key}; add it there, "
+                        f"or set hydra.sweeper.{option}=+{key}"
+                    ) from error
+            raise
 
 
 def tell(optimizer: BOHB, trials: Sequence[Trial], jobs: Sequence[JobReturn]) -> None:
@@ -166,7 +181,3 @@ def _hyperparameter(override: Override) -> Any:
 def _text(value: Any) -> str:
     """Return a value as Hydra reads it; choices are stored as text already, whole numbers stay whole."""
     return value if isinstance(value, str) else repr(value)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -51,11 +51,12 @@ ConfigStore.instance().store(group="hydra/sweeper", name="bohb", node=BOHBSweepe
 class BOHBSweeper(Sweeper):
     """Runs a sweep as a study: the jobs of a rung are launched together, with their budget as an override."""
 
-    def __init__(self, params: dict[str, str], checkpoint_dir: str, journal: str, **options: Any) -> None:
-        self._params = params
+    def __init__(self, **options: Any) -> None:
+        self._options = options = BOHBSweeperConf(**options)
         # A job may change the working directory, so that paths must not depend on it.
-        path = journal if "://" in journal else str(Path(journal).absolute())
-        self._options = {**options, "checkpoint_dir": Path(checkpoint_dir).absolute(), "journal": path}
+        options.checkpoint_dir = str(Path(options.checkpoint_dir).absolute())
+        if "://" not in options.journal:
+            options.journal = str(Path(options.journal).absolute())
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Create the launcher."""
@@ -71,11 +72,12 @@ class BOHBSweeper(Sweeper):
         assert self.hydra_context is not None
         assert self.config is not None
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
-        given = {o.get_key_element(): o for o in parser.parse_overrides([*_lines(self._params), *arguments])}
+        params = [f"{name}={text}" for name, text in self._options.params.items()]
+        given = {o.get_key_element(): o for o in parser.parse_overrides([*params, *arguments])}
         folder = Path(self.config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(self.config, folder / "multirun.yaml")
-        study = Sweep(**self._options).run(list(given.values()), self._launch)
+        study = Sweep(self._options, self._launch).run(list(given.values()))
         best = {"name": "bohb", "best_evaluated_params": study.best_config, "best_evaluated_result": study.best_loss}
         OmegaConf.save(OmegaConf.create(best), folder / "optimization_results.yaml")
         return study.best_loss
@@ -84,7 +86,3 @@ class BOHBSweeper(Sweeper):
         assert self.launcher is not None
         self.validate_batch_is_legal(overrides)
         return self.launcher.launch(overrides, initial_job_idx=first)
-
-
-def _lines(params: dict[str, str]) -> list[str]:
-    return [f"{name}={text}" for name, text in params.items()]
