@@ -34,20 +34,7 @@ try:
     from sklearn.utils._param_validation import Interval, StrOptions
     from sklearn.utils.validation import _num_samples
 
-    from bohb.integrations.sklearn_data import (
-        Fit,
-        Folds,
-        digest,
-        fits_of,
-        labels_of,
-        largest,
-        measured,
-        outcome_of_failure,
-        outcome_of_fits,
-        search_goals,
-        smallest,
-        text,
-    )
+    from bohb.integrations import sklearn_data as data
 except ImportError as error:
     raise MissingExtra(f"BOHBSearchCV needs scikit-learn: {install_hint('sklearn')}") from error
 
@@ -170,7 +157,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         try:
             super().fit(X, y, **params)
         finally:  # keep only scikit-learn's attributes and the study
-            for name in ("_data", "_folds", "_labels", "_n_rows", "_smallest", "_digest", "_fits", "_table"):
+            for name in ("_data", "_folds", "_labels", "_n_rows", "_fits", "_table"):
                 self.__dict__.pop(name, None)
         return self
 
@@ -180,19 +167,10 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         splitter = getattr(self, "_checked_cv_orig", None)  # scikit-learn 1.6 does not keep it
         if splitter is None:
             splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
-        self._folds = Folds(list(splitter.split(X, y, **self._get_routed_params_for_fit(params).splitter.split)))
+        self._folds = data.Folds(list(splitter.split(X, y, **self._get_routed_params_for_fit(params).splitter.split)))
         self._n_rows = _num_samples(X)
-        self._labels = labels_of(self.estimator, y)
-        self.max_resource_ = largest(self.estimator, self.resource, self.max_resource, self._n_rows)
-        self._smallest = smallest(self.min_resource, self.max_resource_, self.eta)
-        if self.resource == "n_samples" and self.min_resource == "auto":
-            # As in HalvingRandomSearchCV: two samples of each class for each split.
-            classes = 1 if self._labels is None else int(self._labels.max()) + 1
-            self._smallest = min(max(self._smallest, 2.0 * classes * len(self._folds.folds)), self.max_resource_)
-        if self.journal is not None:
-            fitted_on = (self.estimator, X, y, params, self._folds.folds, self.resource)
-            goals = [[self.objectives, self.constraints]] if self.objectives or self.constraints else []
-            self._digest = digest(*fitted_on, text(self.scoring), *goals)
+        self._labels = data.labels_of(self.estimator, y)
+        self.max_resource_ = data.largest(self.estimator, self.resource, self.max_resource, self._n_rows)
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         """Ask, evaluate, tell; called by scikit-learn's `fit`."""
@@ -205,7 +183,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
             self.min_resource_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}
-            self._fits: list[Fit] = []
+            self._fits: list[data.Fit] = []
             seed = optimizer.history.created.seed if optimizer.history.created is not None else 0
 
             def evaluate(trials: Sequence[Trial]) -> list[Outcome]:
@@ -218,7 +196,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 optimizer.tell_many(zip(trials, evaluate(trials), strict=True))
             self.study_ = Study(optimizer.history, stop() or "no trial is left to run")
         rows = [(trial, outcome) for trial, outcome in self.study_.trials if outcome is not None]
-        scored = [trial for trial, outcome in rows if measured(outcome)]
+        scored = [trial for trial, outcome in rows if data.measured(outcome)]
         if not rows:
             raise InvalidArgument(f"max_seconds={self.max_seconds!r} is over before the first trial; raise it")
         if not scored:
@@ -232,9 +210,13 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         space = self.space if isinstance(self.space, Space) else Space(self.space)
         if self.resource in space.names:
             raise InvalidArgument(f"resource={self.resource!r} must not be one of the hyperparameters of the space")
+        # As in HalvingRandomSearchCV: two samples of each class for each split.
+        classes = 1 if self._labels is None else int(self._labels.max()) + 1
+        needed = 2.0 * classes * len(self._folds.folds) if self.resource == "n_samples" else 1.0
+        min_budget = data.smallest(self.min_resource, self.max_resource_, self.eta, needed)
         journal = None
         if self.journal is not None:
-            journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{self._digest}")
+            journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{self._identifier()}")
             if journal is not self.journal:
                 stack.callback(journal.close)
         seed = None
@@ -242,8 +224,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return BOHB(
             space,
-            **search_goals(self.objectives, self.constraints),
-            min_budget=self._smallest,
+            **data.search_goals(self.objectives, self.constraints),
+            min_budget=min_budget,
             max_budget=self.max_resource_,
             eta=self.eta,
             preset=self.preset,
@@ -252,6 +234,13 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             max_brackets=self.max_brackets,
             journal=journal,
         )
+
+    def _identifier(self) -> str:
+        """Return a short hash of everything that the results depend on."""
+        X, y, params = self._data
+        goals = [[self.objectives, self.constraints]] if self.objectives or self.constraints else []
+        searched = (self.estimator, X, y, params, self._folds.folds, self.resource)
+        return data.digest(*searched, data.text(self.scoring), *goals)
 
     def _evaluate(self, seed: int, trials: Sequence[Trial], evaluate_candidates: Callable[..., Any]) -> list[Outcome]:
         """Cross-validate trials; those with the same rows together."""
@@ -266,13 +255,13 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 if "fits failed" not in str(error):  # scikit-learn says this if none of a whole batch succeeds
                     raise
                 warnings.warn(f"{error}\nTheir scores are set to {self.error_score}.", FitFailedWarning, stacklevel=2)
-                ended = [outcome_of_failure(str(error))] * len(group)
+                ended = [data.outcome_of_failure(str(error))] * len(group)
             else:
                 n = len(folds.folds)
                 fits = self._fits[-len(group) * n :]
                 parts = [fits[i : i + n] for i in range(0, len(fits), n)]
                 goals = group[0].goals
-                ended = [outcome_of_fits(part, self._leading(part), goals) for part in parts]
+                ended = [data.outcome_of_fits(part, self._leading(part), goals) for part in parts]
             stamped = [with_times(outcome, started, time.time()) for outcome in ended]
             costs = [trial.budget / float(self.max_resource_) for trial in group]
             outcomes += [replace(outcome, cost=cost) for outcome, cost in zip(stamped, costs, strict=True)]
@@ -285,7 +274,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         budget = {} if self.resource == "n_samples" else {self.resource: int(trial.budget)}
         return {**trial.config, **budget}
 
-    def _leading(self, fits: Sequence[Fit]) -> str | None:
+    def _leading(self, fits: Sequence[data.Fit]) -> str | None:
         """Return the score that the search maximises: that of `refit`, else the first; None if there is only one."""
         scores = fits[0]["test_scores"]
         if not isinstance(scores, Mapping):
@@ -297,7 +286,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self,
         candidate_params: Sequence[dict[str, Any]],  # noqa: ARG002 - scikit-learn's signature
         n_splits: int,  # noqa: ARG002
-        out: list[Fit],
+        out: list[data.Fit],
         more_results: Mapping[str, Any] | None = None,  # noqa: ARG002
     ) -> dict[str, Any]:
         """Store the fits so far; scikit-learn calls this after each batch, and the table is filled at the end."""
@@ -318,7 +307,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         n_splits = len(self._folds.folds)
         if self.constraints:
             columns["feasible"] = [self.study_.history.violation(outcome) == 0 for _, outcome in rows]
-        fits = fits_of(rows, n_splits, error_score)
+        fits = data.fits_of(rows, n_splits, error_score)
         self._table.update(super()._format_results(params, n_splits, fits, columns))
 
     @staticmethod

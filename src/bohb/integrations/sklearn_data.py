@@ -54,13 +54,14 @@ def largest(estimator: Any, resource: str, asked: int | str, n_rows: int) -> int
     return int(value)
 
 
-def smallest(asked: float | str, full: int, eta: float) -> float:
+def smallest(asked: float | str, full: int, eta: float, needed: float) -> float:
     """Return the smallest budget: the given one, or one that allows three promotions.
 
     full: the largest budget.
+    needed: by default, the smallest budget is not smaller than this, unless the largest is.
     """
     if asked == "auto":
-        return max(1.0, full / eta**_PROMOTIONS)
+        return min(max(needed, full / eta**_PROMOTIONS), full)
     if float(asked) > full:
         raise InvalidArgument(f"min_resource={asked!r} must not exceed max_resource, which is {full}")
     return float(asked)
