@@ -58,34 +58,27 @@ class Finished:
         return self.incumbent is not None and self.incumbent.trial.number == self.trial.number
 
     @property
+    def returned(self) -> dict[str, float]:
+        """The values that the objective returned, under the user's names and with the user's signs."""
+        loss = self.goals.shown(self.outcome.loss)
+        return self.outcome.values or ({} if loss is None else {self.goals.label: loss})
+
+    @property
     def metrics(self) -> dict[str, float]:
         """Budget, cost, and the values that the objective returned, as far as they are known."""
         cost = {} if self.outcome.cost is None else {"cost": self.outcome.cost}
-        return {"budget": self.trial.budget, **cost, **returned(self.goals, self.outcome)}
+        return {"budget": self.trial.budget, **cost, **self.returned}
 
     @property
     def incumbent_metrics(self) -> dict[str, float]:
-        """What the objective returned, for the curves of the incumbents; empty if this trial is not one."""
-        return incumbent_metrics(self.goals, self.outcome) if self.improves else {}
+        """For the curves of the incumbents: "incumbent_" and the name of each value; empty if this trial is not one."""
+        return {f"incumbent_{name}": value for name, value in self.returned.items()} if self.improves else {}
 
     @property
     def curve(self) -> list[tuple[int, float, float]]:
         """Index, step and loss of the finite points of the learning curve."""
         points = enumerate(self.outcome.curve)
         return [(index, step, loss) for index, (step, loss) in points if math.isfinite(loss)]
-
-
-def returned(goals: Goals, outcome: Outcome) -> dict[str, float]:
-    """Return the values that the objective returned, under the user's names and with the user's signs."""
-    if outcome.values:
-        return outcome.values
-    value = goals.shown(outcome.loss)
-    return {} if value is None else {goals.label: value}
-
-
-def incumbent_metrics(goals: Goals, outcome: Outcome) -> dict[str, float]:
-    """Return the values of an incumbent: "incumbent_loss", or "incumbent_" and the name of each value."""
-    return {f"incumbent_{name}": value for name, value in returned(goals, outcome).items()}
 
 
 class Tracker(Protocol):
@@ -204,19 +197,19 @@ def sleep(seconds: float) -> bool:
     return False
 
 
-def require(module: str, extra: str) -> None:
-    """Raise MissingExtra if an optional library is not installed."""
-    if find_spec(module) is None:
-        raise MissingExtra(f"{module} is not installed: {install_hint(extra)}")
+def require(extra: str, *modules: str) -> None:
+    """Raise MissingExtra if a module of an optional library is not installed."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise MissingExtra(f"{module} is not installed: {install_hint(extra)}")
 
 
 @contextmanager
 def tracker_errors(where: str, *errors: type[Exception]) -> Iterator[None]:
     """Turn OSError and these errors of a tracker's library into TrackerUnavailable."""
-    kinds: tuple[type[Exception], ...] = (OSError, *errors)
     try:
         yield
-    except kinds as error:
+    except (OSError, *errors) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise TrackerUnavailable(f"{where} cannot be written ({first[:200]})") from error
 

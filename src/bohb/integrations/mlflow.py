@@ -16,6 +16,7 @@ from bohb.integrations.listening import Finished, beside, require, tracker_error
 if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
 
+_MODULES = ("mlflow", "alembic")  # the second is for a local store; mlflow-skinny does not install it
 _KEY, _TRIAL = "bohb.study", "bohb.trial"
 _BATCH = 100  # parameters or metrics per request; MLflow takes no more parameters at once
 
@@ -35,7 +36,7 @@ def track(
     experiment: the name of the experiment. Default: the name of the study.
     wait_seconds: how long the end of the block waits for trials that are still to be written.
     """
-    _require()
+    require("mlflow", *_MODULES)
     return beside("mlflow", journal, study, uri, experiment, wait_seconds)
 
 
@@ -46,7 +47,7 @@ class MlflowTracker:
     """
 
     def __init__(self, uri: str | None = None, experiment: str | None = None) -> None:
-        _require()
+        require("mlflow", *_MODULES)
         self._uri, self._experiment = uri, experiment
 
     def open(self, study: str, history: History) -> set[int]:
@@ -112,11 +113,6 @@ class MlflowTracker:
             token = page.token
             if not token:
                 return
-
-
-def _require() -> None:
-    require("mlflow", "mlflow")
-    require("alembic", "mlflow")  # for a local store; mlflow-skinny does not install it
 
 
 def _tags(finished: Finished, key: str, parent: str) -> dict[str, str]:

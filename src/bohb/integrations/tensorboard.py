@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bohb.core.history import History
 from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument
-from bohb.integrations.listening import (
-    Finished,
-    beside,
-    incumbent_metrics,
-    require,
-    tracker_errors,
-)
+from bohb.integrations.listening import Finished, beside, require, tracker_errors
 from bohb.journal.location import plain_component
 
 if TYPE_CHECKING:
@@ -36,7 +30,7 @@ def track(
     logdir: TensorBoard's log directory; the study gets a subdirectory with its name.
     wait_seconds: how long the end of the block waits for trials that are still to be written.
     """
-    require("tensorboardX", "tensorboard")
+    require("tensorboard", "tensorboardX")
     return beside("tensorboard", journal, study, logdir, wait_seconds=wait_seconds)
 
 
@@ -49,7 +43,7 @@ class TensorboardTracker:
     """
 
     def __init__(self, logdir: str | Path) -> None:
-        require("tensorboardX", "tensorboard")
+        require("tensorboard", "tensorboardX")
         self._logdir = Path(logdir)
 
     def open(self, study: str, history: History) -> set[int]:
@@ -69,9 +63,9 @@ class TensorboardTracker:
             self._incumbents = _writer(self._root / _INCUMBENT)
             order = {number: n for n, number in enumerate(history.outcomes, 1)}
             for best in history.trajectory:
-                if best.trial.number in known:
-                    self._add_incumbent(incumbent_metrics(history.goals, best.outcome), order[best.trial.number])
-            self._incumbents.flush()
+                number = best.trial.number
+                if number in known:
+                    self._add_incumbent(Finished(best.trial, best.outcome, order[number], best, history.goals))
         return known
 
     def write(self, finished: Finished) -> None:
@@ -84,12 +78,12 @@ class TensorboardTracker:
             _fill(writer, finished)
             writer.close()
             os.replace(hidden, self._root / name)
-            self._add_incumbent(finished.incumbent_metrics, finished.order)
-            self._incumbents.flush()
+            self._add_incumbent(finished)
 
-    def _add_incumbent(self, metrics: dict[str, float], order: int) -> None:
-        for name, value in metrics.items():
-            _scalar(self._incumbents, name, value, order)
+    def _add_incumbent(self, finished: Finished) -> None:
+        for name, value in finished.incumbent_metrics.items():
+            _scalar(self._incumbents, name, value, finished.order, time.time())
+        self._incumbents.flush()
 
     def close(self) -> None:
         """Close the file of the incumbents."""
@@ -122,10 +116,10 @@ def _writer(directory: Path) -> EventsWriter:
     return EventsWriter(str(directory / "events"))
 
 
-def _scalar(writer: EventsWriter, name: str, value: float, step: int, wall_time: float | None = None) -> None:
+def _scalar(writer: EventsWriter, name: str, value: float, step: int, wall_time: float) -> None:
     from tensorboardX.summary import scalar
 
-    _event(writer, scalar(name, value), step, time.time() if wall_time is None else wall_time)
+    _event(writer, scalar(name, value), step, wall_time)
 
 
 def _event(writer: EventsWriter, summary: Any, step: int, wall_time: float) -> None:
