@@ -13,7 +13,7 @@ from bohb import History
 from bohb.core.events import BracketPlanned, TrialStarted
 from bohb.journal import SqlJournal
 from tests.cli.running import STUDY, answer, call, complaint, written
-from tests.integrations.test_hpbandster_logs import LOGS
+from tests.integrations.test_hpbandster import LOGS
 
 WITH_CHOICE = STUDY + 'c = ["a", "b"]\n'
 

@@ -28,7 +28,7 @@ except ImportError as error:
     raise MissingExtra(f"Hydra is not installed: {install_hint('hydra')}") from error
 
 if TYPE_CHECKING:
-    from hydra_plugins.hydra_bohb_sweeper import BOHBSweeperConf
+    from hydra_bohb_sweeper import BOHBSweeperConf  # hydra_plugins is a namespace package, which mypy leaves out
 
 log = logging.getLogger(__name__)
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]  # (overrides of each job, number of the first job)
