@@ -23,7 +23,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 import bohb
-from bohb.analysis.clock import timeline
+from bohb.analysis.trajectory import timeline
 from bohb.core.samplers import process as gp
 from bohb.core.samplers import targets
 from bohb.core.samplers.density import fit_model

@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bohb import BOHB
-from bohb.analysis.clock import run_clock, timeline
-from bohb.analysis.evaluations import losses
 from bohb.analysis.lineage import Record, records
 from bohb.analysis.overview import Overview
-from bohb.analysis.trajectory import Moment, trajectory
+from bohb.analysis.trajectory import Moment, losses, run_clock, timeline, trajectory
 from bohb.core.trial import Origin, Status
 from tests.analysis.studies import KINDS, XY, Watch, play, played, smooth, tiny
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from bohb.analysis.axes import Array, Axis, axes, places
-from bohb.analysis.ranges import LARGEST
+from bohb.analysis.axes import LARGEST, Array, Axis, axes, places
 from bohb.core.goals import Objective
 from bohb.core.history import History
 from bohb.core.samplers import kde

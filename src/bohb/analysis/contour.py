@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array, Axis, configurations, telling_budget
+from bohb.analysis.axes import Array, Axis, configurations, loss_range, telling_budget
 from bohb.analysis.importance import importance, most_important_pair
-from bohb.analysis.ranges import loss_range
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bohb.analysis.axes import Array
-from bohb.analysis.evaluations import losses
-from bohb.analysis.trajectory import Moment, moments
+from bohb.analysis.trajectory import Moment, losses, moments
 from bohb.core.events import ObservationAdded
 from bohb.core.fronts import first_front, hypervolume
 from bohb.core.goals import Goals, Objective

@@ -1,12 +1,169 @@
-"""The best loss over time, over spent budget and over trials."""
+"""The progress of a study: its run time without pauses, every finished trial, and the best loss over time."""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 
-from bohb.analysis.evaluations import Evaluation, losses
+from bohb.analysis.rows import finished, seconds, started
 from bohb.core.history import History
 from bohb.core.results import Leaders, Result
+from bohb.core.trial import Origin, Status
+
+
+@dataclass(frozen=True, slots=True)
+class RunClock:
+    """The clock of a study, which stands still in pauses.
+
+    origin: the time at which it began; None if no time was recorded.
+    pauses: (start, end) of the pauses, in order.
+    """
+
+    origin: float | None
+    pauses: tuple[tuple[float, float], ...] = ()
+
+    def seconds(self, time: float | None) -> float | None:
+        """Return the run time in seconds until a time; None if that or the origin is unknown."""
+        if time is None or self.origin is None:
+            return None
+        idle = sum(min(time, end) - start for start, end in self.pauses if start < time) if self.pauses else 0.0
+        return max(0.0, time - self.origin - idle)
+
+
+def run_clock(history: History) -> RunClock:
+    """Return the clock of a study.
+
+    A pause is a period in which no trial ran and at whose end a session began. Sessions of several runners that
+    overlap leave no pause.
+    """
+    spans = sorted(span for number in history.trials if (span := _span(history, number)) is not None)
+    sessions = sorted(session.time for session in history.sessions)
+    first = [start for start, _ in spans[:1]] + sessions[:1]
+    if not first:
+        return RunClock(None)
+    origin = min(first)
+    starts = [start for start, _ in spans]
+    reached = list(accumulate((end for _, end in spans), max))
+    pauses = []
+    for session in sessions[1:]:
+        before = bisect_left(starts, session)  # spans that began before this session
+        end = reached[before - 1] if before else origin
+        end = max(end, *(s for s in sessions if s < session), origin)
+        if end < session:
+            pauses.append((end, session))
+    return RunClock(origin, tuple(pauses))
+
+
+def _span(history: History, number: int) -> tuple[float, float] | None:
+    """The period in which a trial ran; its end is infinite while it runs."""
+    begin = started(history, number)
+    if begin is None:
+        return None
+    if number in history.pending and number not in history.lost:
+        return begin, math.inf
+    end = finished(history, number)
+    return begin, begin if end is None else max(begin, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time of one trial on its worker, in seconds of run time.
+
+    end: None while it runs.
+    worker: the name of the worker. It is known only when the trial has finished; until then, and for workers without a
+        name, trials that overlap are spread over "running 1", "running 2" … or "slot 1" …
+    status: None while it runs.
+    """
+
+    number: int
+    worker: str
+    start: float
+    end: float | None
+    status: Status | None
+    budget: float
+    bracket: int
+    attempt: int
+
+
+def timeline(history: History) -> list[Span]:
+    """Return every trial that ran or runs, ordered by start; without reused results and unknown starts."""
+    clock = run_clock(history)
+    timed = []
+    for number, trial in history.trials.items():
+        start = clock.seconds(started(history, number))
+        if start is not None and number not in history.lost and trial.reuses is None:
+            timed.append((start, number))
+    lanes: dict[str, list[float]] = {"running": [], "slot": []}
+    spans = []
+    for start, number in sorted(timed):
+        trial, outcome = history.trials[number], history.outcomes.get(number)
+        end = clock.seconds(finished(history, number))
+        end = None if end is None else max(start, end)
+        named = None if outcome is None else outcome.worker
+        kind = "running" if outcome is None else "slot"
+        worker = _lane(kind, lanes[kind], start, end) if named is None else named
+        status = None if outcome is None else outcome.status
+        spans.append(Span(number, worker, start, end, status, trial.budget, trial.bracket, trial.attempt))
+    return spans
+
+
+def _lane(kind: str, ends: list[float], start: float, end: float | None) -> str:
+    """Return the first lane that is free at `start`, and occupy it until `end`."""
+    free = next((lane for lane, until in enumerate(ends) if until <= start), len(ends))
+    ends[free : free + 1] = [math.inf if end is None else end]
+    return f"{kind} {free + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One finished trial.
+
+    picked: how its configuration was first chosen; `origin` is "promoted" on all later rungs.
+    loss: None if it failed.
+    seconds: the run time of the study when it finished; None if no time was recorded.
+    duration: in seconds; None if it was not measured.
+    reused: whether it reuses the result of another trial.
+    """
+
+    number: int
+    config_id: int
+    bracket: int
+    rung: int
+    budget: float
+    origin: Origin
+    picked: Origin
+    status: Status
+    loss: float | None
+    seconds: float | None
+    duration: float | None
+    reused: bool
+
+
+def losses(history: History) -> list[Evaluation]:
+    """Return one row per finished trial."""
+    clock = run_clock(history)
+    rows = []
+    for number, outcome in history.outcomes.items():
+        trial = history.trials[number]
+        rows.append(
+            Evaluation(
+                number=number,
+                config_id=trial.config_id,
+                bracket=trial.bracket,
+                rung=trial.rung,
+                budget=trial.budget,
+                origin=trial.origin,
+                picked=history.trials[trial.config_id].origin,
+                status=outcome.status,
+                loss=outcome.loss,
+                seconds=clock.seconds(finished(history, number)),
+                duration=seconds(history, number),
+                reused=trial.reuses is not None,
+            )
+        )
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array
-from bohb.analysis.ranges import LossRange, drawable, loss_range
+from bohb.analysis.axes import Array, LossRange, drawable, loss_range
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.plots.theme import HEIGHT, Figure, go, label, template, text_at

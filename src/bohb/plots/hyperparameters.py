@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bohb.analysis.axes import Array, Configurations, configurations, telling_budget
+from bohb.analysis.axes import Array, Configurations, LossRange, configurations, loss_range, telling_budget
 from bohb.analysis.contour import Contour, contour
 from bohb.analysis.importance import ENOUGH, importance
-from bohb.analysis.ranges import LossRange, loss_range
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots.axis import LossAxis, empty, figure, no_losses

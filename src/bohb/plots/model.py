@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from bohb.analysis.axes import LARGEST
 from bohb.analysis.beliefs import Beliefs, Marginal, Slice, beliefs, densities, proposed, uses_process
 from bohb.analysis.lineage import Picks, picks
-from bohb.analysis.ranges import LARGEST
 from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
 from bohb.core.samplers.gaussian import GaussianSampler

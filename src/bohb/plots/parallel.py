@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.axes import Axis, Configurations, configurations, round_values, telling_budget, text
-from bohb.analysis.ranges import loss_range
+from bohb.analysis.axes import Axis, Configurations, configurations, loss_range, round_values, telling_budget, text
 from bohb.core.history import History
 from bohb.core.trial import Trial
 from bohb.plots.axis import LossAxis, figure, no_losses

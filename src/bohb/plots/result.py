@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.evaluations import Evaluation, losses
-from bohb.analysis.ranges import settled_range
-from bohb.analysis.trajectory import Moment, Step, Trajectory, moments, trajectory
+from bohb.analysis.axes import settled_range
+from bohb.analysis.trajectory import Evaluation, Moment, Step, Trajectory, losses, moments, trajectory
 from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
 from bohb.core.trial import Origin

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from bohb.analysis.clock import Span, timeline
+from bohb.analysis.trajectory import Span, timeline
 from bohb.core.history import History
 from bohb.plots.axis import empty, figure
 from bohb.plots.theme import GREY, Figure, budget_colours, duration_unit, go, label, left_out, ticks

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bohb.analysis.ranges import LossRange, loss_range, settled_range
+from bohb.analysis.axes import LossRange, loss_range, settled_range
 
 USUAL = np.linspace(1, 2, 40).tolist()
 
