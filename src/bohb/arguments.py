@@ -119,7 +119,8 @@ def check_value(name: str, value: object, kind: Kind, *, none: bool = False) -> 
 
 def pick(group: type[Group], arguments: Mapping[str, Any]) -> Group:
     """Return the group with those of the arguments that belong to it."""
-    return group(**{each.name: arguments[each.name] for each in fields(group) if each.name in arguments})
+    known = fields(group)  # type: ignore[arg-type] # a dataclass
+    return group(**{each.name: arguments[each.name] for each in known if each.name in arguments})
 
 
 def helps(group: type) -> dict[str, str]:
@@ -136,7 +137,7 @@ def summary(group: type, name: str) -> str:
 
 def declared(group: type) -> dict[str, tuple[Kind, str | None]]:
     """Return the kind of each public argument of a group and its key in a study file, by name."""
-    found = fields(group)  # type: ignore[arg-type]
+    found = fields(group)
     return {f.name: (f.metadata["kind"], f.metadata["key"]) for f in found if f.metadata.get("public")}
 
 

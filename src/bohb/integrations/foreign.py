@@ -151,7 +151,8 @@ class Proposals(Generic[Id]):
     """
 
     def __init__(self, space: Space, results: Results[Id], settings: Settings, seed: int) -> None:
-        self._results, self._settings, self._seed = results, settings, seed
+        self._results: Results[Id] = results
+        self._settings, self._seed = settings, seed
         ladder = results.ladder
         created = StudyCreated(space.to_json(), ladder.budgets, ladder.eta, seed, settings.to_json())
         self.history = History(space).extend([created])

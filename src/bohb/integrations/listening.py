@@ -207,9 +207,10 @@ def require(extra: str, *modules: str) -> None:
 @contextmanager
 def tracker_errors(where: str, *errors: type[Exception]) -> Iterator[None]:
     """Turn OSError and these errors of a tracker's library into TrackerUnavailable."""
+    kinds: tuple[type[Exception], ...] = (OSError, *errors)
     try:
         yield
-    except (OSError, *errors) as error:
+    except kinds as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise TrackerUnavailable(f"{where} cannot be written ({first[:200]})") from error
 

@@ -52,11 +52,11 @@ class BOHBSweeper(Sweeper):
     """Runs a sweep as a study: the jobs of a rung are launched together, with their budget as an override."""
 
     def __init__(self, **options: Any) -> None:
-        self._options = options = BOHBSweeperConf(**options)
+        self._options = BOHBSweeperConf(**options)
         # A job may change the working directory, so that paths must not depend on it.
-        options.checkpoint_dir = str(Path(options.checkpoint_dir).absolute())
-        if "://" not in options.journal:
-            options.journal = str(Path(options.journal).absolute())
+        self._options.checkpoint_dir = str(Path(self._options.checkpoint_dir).absolute())
+        if "://" not in self._options.journal:
+            self._options.journal = str(Path(self._options.journal).absolute())
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Create the launcher."""
