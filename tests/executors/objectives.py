@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bohb.core.trial import Trial
-from bohb.testing.acts import until
+from bohb.testing.executors import until
 
 POOL = ThreadPoolExecutor(1, thread_name_prefix="pool")  # starts its thread with the first piece of work
 

@@ -9,7 +9,7 @@ from typing import Any
 from bohb.executors.base import Executor, Objective
 from bohb.executors.choose import choose_executor
 from bohb.executors.options import TrialOptions
-from bohb.testing.acts import guard_of, host_of
+from bohb.testing.executors import guard_of, host_of
 
 
 def on(where: Any, objective: Objective, workers: int | None = None, **options: Any) -> Executor:

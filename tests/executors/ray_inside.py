@@ -17,7 +17,7 @@ from bohb.errors import InvalidArgument, WorkersUnavailable
 from bohb.executors.base import Executor, Objective
 from bohb.executors.resources import Resources
 from bohb.testing import ElasticContract
-from bohb.testing.acts import acting, host_of, make_trial, run_all, until
+from bohb.testing.executors import acting, host_of, make_trial, run_all, until
 from tests.executors.places import on
 from tests.executors.rewriting import check_that_no_trial_starts_in_a_dirty_directory
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study

@@ -8,7 +8,7 @@ from typing import Any
 
 from bohb.core.trial import Outcome
 from bohb.executors.base import Done, Executor
-from bohb.testing.acts import PATIENCE, alive, make_trial, run_all, until
+from bohb.testing.executors import PATIENCE, alive, make_trial, run_all, until
 
 __all__ = ["alive", "collect", "make_trial", "noted", "run_all", "run_one", "still_works", "until"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import bohb
 from bohb.core.trial import Origin
-from bohb.testing.acts import noted
+from bohb.testing.executors import noted
 
 SPACE = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
 TRIALS = 14

@@ -14,7 +14,7 @@ import pytest
 
 from bohb.core.trial import Outcome
 from bohb.testing import ExecutorContract
-from bohb.testing.acts import acting, guard_of, make_trial, run_all
+from bohb.testing.executors import acting, guard_of, make_trial, run_all
 from tests.executors.places import LocalPlace, PoolPlace, on
 from tests.executors.rewriting import check_that_no_trial_starts_in_a_dirty_directory
 

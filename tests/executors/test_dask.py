@@ -18,10 +18,10 @@ from distributed import Client
 import bohb
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Lost, Objective
-from bohb.executors.engines.executor import EngineBroken
+from bohb.executors.engines.engine import EngineBroken
 from bohb.executors.resources import Resources
 from bohb.testing import ElasticContract
-from bohb.testing.acts import acting, alive, collect, host_of, make_trial, noted, until
+from bohb.testing.executors import acting, alive, collect, host_of, make_trial, noted, until
 from tests.executors.places import on
 from tests.executors.rewriting import check_that_no_trial_starts_in_a_dirty_directory
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study

@@ -19,7 +19,7 @@ import pytest
 
 from bohb.core.trial import Outcome, Status
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.local.curve import POINTS
+from bohb.executors.evaluate import POINTS
 from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives

@@ -13,7 +13,7 @@ import bohb
 from bohb import BOHB, Limits, Trial, replay
 from bohb.errors import InvalidArgument
 from bohb.executors.simulated import SimulatedExecutor
-from bohb.testing.acts import make_trial
+from bohb.testing.executors import make_trial
 from tests import objectives
 from tests.objectives import SPACE
 

@@ -10,10 +10,10 @@ import submitit
 
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
-from bohb.executors.engines.executor import EngineBroken
+from bohb.executors.engines.engine import EngineBroken
 from bohb.executors.resources import Resources
 from bohb.testing import ExecutorContract
-from bohb.testing.acts import acting, host_of, make_trial, run_all
+from bohb.testing.executors import acting, host_of, make_trial, run_all
 from tests.executors.places import on
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
 

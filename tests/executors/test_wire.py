@@ -9,7 +9,7 @@ import pytest
 
 from bohb.core.trial import Outcome, Status
 from bohb.executors.base import Lost
-from bohb.executors.local.curve import POINTS, Point, Reporter, extend
+from bohb.executors.evaluate import POINTS, Point, Reporter, extend
 from bohb.executors.local.handle import Death, Stage, interpret
 from bohb.executors.local.shared import Lines, encode
 from bohb.executors.options import TrialOptions

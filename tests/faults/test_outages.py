@@ -19,7 +19,7 @@ import pytest
 
 from bohb import Status, minimize, replay
 from bohb.core.trial import Trial
-from bohb.testing.acts import until
+from bohb.testing.executors import until
 from tests.faults import process_limit
 from tests.objectives import SPACE, quadratic, until_file
 

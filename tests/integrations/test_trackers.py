@@ -24,7 +24,7 @@ from bohb.integrations.mlflow import MlflowTracker
 from bohb.integrations.tensorboard import TensorboardTracker
 from bohb.integrations.wandb import WandbTracker
 from bohb.journal import MemoryJournal, open_journal
-from bohb.testing.acts import alive, until
+from bohb.testing.executors import alive, until
 from tests.cli.running import answer, call, complaint
 from tests.dashboard.tabs import eventually
 

@@ -1,11 +1,13 @@
-"""Call an objective, turn anything it does into an Outcome, and run trials in this process."""
+"""Call an objective, turn anything it does into an Outcome and a curve, and run trials in this process."""
 
 from __future__ import annotations
 
+import os
 import platform
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,11 +15,13 @@ from bohb.core.encoding import check_storable
 from bohb.core.trial import Outcome, Status, Trial, failure, outcome_of, with_times
 from bohb.errors import BohbError, InvalidResult
 from bohb.executors.base import Done, Objective, check_objective
-from bohb.executors.local.curve import Point, Reporter, extend
 
 T = TypeVar("T")
+Point = tuple[float, float]
 
 TRACEBACK_CHARACTERS = 20_000  # an exception with a data set in its message must not fill the journal
+POINTS = 10_000  # an even number; a curve with more points is halved: it is only drawn
+BATCH_SECONDS = 0.1  # a killed trial loses at most the points of this time
 
 
 def evaluate(objective: Objective, trial: Trial, propagate: tuple[type[BaseException], ...] = ()) -> Outcome:
@@ -61,6 +65,66 @@ def _cut(text: str) -> str:
         return text
     half = TRACEBACK_CHARACTERS // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"
+
+
+def extend(curve: list[Point], batch: Iterable[Point]) -> None:
+    """Add points to a curve, dropping every second point whenever it has more than POINTS."""
+    for point in batch:
+        curve.append(point)
+        if len(curve) > POINTS:
+            del curve[1::2]
+
+
+class Reporter:
+    """Thins the points of one trial and passes them to `send` in batches.
+
+    It counts the points that `extend` holds at the receiving end. Once those have been halved, it sends only every
+    second point: of a million reports about 40,000 points are sent and at most POINTS are kept, evenly spaced.
+    """
+
+    def __init__(self, send: Callable[[list[Point]], None]) -> None:
+        self._send = send
+        self._batch: list[Point] = []
+        self._last: Point | None = None  # the newest point, if it was not added to a batch
+        self._seen, self._kept, self._stride = 0, 0, 1
+        self._sent = time.monotonic()
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # an objective may report from several threads
+        self._open = True
+
+    def report(self, step: float, loss: float) -> None:
+        """Add one point; ignored in a process that the objective forked, whose bytes would mix with ours."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            if not self._open:
+                return
+            self._add((step, loss))
+            now = time.monotonic()
+            if self._batch and now - self._sent >= BATCH_SECONDS:
+                self._sent = now
+                batch, self._batch = self._batch, []
+                self._send(batch)
+
+    def close(self) -> list[Point]:
+        """Return the points that have not been sent, including the last one; later reports are ignored."""
+        with self._lock:
+            self._open = False
+            if self._last is not None:
+                self._batch.append(self._last)
+            return self._batch
+
+    def _add(self, point: Point) -> None:
+        regular = self._seen % self._stride == 0
+        self._seen += 1
+        self._last = None if regular else point
+        if not regular:
+            return
+        self._batch.append(point)
+        self._kept += 1
+        if self._kept > POINTS:
+            self._kept -= self._kept // 2
+            self._stride *= 2
 
 
 class InlineExecutor:

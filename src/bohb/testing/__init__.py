@@ -3,7 +3,7 @@
 import pytest
 
 # before they are imported, so that a failing assertion shows its values
-pytest.register_assert_rewrite("bohb.testing.acts", "bohb.testing.executors", "bohb.testing.journals")
+pytest.register_assert_rewrite("bohb.testing.executors", "bohb.testing.journals")
 
 from bohb.testing.executors import ElasticContract, ExecutorContract, Place  # noqa: E402
 from bohb.testing.journals import (  # noqa: E402

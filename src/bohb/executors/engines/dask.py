@@ -14,7 +14,7 @@ from typing import Any
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.engine import Answer, AnswerFuture, EngineBroken, settle
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines import task
-from bohb.executors.engines.executor import Answer, AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.engine import Answer, AnswerFuture, EngineBroken, settle
 from bohb.executors.resources import Resources
 
 try:

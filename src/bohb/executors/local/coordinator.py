@@ -17,11 +17,10 @@ from typing import IO, Any
 from bohb.core.encoding import outcome_from_json, trial_to_json
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Done, Lost, Objective
+from bohb.executors.evaluate import extend
 from bohb.executors.local import logs, processes
-from bohb.executors.local.curve import extend
-from bohb.executors.local.guard import GRACE
+from bohb.executors.local.guard import GRACE, GuardProcess, launch
 from bohb.executors.local.handle import Death, Stage, WorkerHandle, interpret, not_loaded
-from bohb.executors.local.launch import GuardProcess, launch
 from bohb.executors.local.shared import Lines, Setup, encode
 from bohb.executors.losses import Places, WaitingTrials
 from bohb.units import duration
@@ -135,8 +134,9 @@ class Coordinator:
         """
         while self._queue.startable(self._running):
             if not self._idle:
-                slot = self._empty_slot()
-                if slot is None:
+                avoided = self._places.avoided()
+                empty = (n for n, worker in enumerate(self._slots) if worker is None and str(n) not in avoided)
+                if (slot := next(empty, None)) is None:
                     return
                 try:
                     self._idle.append(self._start(slot))
@@ -148,10 +148,6 @@ class Coordinator:
             worker.unsent = encode(trial_to_json(worker.trial))
             self._running += 1
             self._flush(worker)
-
-    def _empty_slot(self) -> int | None:
-        avoided = self._places.avoided()
-        return next((n for n, worker in enumerate(self._slots) if worker is None and str(n) not in avoided), None)
 
     def _cannot_start(self, slot: int, error: OSError) -> None:
         trial = self._queue.take()
@@ -239,12 +235,8 @@ class Coordinator:
         """Log once why trials cost their workers, and how long a new one takes to start."""
         if reason and not self._said_why:
             self._said_why = True
-            log.warning(
-                "trial %d %s; its worker is replaced, which takes %s per trial",
-                number,
-                reason,
-                duration(worker.startup),
-            )
+            took = duration(worker.startup)
+            log.warning("trial %d %s; its worker is replaced, which takes %s per trial", number, reason, took)
 
     def _finish_early(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
         """Add the trial of a worker that has ended to `done`, and avoid its slot if the worker could not start."""

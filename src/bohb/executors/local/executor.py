@@ -20,8 +20,7 @@ from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Objective, check_objective
 from bohb.executors.local import logs, processes
 from bohb.executors.local.coordinator import Coordinator
-from bohb.executors.local.launch import pickled
-from bohb.executors.local.shared import Setup
+from bohb.executors.local.shared import Setup, pickled
 from bohb.executors.options import TrialOptions
 from bohb.executors.resources import slot_environment
 

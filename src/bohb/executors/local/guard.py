@@ -9,27 +9,29 @@ remains its descendant.
 from __future__ import annotations
 
 import array
+import atexit
 import gc
 import os
 import selectors
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import IO, Any
 
 from bohb.core.trial import Outcome
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt
 from bohb.executors.local import logs, processes
-from bohb.executors.local.shared import IDLE, STARTING, Lines, Setup, SlotTable, command, encode
-from bohb.executors.local.worker import BUG, Worker, load
+from bohb.executors.local.shared import IDLE, STARTING, Lines, Setup, SlotTable, command, encode, unpickled
+from bohb.executors.local.worker import BUG, Worker
 
 TICK = 0.1  # seconds between two checks of limits and logs
 GRACE = 5.0  # seconds that a worker has to end after it was replaced or asked to
@@ -105,7 +107,9 @@ class Guard:
         with selectors.DefaultSelector() as selector:
             selector.register(self._link, selectors.EVENT_READ, "link")
             selector.register(self._wakeup, selectors.EVENT_READ, "wakeup")
-            self._watch_parent(selector)
+            if sys.platform == "linux":  # the coordinator may die while a process that it forked keeps our socket open
+                with suppress(OSError):
+                    selector.register(os.pidfd_open(self._setup.parent), selectors.EVENT_READ, "parent")
             tick = time.monotonic()
             while not (self._draining and not self._workers):
                 sources = {key.data for key, _ in selector.select(TICK if self._workers else None)}
@@ -131,12 +135,6 @@ class Guard:
         if not self._setup.keep_logs:
             shutil.rmtree(self._setup.log_dir, ignore_errors=True)
         os._exit(0)
-
-    def _watch_parent(self, selector: selectors.BaseSelector) -> None:
-        """Detect the coordinator's death even if a process that it forked keeps our socket open (Linux)."""
-        if sys.platform == "linux":
-            with suppress(OSError):
-                selector.register(os.pidfd_open(self._setup.parent), selectors.EVENT_READ, "parent")
 
     def _receive(self) -> bool:
         """Handle messages of the coordinator; return False when it has closed the socket or asks the guard to quit."""
@@ -196,15 +194,14 @@ class Guard:
         if setup.options.start_method == "spawn":
             for descriptor in (link, table, payload):
                 os.set_inheritable(descriptor, True)  # type: ignore[arg-type]
-            words = command(
-                "bohb.executors.local.worker", setup, link=link, table=table, slot=message["slot"], guard=guard
-            )
+            numbers = {"link": link, "table": table, "slot": message["slot"], "guard": guard}
+            words = command("bohb.executors.local.worker", setup, **numbers)
             os.execv(words[0], words)
         processes.die_with_parent(guard)
         processes.blank_descriptors(keep={link} if payload is None else {link, payload})
         objective = self._objective
         worker = Worker(socket.socket(fileno=link), self._table, message["slot"], setup)
-        worker.live(lambda: load(payload) if payload is not None else objective)  # type: ignore[arg-type,return-value]
+        worker.live(lambda: unpickled(payload) if payload is not None else objective)  # type: ignore[arg-type,return-value]
 
     def _report_exits(self) -> None:
         """Tell the coordinator which workers have ended, after killing the processes that they have left."""
@@ -279,3 +276,78 @@ def _set_deadline(workers: Iterable[WorkerRecord], grace: float, cause: str) -> 
     for worker in workers:
         if worker.deadline is None:
             worker.deadline, worker.deadline_cause = time.monotonic() + grace, cause
+
+
+@dataclass(slots=True)
+class GuardProcess:
+    """A running guard, as the coordinator sees it, and the socket to it.
+
+    process: None if the guard was forked.
+    """
+
+    link: socket.socket
+    pid: int
+    process: subprocess.Popen[bytes] | None
+
+    def stop(self, seconds: float) -> None:
+        """Close its socket and wait for its end; kill it after `seconds`. On Linux, its workers die with it."""
+        self.link.close()
+        if not self._wait(seconds):
+            processes.kill(self.pid)
+            self._wait(0.4)
+
+    def _wait(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not self._ended():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def _ended(self) -> bool:
+        if self.process is not None:
+            return self.process.poll() is not None
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
+        except ChildProcessError:  # some other code has collected it
+            return True
+
+
+def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> GuardProcess:
+    """Start a guard; without a payload, by forking this process. First, clean up after guards that were killed."""
+    processes.kill_abandoned()
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            if payload is None:
+                return GuardProcess(ours, _fork(setup, objective, theirs), None)
+            process = subprocess.Popen(
+                command("bohb.executors.local.guard", replace(setup, payload=payload.fileno()), link=theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # it prints nothing; its errors go to our stderr
+                pass_fds=(theirs.fileno(), payload.fileno()),
+                start_new_session=True,  # Ctrl-C is for the coordinator
+                env={**os.environ, processes.MARKER: setup.token},
+            )
+    except OSError:
+        ours.close()
+        raise
+    return GuardProcess(ours, process.pid, process)
+
+
+def _fork(setup: Setup, objective: Objective, link: socket.socket) -> int:
+    """Fork a guard that inherits the objective and all imported modules (start method 'fork')."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        atexit._clear()  # these functions belong to the coordinator
+        os.environ[processes.MARKER] = setup.token
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        processes.blank_descriptors(keep={link.fileno()})
+        run_guard(link, setup, objective)
+    finally:
+        os._exit(1)

@@ -10,7 +10,7 @@ from enum import Enum
 
 from bohb.core.trial import Outcome, Status, Trial, with_times
 from bohb.executors.base import Lost
-from bohb.executors.local.curve import Point
+from bohb.executors.evaluate import Point
 from bohb.executors.local.processes import signal_name
 from bohb.executors.local.shared import Lines
 from bohb.executors.local.worker import BROKEN

@@ -1,4 +1,4 @@
-"""What coordinator, guard and workers share: their setup, the messages on their sockets, and the table of slots."""
+"""What coordinator, guard and workers share: their setup, the pickled objective, messages, and the table of slots."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
+import cloudpickle
+
+from bohb.errors import InvalidArgument
+from bohb.executors.base import Objective
 from bohb.executors.options import TrialOptions
 
 
@@ -53,6 +58,38 @@ def command(module: str, setup: Setup, **arguments: int) -> list[str]:
         f"main(pickle.loads({pickle.dumps(setup)!r}), **{arguments!r})"
     )
     return [sys.executable, *flags, "-c", code]
+
+
+def pickled(objective: Objective) -> IO[bytes]:
+    """Return an unnamed file with the objective, by value if it cannot be imported (lambdas, closures, notebooks)."""
+    name = getattr(objective, "__qualname__", None) or type(objective).__name__
+    try:
+        data = cloudpickle.dumps(objective)
+    except Exception as error:  # the objective's own __reduce__ may raise anything
+        raise InvalidArgument(
+            f"the objective {name!r} cannot be sent to a worker process ({type(error).__name__}: {error}); "
+            "it refers to something that cannot be pickled, such as an open file, a lock or a connection: "
+            "create that inside the objective, or define it at the top level of a module that workers can import"
+        ) from error
+    try:
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - it stays open as long as the executor
+        file.write(data)
+    except OSError as error:
+        raise InvalidArgument(
+            f"the objective {name!r} takes {len(data)} bytes, which cannot be stored: {error}; "
+            "free some space, or set TMPDIR to a directory that has more"
+        ) from error
+    return file
+
+
+def unpickled(descriptor: int) -> Objective:
+    """Return the objective in a file that `pickled` has made."""
+    data = bytearray()
+    while chunk := os.pread(descriptor, 2**24, len(data)):  # all workers share the offset: do not move it
+        data += chunk
+    os.close(descriptor)
+    objective: Objective = cloudpickle.loads(bytes(data))
+    return objective
 
 
 FRAME_BYTES = 64 * 2**20  # a longer line was not written by `encode`

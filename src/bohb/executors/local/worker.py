@@ -16,16 +16,14 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from bohb.core.encoding import outcome_to_json, trial_from_json
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.base import Objective
-from bohb.executors.evaluate import attempt, evaluate
+from bohb.executors.evaluate import Point, Reporter, attempt, evaluate
 from bohb.executors.local import logs, processes
-from bohb.executors.local.curve import Point, Reporter
-from bohb.executors.local.shared import RESULT_BYTES, Lines, Setup, SlotTable, encode
+from bohb.executors.local.shared import RESULT_BYTES, Lines, Setup, SlotTable, encode, unpickled
 from bohb.units import size
 
 BROKEN = 71  # exit code of a worker that has lost its socket
@@ -41,17 +39,7 @@ def main(setup: Setup, link: int, table: int, slot: int, guard: int) -> None:
     os.close(table)
     payload = setup.payload
     assert payload is not None
-    Worker(socket.socket(fileno=link), slots, slot, setup).live(lambda: load(payload))
-
-
-def load(descriptor: int) -> Objective:
-    """Unpickle the objective from the file of the coordinator."""
-    data = bytearray()
-    while chunk := os.pread(descriptor, 2**24, len(data)):  # all workers share the offset: do not move it
-        data += chunk
-    os.close(descriptor)
-    objective: Objective = cloudpickle.loads(bytes(data))
-    return objective
+    Worker(socket.socket(fileno=link), slots, slot, setup).live(lambda: unpickled(payload))
 
 
 class Worker:

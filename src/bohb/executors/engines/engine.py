@@ -26,7 +26,7 @@ from bohb.executors.base import Done, Lost, Objective, check_objective
 from bohb.executors.engines import task
 from bohb.executors.engines.task import Session, forget, lost, request
 from bohb.executors.local import logs
-from bohb.executors.local.launch import pickled
+from bohb.executors.local.shared import pickled
 from bohb.executors.losses import Places
 from bohb.executors.options import TrialOptions
 from bohb.executors.resources import Resources
