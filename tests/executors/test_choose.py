@@ -108,7 +108,7 @@ def test_a_large_objective_is_sent_to_a_process_once_and_a_small_one_with_every_
         payloads: list[bytes | None]
 
         def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-            self.payloads.append(args[2])
+            self.payloads.append(args[0].payload)
             return super().submit(fn, *args, **kwargs)
 
     for size, sent in ((4 * INLINE_BYTES, 1), (10, 6)):

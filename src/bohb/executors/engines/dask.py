@@ -13,8 +13,8 @@ from typing import Any
 
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
-from bohb.executors.engines import task
-from bohb.executors.engines.engine import Answer, AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.engine import AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.task import Answer, Task, close_session, lost, run
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -29,7 +29,7 @@ _CLOSE_SECONDS = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class _Task:
+class _Entry:
     """One trial at Dask.
 
     execution: the execution that a worker has reported, which is unique even if Dask runs the task again.
@@ -44,7 +44,7 @@ class _Task:
 
     def lost(self, reason: str) -> Answer:
         """Return the answer of a task whose worker was lost; a trial that had not begun is not charged."""
-        return {**task.lost(reason, charged=self.execution is not None), "place": self.worker}
+        return {**lost(reason, charged=self.execution is not None), "place": self.worker}
 
 
 class DaskEngine:
@@ -60,9 +60,11 @@ class DaskEngine:
     def __init__(self, client: Client, resources: Resources, owned: bool = False) -> None:
         if client.asynchronous:
             raise InvalidArgument(f"executor={client!r} must be a Client made without asynchronous=True")
-        self._client, self._owned, self._resources = client, owned, _dask_names(resources)
+        self._client, self._owned = client, owned
+        asked = {"GPU": resources.whole_gpus, "CPU": resources.cpu, "MEMORY": resources.memory, **resources.others}
+        self._resources = {name: amount for name, amount in asked.items() if amount}
         self._numbers = itertools.count()
-        self._tasks: dict[str, _Task] = {}  # by Dask key
+        self._tasks: dict[str, _Entry] = {}  # by Dask key
         self._topic = f"bohb-{uuid.uuid4().hex}"
         client.subscribe_topic(self._topic, self._task_began)
         try:
@@ -93,22 +95,21 @@ class DaskEngine:
         """Not while the client, having lost its scheduler, tries to reconnect; after a while it closes."""
         return self._client.status in ("running", "closing", "closed")
 
-    def submit(
-        self, session: task.Session, body: dict[str, Any], payload: bytes | None, avoid: Collection[str]
-    ) -> AnswerFuture:
+    def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:
         """Submit a trial without retries, because the runner starts lost trials again."""
         if self._client.status in ("closing", "closed"):
             raise EngineBroken("the Dask client has lost its scheduler; start a scheduler and workers again")
-        entry = _Task(f"bohb-{session.id[:8]}-{next(self._numbers)}")
+        entry = _Entry(f"bohb-{task.session.id[:8]}-{next(self._numbers)}")
         self._tasks[entry.key] = entry
-        arguments = (session, body, payload, self._topic, entry.key)
         workers = [name for name in self._workers() if name not in avoid] if avoid else []
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph")  # at most once for each worker
                 entry.future = self._client.submit(
-                    run,
-                    *arguments,
+                    run_on_worker,
+                    task,
+                    self._topic,
+                    entry.key,
                     key=entry.key,
                     pure=False,
                     retries=0,
@@ -123,7 +124,7 @@ class DaskEngine:
         return entry.answer
 
     def cancel(self, futures: Collection[AnswerFuture]) -> None:
-        """Cancel these tasks; the scheduler informs their workers, where `run` notices it."""
+        """Cancel these tasks; the scheduler informs their workers, where `run_on_worker` notices it."""
         wanted = set(futures)
         self._drop([entry for entry in list(self._tasks.values()) if entry.answer in wanted])
 
@@ -131,7 +132,7 @@ class DaskEngine:
         """End the children on all workers."""
         if self._client.status == "running":
             self._client.unsubscribe_topic(self._topic)
-            self._client.run(task.close, session_id, on_error="ignore")
+            self._client.run(close_session, session_id, on_error="ignore")
         if self._owned:
             self._client.close(timeout=_CLOSE_SECONDS)
 
@@ -165,22 +166,22 @@ class DaskEngine:
             settle(entry.answer, entry.lost(f"its Dask worker has died, and {message['worker']} started it again"))
             self._drop([entry])
 
-    def _drop(self, entries: list[_Task]) -> None:
+    def _drop(self, entries: list[_Entry]) -> None:
         for entry in entries:
             self._tasks.pop(entry.key, None)
-            settle(entry.answer, task.lost("the task was cancelled", charged=False))
+            settle(entry.answer, lost("the task was cancelled", charged=False))
         loop, futures = self._client.loop, [entry.future for entry in entries if entry.future is not None]
         if self._client.status == "running" and loop is not None:
             loop.add_callback(self._client.cancel, futures, asynchronous=True, force=True)
 
-    def _fetch(self, entry: _Task, future: DaskFuture[Answer]) -> None:
+    def _fetch(self, entry: _Entry, future: DaskFuture[Answer]) -> None:
         """Fetch the result of a task that has ended; an error of Dask means that its worker was lost."""
         if self._tasks.pop(entry.key, None) is not None:
             answer = attempt(future.result)
             settle(entry.answer, entry.lost(answer.error or "") if isinstance(answer, Outcome) else answer)
 
 
-def run(session: task.Session, body: dict[str, Any], payload: bytes | None, topic: str, key: str) -> Answer:
+def run_on_worker(task: Task, topic: str, key: str) -> Answer:
     """Run a trial on a Dask worker: report that it has begun, and stop when it is cancelled."""
     worker = get_worker()
     worker.log_event(topic, {"key": key, "worker": worker.address, "execution": uuid.uuid4().hex})
@@ -189,7 +190,7 @@ def run(session: task.Session, body: dict[str, Any], payload: bytes | None, topi
         state = worker.state.tasks.get(key)
         return state is None or state.state == "cancelled"
 
-    return {**task.run(session, body, payload, cancelled), "place": worker.address}
+    return {**run(task, cancelled), "place": worker.address}
 
 
 def connect(address: str) -> Client:
@@ -201,11 +202,6 @@ def connect(address: str) -> Client:
         return Client(f"tcp://{rest}", set_as_default=False)
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"executor={address!r} cannot be reached: {type(error).__name__}: {error}") from error
-
-
-def _dask_names(resources: Resources) -> dict[str, float]:
-    asked = {"GPU": resources.whole_gpus, "CPU": resources.cpu, "MEMORY": resources.memory, **resources.others}
-    return {name: amount for name, amount in asked.items() if amount}
 
 
 def _capacity(worker: Mapping[str, Any], resources: Mapping[str, float]) -> int:

@@ -17,14 +17,13 @@ from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateErr
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from bohb.core.encoding import outcome_from_json
 from bohb.core.trial import Trial
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Lost, Objective, check_objective
-from bohb.executors.engines import task
-from bohb.executors.engines.task import Session, forget, lost, request
+from bohb.executors.engines.task import Answer, Session, Task, close_session, lost, run
 from bohb.executors.local import logs
 from bohb.executors.local.shared import pickled
 from bohb.executors.losses import Places
@@ -39,8 +38,6 @@ SHORTAGE_SECONDS = 60.0  # between two messages that the engine has no workers
 _FIRST_SHORTAGE_SECONDS = 5.0  # before the first message: workers need time to start
 
 log = logging.getLogger("bohb")
-Answer = dict[str, Any]
-Body = dict[str, Any]  # of a task, as `task.request` makes it
 AnswerFuture = Future[Answer]
 
 
@@ -49,7 +46,7 @@ class EngineBroken(BohbError):
 
 
 class Engine(Protocol):
-    """Something that runs `task.run` elsewhere.
+    """Something that calls `run(task)` elsewhere.
 
     local: whether all its workers are on this machine.
     warm: whether its workers outlive a task.
@@ -72,10 +69,8 @@ class Engine(Protocol):
         """Return the number of tasks that it can run at once now, without the places in `avoid`."""
         ...
 
-    def submit(
-        self, session: Session, body: dict[str, Any], payload: bytes | None, avoid: Collection[str]
-    ) -> AnswerFuture:
-        """Run a trial. An exception of the future means a lost worker.
+    def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:
+        """Run a task. An exception of the future means a lost worker.
 
         avoid: places that lose trials; the trial runs there only if there is no other place.
         Raises EngineBroken if the engine will never take a task again.
@@ -110,7 +105,7 @@ class EngineExecutor:
         os.close(descriptor)
         self._session = _session(engine, self._payload, lifeline, options or TrialOptions())
         self._ended: queue.SimpleQueue[AnswerFuture] = queue.SimpleQueue()
-        self._running: dict[AnswerFuture, tuple[Trial, Body]] = {}
+        self._running: dict[AnswerFuture, tuple[Trial, Task]] = {}
         self._held: deque[Trial] = deque()  # submitted while the engine took no tasks
         self._broken: str | None = None
         self._done: list[Done] = []
@@ -175,14 +170,14 @@ class EngineExecutor:
         self._engine.close(self._session.id)
 
     def _send(self, trial: Trial, payload: bytes | None) -> None:
-        body = request(trial)
+        task = Task.of(self._session, trial, payload)
         try:
-            future = self._engine.submit(self._session, body, payload, self._places.avoided())
+            future = self._engine.submit(task, self._places.avoided())
         except EngineBroken as error:
             self._broken = str(error)  # `wait` raises it after all results have been returned
             self._held.append(trial)
             return
-        self._running[future] = trial, body
+        self._running[future] = trial, task
         future.add_done_callback(self._ended.put)
 
     def _release(self) -> None:
@@ -220,13 +215,13 @@ class EngineExecutor:
     def _handle(self, future: AnswerFuture) -> None:
         if future not in self._running:
             return
-        trial, body = self._running.pop(future)
+        trial, task = self._running.pop(future)
         answer = _answer(future)
         place = answer.get("place")
         if "need" in answer:
             self._send(trial, self._payload)
         elif "outcome" in answer:
-            forget(body)
+            task.forget()
             if place is not None:
                 self._places.works(place)
             self._done.append(Done(trial, outcome_from_json(answer["outcome"])))
@@ -292,16 +287,10 @@ class PoolEngine:
             raise InvalidArgument(f"{self._pool!r} does not know how many tasks it runs at once; give workers=")
         return count
 
-    def submit(
-        self,
-        session: task.Session,
-        body: dict[str, Any],
-        payload: bytes | None,
-        avoid: Collection[str],  # noqa: ARG002 - a pool cannot choose
-    ) -> AnswerFuture:
+    def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:  # noqa: ARG002 - a pool cannot choose
         """Submit a trial to the pool."""
         try:
-            return self._pool.submit(task.run, session, body, payload)
+            return self._pool.submit(run, task)
         except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: it was shut down
             name = type(self._pool).__name__
             raise EngineBroken(
@@ -316,4 +305,4 @@ class PoolEngine:
 
     def close(self, session_id: str) -> None:
         """End the children of threads of this process; other processes notice the end of the session."""
-        task.close(session_id)
+        close_session(session_id)

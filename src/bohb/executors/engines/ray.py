@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
-from bohb.executors.engines import task
-from bohb.executors.engines.engine import Answer, AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.engine import AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.task import Answer, Task, lost, run
 from bohb.executors.resources import Resources
 
 try:
@@ -40,12 +40,13 @@ class RayEngine:
         self._owned = not ray.is_initialized()
         if self._owned:
             _connect(address)
-        self._needs = _ray_names(resources)
+        asked = {"CPU": resources.cpu or 1, "GPU": resources.gpu, "memory": resources.memory, **resources.others}
+        self._needs = {name: amount for name, amount in asked.items() if amount and amount < math.inf}
         self._options: dict[str, Any] = {"num_cpus": self._needs["CPU"], "num_gpus": resources.gpu, "max_retries": 0}
         self._options["resources"] = dict(resources.others)
         if resources.memory is not None:
             self._options["memory"] = resources.memory
-        self._run = ray.remote(run)
+        self._run = ray.remote(run_on_node)
         self._refs: dict[AnswerFuture, Any] = {}
         try:
             self._check_declared()
@@ -64,14 +65,15 @@ class RayEngine:
         total = ray.cluster_resources() if ray.is_initialized() else {}
         return int(min(total.get(name, 0) // amount for name, amount in self._needs.items()))
 
-    def submit(
-        self, session: task.Session, body: dict[str, Any], payload: bytes | None, avoid: Collection[str]
-    ) -> AnswerFuture:
+    def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:
         """Submit a trial to Ray."""
         if not ray.is_initialized():  # Ray would start a cluster of its own
             raise EngineBroken("Ray is not connected any more; connect again, or start a new cluster")
+        options = dict(self._options)
+        if avoid:  # run elsewhere, if there are other nodes
+            options["scheduling_strategy"] = NodeLabelSchedulingStrategy({}, soft={_NODE: NotIn(*avoid)})
         try:
-            ref = self._run.options(**self._options, **_elsewhere(avoid)).remote(session, body, payload)
+            ref = self._run.options(**options).remote(task)
         except (ConnectionError, ray.exceptions.RaySystemError) as error:
             raise EngineBroken(f"Ray takes no more tasks: {error}") from error
         answer: AnswerFuture = Future()
@@ -83,10 +85,10 @@ class RayEngine:
         self._refs.pop(answer, None)
         error = None if ended.cancelled() else ended.exception()
         if ended.cancelled():
-            settle(answer, task.lost("Ray cancelled the task", charged=False))
+            settle(answer, lost("Ray cancelled the task", charged=False))
         elif error is not None:
             charged = isinstance(error, _OF_THE_WORKER)
-            settle(answer, task.lost(f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS], charged))
+            settle(answer, lost(f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS], charged))
         else:
             settle(answer, ended.result())
 
@@ -113,16 +115,9 @@ class RayEngine:
                 )
 
 
-def run(session: task.Session, body: dict[str, Any], payload: bytes | None) -> Answer:
+def run_on_node(task: Task) -> Answer:
     """Run a trial on a Ray worker, and name the node."""
-    return {**task.run(session, body, payload), "place": ray.get_runtime_context().get_node_id()}
-
-
-def _elsewhere(avoid: Collection[str]) -> dict[str, Any]:
-    """Return the options of a task that should not run on these nodes, if there are others."""
-    if not avoid:
-        return {}
-    return {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={_NODE: NotIn(*avoid)})}
+    return {**run(task), "place": ray.get_runtime_context().get_node_id()}
 
 
 def _connect(address: str) -> None:
@@ -133,8 +128,3 @@ def _connect(address: str) -> None:
         raise InvalidArgument(
             f"executor={address!r} cannot be reached: {error}; start a cluster with ray start --head"
         ) from error
-
-
-def _ray_names(resources: Resources) -> dict[str, float]:
-    asked = {"CPU": resources.cpu or 1, "GPU": resources.gpu, "memory": resources.memory, **resources.others}
-    return {name: amount for name, amount in asked.items() if amount and amount < math.inf}

@@ -6,12 +6,13 @@ import math
 import threading
 from collections.abc import Collection
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
-from bohb.executors.engines import task
-from bohb.executors.engines.engine import Answer, AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.engine import AnswerFuture, EngineBroken, settle
+from bohb.executors.engines.task import Answer, Task, lost, run
 from bohb.executors.evaluate import attempt
 from bohb.executors.resources import Resources
 
@@ -52,24 +53,18 @@ class SubmititEngine:
         """Whether all jobs wait in Slurm's queue."""
         with self._lock:
             jobs = list(self._jobs.values())
-        waiting = [job for job in jobs if not self.local and _state(job) in _WAITING]
+        waiting = [job for job in jobs if not self.local and attempt(partial(getattr, job, "state")) in _WAITING]
         return f"all {len(jobs)} jobs wait in Slurm's queue" if waiting and len(waiting) == len(jobs) else None
 
     def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - not known either way
         """Not known: the length of Slurm's queue is not limited."""
         raise InvalidArgument("a submitit executor has no limit on its jobs; give workers=, the number of jobs at once")
 
-    def submit(
-        self,
-        session: task.Session,
-        body: dict[str, Any],
-        payload: bytes | None,
-        avoid: Collection[str],  # noqa: ARG002 - Slurm chooses the machines
-    ) -> AnswerFuture:
+    def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:  # noqa: ARG002 - Slurm chooses the machines
         """Submit a job."""
         future: AnswerFuture = Future()
         try:
-            job = self._executor.submit(task.run, session, body, payload)
+            job = self._executor.submit(run, task)
         except (OSError, submitit.core.utils.FailedJobError) as error:
             raise EngineBroken(f"submitit could not submit a job: {error}") from error
         with self._lock:
@@ -85,7 +80,7 @@ class SubmititEngine:
                 job.cancel(check=False)
                 if self.local:
                     attempt(job.wait)
-            settle(future, task.lost("the job was cancelled", charged=False))
+            settle(future, lost("the job was cancelled", charged=False))
 
     def close(self, session_id: str) -> None:  # noqa: ARG002 - a job ends with its trial
         """Stop the polling thread."""
@@ -106,12 +101,7 @@ class SubmititEngine:
 
 def _result(job: submitit.Job[Answer]) -> Answer:
     result = attempt(job.result)
-    return task.lost((result.error or "")[:_REASON_CHARACTERS], True) if isinstance(result, Outcome) else result
-
-
-def _state(job: submitit.Job[Answer]) -> str:
-    state = attempt(lambda: job.state)
-    return state if isinstance(state, str) else ""
+    return lost((result.error or "")[:_REASON_CHARACTERS], True) if isinstance(result, Outcome) else result
 
 
 def _request(executor: submitit.Executor, resources: Resources) -> None:

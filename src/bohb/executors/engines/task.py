@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -34,6 +34,7 @@ _CHECK_SECONDS = 0.2  # between two checks whether the study was stopped
 _PAYLOADS = 8  # number of pickled objectives that a process keeps
 
 Stopped = Callable[[], bool]
+Answer = dict[str, Any]  # of a task, as `run` returns it
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,55 @@ class Session:
     def wanted(self) -> bool:
         """Whether the runner still waits for results; ask only where the lifeline is visible."""
         return os.path.exists(self.lifeline) and (not self.local or psutil.pid_exists(self.runner))
+
+
+def lost(reason: str, charged: bool) -> Answer:
+    """Return the answer of a task whose trial was lost.
+
+    charged: whether that counts as an attempt of the trial.
+    """
+    return {"lost": reason, "charged": charged}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run of one trial, as it is sent to an engine's worker.
+
+    trial: the trial as JSON.
+    payload: the pickled objective; None if the worker should have it.
+    begun: a file that the task creates beside the trial's directory; whoever finds it must not start. Dask and Slurm
+        run a task again whose worker has died, in a directory that may be half written.
+    """
+
+    session: Session
+    trial: dict[str, Any]
+    payload: bytes | None
+    begun: str | None
+
+    @classmethod
+    def of(cls, session: Session, trial: Trial, payload: bytes | None) -> Task:
+        """Return a task that has not begun."""
+        directory = trial.checkpoint_dir
+        begun = None if directory is None else str(directory.with_name(f"{directory.name}.{uuid.uuid4().hex}"))
+        return cls(session, trial_to_json(trial), payload, begun)
+
+    def begin(self) -> Answer | None:
+        """Note that the task has begun; return the answer of one that had begun before."""
+        if self.begun is None:
+            return None
+        try:
+            os.close(os.open(self.begun, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        except FileExistsError:
+            return lost(f"machine {platform.node()} was told to start it again, after its first worker had died", True)
+        except OSError as error:
+            return lost(f"machine {platform.node()} cannot write beside the checkpoint directory: {error}", False)
+        return None
+
+    def forget(self) -> None:
+        """Remove the file of a task that has ended with an outcome, which no engine runs again."""
+        if self.begun is not None:
+            with suppress(OSError):  # the directory of the study is cleaned up at its end
+                os.unlink(self.begun)
 
 
 class PickledObjective:
@@ -207,67 +257,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def lost(reason: str, charged: bool) -> dict[str, Any]:
-    """Return the answer of a task whose trial was lost.
-
-    charged: whether that counts as an attempt of the trial.
-    """
-    return {"lost": reason, "charged": charged}
-
-
-def close(session_id: str) -> None:
+def close_session(session_id: str) -> None:
     """End the children of a session in this process."""
     _children.close(session_id)
 
 
-def request(trial: Trial) -> dict[str, Any]:
-    """Return the body of a task that runs this trial once.
-
-    Its entry "begun" is a file that the task creates beside the trial's directory; whoever finds it must not start.
-    """
-    begun = None
-    if trial.checkpoint_dir is not None:
-        begun = str(trial.checkpoint_dir.with_name(f"{trial.checkpoint_dir.name}.{uuid.uuid4().hex}"))
-    return {"trial": trial_to_json(trial), "begun": begun}
-
-
-def forget(body: Mapping[str, Any]) -> None:
-    """Remove the file of a task that has ended with an outcome, which no engine runs again."""
-    if body["begun"] is not None:
-        with suppress(OSError):  # the directory of the study is cleaned up at its end
-            os.unlink(body["begun"])
-
-
-def _begin(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Note that the task has begun; return the answer of one that had begun before.
-
-    Dask and Slurm run a task again whose worker has died, in a directory that may be half written.
-    """
-    if body["begun"] is None:
-        return None
-    try:
-        os.close(os.open(body["begun"], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-    except FileExistsError:
-        return lost(f"machine {platform.node()} was told to start it again, after its first worker had died", True)
-    except OSError as error:
-        return lost(f"machine {platform.node()} cannot write beside the checkpoint directory: {error}", False)
-    return None
-
-
-def run(
-    session: Session, body: dict[str, Any], payload: bytes | None, stopped: Stopped | None = None
-) -> dict[str, Any]:
+def run(task: Task, stopped: Stopped = lambda: False) -> Answer:
     """Evaluate one trial and return {"outcome": …}, {"lost": reason, "charged": …} or {"need": digest}.
 
     The last of these asks for the objective to be sent along.
 
-    body: as `request` made it.
-    payload: the pickled objective; None if this process should have it.
     stopped: function that returns whether the engine has cancelled this task.
     """
-    children = _children
+    children, session = _children, task.session
     _ignore_interrupts(session)
-    trial = trial_from_json(body["trial"])
+    trial = trial_from_json(task.trial)
     if children.is_over(session, session.local):
         return lost("the study was stopped before the trial began", charged=False)
     if trial.checkpoint_dir is not None and not trial.checkpoint_dir.is_dir():
@@ -276,23 +280,28 @@ def run(
             "give directory= on a file system that runner and workers share, or checkpoints=False",
             charged=False,
         )
-    if payload is not None:
-        children.remember(session.digest, payload)
+    if task.payload is not None:
+        children.remember(session.digest, task.payload)
     try:
         child = children.acquire(session)
     except OSError as error:
         return lost(f"machine {platform.node()} cannot start a worker: {error}", charged=False)
     if child is None:
         return {"need": session.digest}
-    begun_before = _begin(body)
-    if begun_before is not None:
+    refused = task.begin()
+    if refused is not None:
         children.release(child)
-        return begun_before
-    result = None
+        return refused
+    return _evaluate(children, child, trial, stopped)
+
+
+def _evaluate(children: WarmChildren, child: Child, trial: Trial, stopped: Stopped) -> Answer:
+    """Run the trial in this child, which is kept for the next trial unless this one was stopped."""
+    result: Outcome | Lost | None = None
     try:
-        result = _evaluate(
-            child, trial, lambda: children.is_over(session, child.visible) or (stopped is not None and stopped())
-        )
+        child.executor.submit(trial)
+        while result is None and not stopped() and not children.is_over(child.session, child.visible):
+            result = next((done.result for done in child.executor.wait(_CHECK_SECONDS)), None)
     finally:  # an engine may interrupt its task
         if result is None:
             children.end(child, kill=True)
@@ -311,14 +320,6 @@ def _ignore_interrupts(session: Session) -> None:
     in_pool = session.local and session.warm and os.getpid() != session.runner
     if in_pool and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _evaluate(child: Child, trial: Trial, stopped: Stopped) -> Outcome | Lost | None:
-    child.executor.submit(trial)
-    while not stopped():
-        for done in child.executor.wait(_CHECK_SECONDS):
-            return done.result
-    return None
 
 
 def _executor(session: Session, payload: bytes, devices: tuple[str, ...]) -> LocalExecutor:
