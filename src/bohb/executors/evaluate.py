@@ -56,15 +56,10 @@ def _failed(error: BaseException) -> Outcome:
     except Exception as broken:  # noqa: BLE001 - formatting runs the code of the user's exception class
         text = f"{type(error).__name__} (its traceback cannot be shown: {type(broken).__name__})"
         return Outcome(status, error=text)
-    return replace(outcome, traceback=_cut(outcome.traceback or ""))
-
-
-def _cut(text: str) -> str:
-    """Keep the two ends of a long traceback: they show where it began and what was raised."""
-    if len(text) <= TRACEBACK_CHARACTERS:
-        return text
-    half = TRACEBACK_CHARACTERS // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"
+    text, half = outcome.traceback or "", TRACEBACK_CHARACTERS // 2
+    if len(text) > TRACEBACK_CHARACTERS:  # its two ends show where it began and what was raised
+        text = f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"
+    return replace(outcome, traceback=text)
 
 
 def extend(curve: list[Point], batch: Iterable[Point]) -> None:

@@ -96,9 +96,5 @@ class WaitingTrials:
         self._guard_deaths.update(running)
         return len(running) == 1
 
-    def clear(self) -> None:
-        """Forget all trials."""
-        self._queue.clear()
-
     def _suspect(self, number: int) -> bool:
         return self._guard_deaths[number] >= SUSPECT_AFTER

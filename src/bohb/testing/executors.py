@@ -29,15 +29,8 @@ PATIENCE = 60.0  # seconds after which a test counts as hanging
 T = TypeVar("T")
 
 # what an objective does, and the status of its trial
-ENDS = {
-    "fine": Status.OK,
-    "raise": Status.CRASHED,
-    "unpicklable": Status.CRASHED,
-    "base": Status.CRASHED,
-    "exit": Status.CRASHED,
-    "segfault": Status.CRASHED,
-    "nothing": Status.BAD_RESULT,
-}
+ENDS = {"fine": Status.OK, "nothing": Status.BAD_RESULT}
+ENDS |= dict.fromkeys(("raise", "unpicklable", "base", "exit", "segfault"), Status.CRASHED)
 
 
 def make_trial(number: int, checkpoint_dir: Path | None = None, attempt: int = 1, **config: Any) -> Trial:

@@ -106,9 +106,7 @@ class JournalContract:
         assert [list(journal.read(after)) for after in range(7)] == [events[after:] for after in range(7)]
 
     @pytest.mark.parametrize("after", [0, 2, 4, 100])
-    def test_appending_anywhere_but_at_the_end_conflicts_and_changes_nothing(
-        self, journal_factory: JournalFactory, after: int
-    ) -> None:
+    def test_appending_before_or_after_the_end_conflicts(self, journal_factory: JournalFactory, after: int) -> None:
         journal = journal_factory()
         events = numbered_events(3)
         journal.append(events, after=0)
@@ -151,14 +149,12 @@ class DurableJournalContract(JournalContract):
             with closing(journal_factory(study)) as journal:
                 assert list(journal.read()) == numbered_events(count)
 
-    def test_repeating_an_append_whose_answer_was_lost_has_no_second_effect(
-        self, journal_factory: JournalFactory
-    ) -> None:
+    def test_repeating_an_append_has_no_second_effect(self, journal_factory: JournalFactory) -> None:
         journal = journal_factory()
         events = example_events()
         journal.append(events[:3], after=0)
         journal.append(events[3:], after=3)
-        journal.append(events[3:], after=3)
+        journal.append(events[3:], after=3)  # the first answer may have been lost
         journal.append(events[:3], after=0)
         assert list(journal.read()) == events
 
@@ -209,9 +205,7 @@ class SharedJournalContract(DurableJournalContract):
         assert first is not None
         return first, first.again()
 
-    def test_of_two_writers_the_slower_gets_a_conflict_even_with_the_same_event(
-        self, journal_factory: JournalFactory
-    ) -> None:
+    def test_the_slower_writer_of_the_same_event_gets_a_conflict(self, journal_factory: JournalFactory) -> None:
         first, second = self._two(journal_factory)
         with closing(first), closing(second):
             first.append(numbered_events(1), after=0)

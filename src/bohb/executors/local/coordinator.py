@@ -116,7 +116,7 @@ class Coordinator:
         for worker in self._workers.values():
             self._close_link(worker)
         self._workers.clear()
-        self._queue.clear()
+        self._queue = WaitingTrials()
         self._running = 0
         if self._guard is not None:
             self._guard.stop(seconds)
@@ -141,18 +141,15 @@ class Coordinator:
                 try:
                     self._idle.append(self._start(slot))
                 except OSError as error:
-                    self._cannot_start(slot, error)
+                    trial = self._queue.take()
+                    self._places.lost(str(slot), trial.number, began=False)
+                    self.done.append(Done(trial, Lost(f"worker {slot} cannot be started: {error}", charged=False)))
                     continue
             worker = self._idle.pop()
             worker.trial, worker.curve, worker.began = self._queue.take(), [], (time.time(), time.monotonic())
             worker.unsent = encode(trial_to_json(worker.trial))
             self._running += 1
             self._flush(worker)
-
-    def _cannot_start(self, slot: int, error: OSError) -> None:
-        trial = self._queue.take()
-        self._places.lost(str(slot), trial.number, began=False)
-        self.done.append(Done(trial, Lost(f"worker {slot} cannot be started: {error}", charged=False)))
 
     def _start(self, slot: int) -> WorkerHandle:
         if self._guard is None:
@@ -214,11 +211,14 @@ class Coordinator:
             if worker.trial is None or body["number"] != worker.trial.number:
                 raise ValueError(f"an outcome of trial {body['number']}, which does not run here")
             self._finish(worker, outcome_from_json(body["outcome"]))
-            if body["retire"]:
-                self._slots[worker.slot] = None
-                self._say_why(worker, int(body["number"]), str(body["reason"]))
-            else:
+            if not body["retire"]:
                 self._idle.append(worker)
+                return
+            self._slots[worker.slot] = None
+            if body["reason"] and not self._said_why:
+                self._said_why = True
+                said = "trial %d %s; its worker is replaced, which takes %s per trial"
+                log.warning(said, body["number"], body["reason"], duration(worker.startup))
         elif "loading" in body:
             worker.stage = Stage.LOADING
         elif "ready" in body:
@@ -230,13 +230,6 @@ class Coordinator:
             self._slots[worker.slot] = None
             result = not_loaded(outcome_from_json(body["failed"]), worker.slot)
             self._finish_early(worker, worker.ended_now(result) if isinstance(result, Outcome) else result)
-
-    def _say_why(self, worker: WorkerHandle, number: int, reason: str) -> None:
-        """Log once why trials cost their workers, and how long a new one takes to start."""
-        if reason and not self._said_why:
-            self._said_why = True
-            took = duration(worker.startup)
-            log.warning("trial %d %s; its worker is replaced, which takes %s per trial", number, reason, took)
 
     def _finish_early(self, worker: WorkerHandle, result: Outcome | Lost) -> None:
         """Add the trial of a worker that has ended to `done`, and avoid its slot if the worker could not start."""

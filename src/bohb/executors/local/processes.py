@@ -38,7 +38,10 @@ def die_with_parent(parent: int) -> None:
 def children(pid: int) -> list[int]:
     """Return the direct children of a process, including zombies."""
     if not _CHILDREN_FILES:
-        return _children_by_psutil(pid)
+        try:
+            return [child.pid for child in psutil.Process(pid).children()]
+        except psutil.Error:
+            return []
     found: list[int] = []
     try:
         # psutil would read all of /proc, which has thousands of entries on a shared machine
@@ -48,13 +51,6 @@ def children(pid: int) -> list[int]:
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         pass  # it has ended
     return found
-
-
-def _children_by_psutil(pid: int) -> list[int]:
-    try:
-        return [child.pid for child in psutil.Process(pid).children()]
-    except psutil.Error:
-        return []
 
 
 def descendants(pid: int) -> list[int]:

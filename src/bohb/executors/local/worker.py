@@ -156,20 +156,12 @@ class Worker:
         return len(killed)
 
     def _send_outcome(self, number: int, outcome: Outcome, points: list[Point], retire: bool, reason: str) -> None:
-        body = {
-            "number": number,
-            "outcome": outcome_to_json(outcome),
-            "points": points,
-            "retire": retire,
-            "reason": reason,
-        }
-        frame = encode(body)
+        body = {"number": number, "points": points, "retire": retire, "reason": reason}
+        frame = encode({**body, "outcome": outcome_to_json(outcome)})
         if len(frame) > RESULT_BYTES:
             error = f"the result has {len(frame)} bytes as JSON, more than {RESULT_BYTES}; store large data in files"
-            body["outcome"] = outcome_to_json(
-                replace(outcome, status=Status.BAD_RESULT, loss=None, error=error, info={})
-            )
-            frame = encode(body)
+            outcome = replace(outcome, status=Status.BAD_RESULT, loss=None, error=error, info={})
+            frame = encode({**body, "outcome": outcome_to_json(outcome)})
         self._send_frame(frame)
 
     def _send(self, body: dict[str, Any]) -> None:
