@@ -5,7 +5,7 @@ import math
 import pytest
 
 from bohb import BOHB
-from bohb.analysis.failures import FailureKind, failure_kinds, failures, normalised
+from bohb.analysis.trials import FailureKind, failure_kinds, failures, normalised
 from bohb.analysis.why import _times, why
 from bohb.core.trial import Origin, Status
 from bohb.errors import UnknownTrial

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 import bohb
 from bohb import BOHB
 from bohb.analysis.overview import Overview, Session, rate_text
-from bohb.analysis.rows import columns, fixed_columns, loss_column, sorted_trials
+from bohb.analysis.trials import columns, fixed_columns, loss_column, sorted_trials
 from bohb.core.trial import jsonable
 from bohb.dashboard import create_app
 from bohb.journal import SqlJournal

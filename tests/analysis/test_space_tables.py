@@ -5,8 +5,7 @@ import pytest
 
 from bohb import BOHB, Space
 from bohb.analysis.axes import axes, configurations, places
-from bohb.analysis.beliefs import densities
-from bohb.analysis.contour import contour
+from bohb.analysis.models import contour, densities
 from bohb.errors import InvalidArgument
 from tests.analysis.studies import KINDS, XY, play, played, tiny
 from tests.core import spaces

@@ -12,7 +12,7 @@ import pytest
 
 import bohb
 from bohb import BOHB, History, Origin, Outcome, Settings, Status, Trial
-from bohb.analysis.rows import columns
+from bohb.analysis.trials import columns
 from bohb.core.events import Event, SessionStarted, StudyCreated, TrialFinished, TrialStarted
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.halving import Halving

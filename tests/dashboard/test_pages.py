@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 import bohb
 from bohb import load
-from bohb.analysis.failures import failure_kinds
+from bohb.analysis.trials import failure_kinds
 from bohb.dashboard import create_app
 from bohb.dashboard.files import checkpoint_files, log_tail
 from bohb.errors import InvalidArgument

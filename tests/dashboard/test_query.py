@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bohb.analysis.rows import COLUMNS, columns, seconds, state
+from bohb.analysis.trials import COLUMNS, columns, seconds, state
 from bohb.core.trial import Origin, Status
 from bohb.dashboard.query import Query, parse, select
 from bohb.dashboard.studies import Snapshot, Studies

@@ -60,33 +60,20 @@ class RungTable:
         return sum(entry.status is not None for entry in self.entries)
 
 
-def survival(history: History) -> list[RungTable]:
-    """Return every rung that has a trial, bracket by bracket."""
-    members: dict[tuple[int, int], list[int]] = {}
-    for number, trial in history.trials.items():
-        members.setdefault((trial.bracket, trial.rung), []).append(number)
-    return [_table(history, bracket, rung, members[bracket, rung]) for bracket, rung in sorted(members)]
-
-
 def rung_of(history: History, number: int) -> RungTable:
     """Return the rung of a trial."""
     trial = history.trials[number]
-    place = (trial.bracket, trial.rung)
-    members = [n for n, other in history.trials.items() if (other.bracket, other.rung) == place]
-    return _table(history, *place, members)
-
-
-def _table(history: History, bracket: int, rung: int, members: list[int]) -> RungTable:
+    bracket, rung = trial.bracket, trial.rung
+    members = [n for n, other in history.trials.items() if (other.bracket, other.rung) == (bracket, rung)]
     halving = history.brackets[bracket]
     rungs = halving.bracket.rungs
     last = rung == len(rungs) - 1
-    keep = 0 if last else rungs[rung + 1].size
-    ranked = best_first(history.goals, history.outcomes, (n for n in members if n in history.outcomes))
     # A bracket without a survivor ends early; its rung is then the number of its rungs.
     complete = halving.rung > rung
     survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
     lucky = next((n for n in survivors if n in history.schedule.at_random), None)
     by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
+    ranked = best_first(history.goals, history.outcomes, (n for n in members if n in history.outcomes))
     rank = {n: place for place, n in enumerate(ranked, start=1)}
     entries = tuple(
         Entry(
@@ -104,7 +91,7 @@ def _table(history: History, bracket: int, rung: int, members: list[int]) -> Run
         rung=rung,
         budget=rungs[rung].budget,
         planned=rungs[rung].size,
-        keep=keep,
+        keep=0 if last else rungs[rung + 1].size,
         next_budget=None if last else rungs[rung + 1].budget,
         complete=complete,
         cutoff=max(by_merit, default=None) if history.goals.single else None,
@@ -121,27 +108,19 @@ class Curve:
     """
 
     number: int
-    config_id: int
     budget: float
-    status: Status
-    loss: float | None
     steps: tuple[float, ...]
     losses: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The budgets on which one configuration was evaluated, in order, with the losses.
-
-    failed: the budget on which it failed, or None; the path ends there.
-    """
+    """The budgets on which one configuration was evaluated with a result, in order, with the losses and the trials."""
 
     config_id: int
-    bracket: int
     budgets: tuple[float, ...]
     losses: tuple[float, ...]
     numbers: tuple[int, ...]
-    failed: float | None
 
 
 def curves(history: History) -> list[Curve]:
@@ -151,32 +130,22 @@ def curves(history: History) -> list[Curve]:
         trial = history.trials[number]
         if outcome.curve and trial.reuses is None:
             steps, losses = zip(*outcome.curve, strict=True)
-            found.append(
-                Curve(number, trial.config_id, trial.budget, outcome.status, outcome.loss, tuple(steps), tuple(losses))
-            )
+            found.append(Curve(number, trial.budget, steps, losses))
     return found
 
 
 def paths(history: History) -> list[Path]:
-    """Return every configuration with its losses from budget to budget."""
+    """Return every configuration that has a loss with its losses from budget to budget."""
     numbers: dict[int, list[int]] = {}
-    for number in history.outcomes:
-        numbers.setdefault(history.trials[number].config_id, []).append(number)
+    for number, outcome in history.outcomes.items():
+        if outcome.ok:
+            numbers.setdefault(history.trials[number].config_id, []).append(number)
     found = []
     for config_id, mine in numbers.items():
         mine.sort(key=lambda n: history.trials[n].budget)
-        good = [n for n in mine if history.outcomes[n].ok]
-        bad = [n for n in mine if not history.outcomes[n].ok]
-        found.append(
-            Path(
-                config_id=config_id,
-                bracket=history.trials[config_id].bracket,
-                budgets=tuple(history.trials[n].budget for n in good),
-                losses=tuple(history.outcomes[n].ranking_loss for n in good),
-                numbers=tuple(good),
-                failed=history.trials[bad[0]].budget if bad else None,
-            )
-        )
+        budgets = tuple(history.trials[n].budget for n in mine)
+        losses = tuple(history.outcomes[n].ranking_loss for n in mine)
+        found.append(Path(config_id, budgets, losses, tuple(mine)))
     return found
 
 
@@ -185,7 +154,6 @@ class Picks:
     """The new configurations of one origin on one budget.
 
     losses: losses of those that succeeded, in the order in which they finished.
-    quantiles: 0, 25, 50, 75 and 100 % of all losses; a failed trial counts as +inf.
     """
 
     budget: float
@@ -193,7 +161,6 @@ class Picks:
     n: int
     failed: int
     losses: tuple[float, ...]
-    quantiles: tuple[float, float, float, float, float]
 
 
 def picks(history: History) -> list[Picks]:
@@ -208,9 +175,7 @@ def picks(history: History) -> list[Picks]:
     for budget, origin in sorted(groups, key=lambda key: (key[0], order.index(key[1]))):
         losses = groups[budget, origin]
         finite = tuple(loss for loss in losses if np.isfinite(loss))
-        # inverted_cdf gives a loss that occurred; interpolating between +inf and +inf would give NaN.
-        levels = np.quantile(losses, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf").tolist()
-        rows.append(Picks(budget, origin, len(losses), len(losses) - len(finite), finite, tuple(levels)))
+        rows.append(Picks(budget, origin, len(losses), len(losses) - len(finite), finite))
     return rows
 
 

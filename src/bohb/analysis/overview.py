@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from bohb.analysis.failures import FailureKind, failure_kinds
-from bohb.analysis.rows import finished, seconds
 from bohb.analysis.trajectory import run_clock
+from bohb.analysis.trials import FailureKind, failure_kinds, finished, seconds
 from bohb.analysis.verdicts import (
     best_on_budget,
     best_title,

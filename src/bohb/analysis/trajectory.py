@@ -7,7 +7,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bohb.analysis.rows import finished, seconds, started
+from bohb.analysis.trials import finished, started
 from bohb.core.history import History
 from bohb.core.results import Leaders, Result
 from bohb.core.trial import Origin, Status
@@ -123,21 +123,16 @@ class Evaluation:
     picked: how its configuration was first chosen; `origin` is "promoted" on all later rungs.
     loss: None if it failed.
     seconds: the run time of the study when it finished; None if no time was recorded.
-    duration: in seconds; None if it was not measured.
     reused: whether it reuses the result of another trial.
     """
 
     number: int
-    config_id: int
-    bracket: int
-    rung: int
     budget: float
     origin: Origin
     picked: Origin
     status: Status
     loss: float | None
     seconds: float | None
-    duration: float | None
     reused: bool
 
 
@@ -150,16 +145,12 @@ def losses(history: History) -> list[Evaluation]:
         rows.append(
             Evaluation(
                 number=number,
-                config_id=trial.config_id,
-                bracket=trial.bracket,
-                rung=trial.rung,
                 budget=trial.budget,
                 origin=trial.origin,
                 picked=history.trials[trial.config_id].origin,
                 status=outcome.status,
                 loss=outcome.loss,
                 seconds=clock.seconds(finished(history, number)),
-                duration=seconds(history, number),
                 reused=trial.reuses is not None,
             )
         )

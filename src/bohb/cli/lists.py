@@ -74,7 +74,7 @@ def trials(
       bohb trials study.db --format csv > trials.csv
       bohb trials study.db --format parquet --out trials.parquet
     """
-    from bohb.analysis.rows import sorted_trials, state
+    from bohb.analysis.trials import sorted_trials, state
 
     found = history(find(target, study))
     wanted = [
@@ -90,7 +90,7 @@ def trials(
 
 def _column(history: History, sort: str) -> str:
     """Return the column that `--sort` names: by its full name, as the table calls it, or a hyperparameter."""
-    from bohb.analysis.rows import CONFIG, VALUES, columns, loss_column
+    from bohb.analysis.trials import CONFIG, VALUES, columns, loss_column
 
     known, name = columns(history), sort.removeprefix("-")
     aliases = {**_ALIASES, "loss": loss_column(history.goals)}
@@ -115,7 +115,7 @@ def _write(history: History, rows: list[int], form: str, out: Path | None) -> No
 
 
 def _table(history: History, rows: list[int]) -> str:
-    from bohb.analysis.rows import NOTES, seconds, state
+    from bohb.analysis.trials import NOTES, seconds, state
 
     names = list(dict.fromkeys(name for trial in history.trials.values() for name in trial.config))
     noted = [name for name in NOTES if history.notes and any(NOTES[name](history, n) for n in rows)]
@@ -149,7 +149,7 @@ def _value(goals: Goals, outcome: Outcome | None, name: str) -> float | None:
 
 
 def _json(history: History, rows: list[int]) -> str:
-    from bohb.analysis.rows import fixed_columns
+    from bohb.analysis.trials import fixed_columns
 
     named = fixed_columns(history)
     records = []
@@ -163,14 +163,14 @@ def _json(history: History, rows: list[int]) -> str:
 
 
 def _csv(history: History, rows: list[int]) -> str:
-    from bohb.analysis.rows import csv_text
+    from bohb.analysis.trials import csv_text
 
     return csv_text(history, rows)
 
 
 def _write_parquet(history: History, rows: list[int], out: Path | None) -> None:
-    from bohb.analysis.rows import one_type
-    from bohb.analysis.rows import table as columns_of
+    from bohb.analysis.trials import one_type
+    from bohb.analysis.trials import table as columns_of
 
     if out is None:
         raise InvalidArgument("--format parquet needs --out FILE, because it is not text")

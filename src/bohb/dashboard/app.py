@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from bohb.analysis.rows import csv_text
+from bohb.analysis.trials import csv_text
 from bohb.core.trial import Trial
 from bohb.dashboard.assets import assets, static
 from bohb.dashboard.figures import Figures, curve_figure, plots_page

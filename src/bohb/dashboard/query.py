@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from bohb.analysis.rows import sorted_trials, state
+from bohb.analysis.trials import sorted_trials, state
 from bohb.core.history import History
 from bohb.core.trial import STATES as TRIAL_STATES
 from bohb.core.trial import Origin, Status

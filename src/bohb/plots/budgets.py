@@ -291,7 +291,7 @@ def draw_curves(history: History, dark: bool = False, along: str = "budgets") ->
 
 def _promoted(history: History) -> list[_Line]:
     """Return the losses of each configuration on its way to the largest budget it reached."""
-    return [_Line(path.budgets[-1], path.budgets, path.losses, path.numbers) for path in paths(history) if path.losses]
+    return [_Line(path.budgets[-1], path.budgets, path.losses, path.numbers) for path in paths(history)]
 
 
 def _reported(history: History) -> list[_Line]:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from bohb.analysis.axes import Array, Configurations, LossRange, configurations, loss_range, telling_budget
-from bohb.analysis.contour import Contour, contour
 from bohb.analysis.importance import ENOUGH, importance
+from bohb.analysis.models import Contour, contour
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots.axis import LossAxis, empty, figure, no_losses

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bohb.analysis.axes import LARGEST
-from bohb.analysis.beliefs import Beliefs, Marginal, Slice, beliefs, densities, proposed, uses_process
 from bohb.analysis.lineage import Picks, picks
+from bohb.analysis.models import Beliefs, Marginal, Slice, beliefs, densities, proposed, uses_process
 from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
 from bohb.core.samplers.gaussian import GaussianSampler

@@ -12,8 +12,8 @@ from typing import Any
 
 from bohb._version import __version__
 from bohb.analysis import verdicts
-from bohb.analysis.failures import Cause, failures
 from bohb.analysis.overview import Overview
+from bohb.analysis.trials import Cause, failures
 from bohb.analysis.why import why
 from bohb.core.goals import goals_of
 from bohb.core.history import History

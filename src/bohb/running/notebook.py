@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from bohb.analysis.overview import Overview
-from bohb.analysis.rows import floats, one_type, table
+from bohb.analysis.trials import floats, one_type, table
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from bohb.analysis import verdicts
-from bohb.analysis.failures import Cause, failures
 from bohb.analysis.overview import Overview
+from bohb.analysis.trials import Cause, failures
 from bohb.analysis.verdicts import best_title
 from bohb.core.goals import Goals
 from bohb.core.results import Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bohb.analysis.rows import finished, seconds, started, state
+from bohb.analysis.trials import finished, seconds, started, state
 from bohb.analysis.why import why
 from bohb.core.history import History
 from bohb.core.notes import notes_of

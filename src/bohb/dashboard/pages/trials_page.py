@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bohb.analysis.rows import CONFIG, INFO, VALUES, column, seconds, started, state
+from bohb.analysis.trials import CONFIG, INFO, VALUES, column, seconds, started, state
 from bohb.core.trial import Origin, Trial
 from bohb.dashboard.layout import Page, link_to, moment, since, study_page
 from bohb.dashboard.pages.parts import badge, choice, config_line, field, origin_word, trial_link
