@@ -37,11 +37,12 @@ from bohb.arguments import (
     with_help,
 )
 from bohb.core.budgets import Budgets
+from bohb.core.limits import Limits
 from bohb.core.settings import SettingChanges, Settings
 from bohb.errors import InvalidArgument
 from bohb.executors.options import TrialOptions
 from bohb.optimizer.creation import StudyOptions
-from bohb.running.limits import Limits, SessionOptions
+from bohb.running.limits import SessionOptions
 from bohb.running.setup import MinimizeOptions
 
 ROOT = Path(__file__).parent.parent

@@ -13,6 +13,7 @@ from bohb._version import __version__
 if TYPE_CHECKING:
     from bohb.core.confirm import Confirmation
     from bohb.core.history import History
+    from bohb.core.limits import Limits
     from bohb.core.results import Result
     from bohb.core.samplers.function import Sampler
     from bohb.core.samplers.proposal import Situation
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.callbacks import RunningStudy
-    from bohb.running.limits import Limits
     from bohb.running.load import load, studies
     from bohb.running.minimize import minimize
     from bohb.running.replay import Replay, replay
@@ -58,6 +58,7 @@ __all__ = [
 _HOMES = {
     "core.confirm": ("Confirmation",),
     "core.history": ("History",),
+    "core.limits": ("Limits",),
     "core.results": ("Result",),
     "core.schedule.plan": ("Plan",),
     "core.settings": ("Settings",),
@@ -71,7 +72,6 @@ _HOMES = {
     "running.load": ("load", "studies"),
     "running.minimize": ("minimize",),
     "running.runner": ("run",),
-    "running.limits": ("Limits",),
     "running.study": ("Study",),
 }
 _HOME = {name: f"bohb.{home}" for home, names in _HOMES.items() for name in names}

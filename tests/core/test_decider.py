@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,12 +12,15 @@ from hypothesis import strategies as st
 
 from bohb import BOHB, Origin, Settings
 from bohb.core.deadline import TimeLeft
-from bohb.core.decider import Decider, Now, restart_lost
+from bohb.core.decide import Restart, restart
+from bohb.core.decider import Decider
 from bohb.core.events import BracketPlanned, BracketShortened, ConfigGiven, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
+from bohb.core.limits import UNLIMITED, Limits, Now
+from bohb.core.schedule.halving import Wait
 from bohb.core.settings import PRESETS
 from bohb.core.times.durations import Sample, fit_durations
-from bohb.core.trial import Trial
+from bohb.core.trial import Trial, with_times
 from bohb.errors import InvalidArgument
 from tests.core.building import created, finished, folded, lost, promoted, rung, started
 from tests.core.playing import SPACE, new, run
@@ -27,10 +31,13 @@ FULL = rung(0.3, 0.1, 0.2)
 FIRST = [*FULL, promoted(3, started(1)), finished(3, 0.1)]
 
 
-def following(*events: Event | list[Event], **arguments: Any) -> list[Event]:
+def following(
+    *events: Event | list[Event], now: Now = NOW, limits: Limits = UNLIMITED, left: TimeLeft | None = None
+) -> list[Event]:
     """Return what starts after these events."""
     history = folded(*events)
-    n, made = history.n_events, Decider(history).next_events(NOW, **arguments)
+    n, decider = history.n_events, Decider(history)
+    made = decider.next_events(now, limits) if left is None else decider.events_in_time(now, None, left)
     assert history.n_events == n, "deciding changes nothing"
     return made
 
@@ -38,7 +45,7 @@ def following(*events: Event | list[Event], **arguments: Any) -> list[Event]:
 def trial_of(events: list[Event]) -> Trial:
     (start,) = events
     assert isinstance(start, TrialStarted)
-    assert (start.time, start.elapsed, start.session) == NOW
+    assert (start.time, start.elapsed, start.session) == (NOW.time, NOW.elapsed, NOW.session)
     return start.trial
 
 
@@ -125,8 +132,8 @@ def test_a_rung_of_a_finite_space_is_cut_when_nothing_new_is_left_and_the_study_
 
 
 def test_a_limit_of_brackets_ends_a_study() -> None:
-    assert following(rung(math.inf, math.inf, math.inf), max_brackets=1) == []
-    assert following(started(0), started(1), started(2), max_brackets=1) == []
+    assert following(rung(math.inf, math.inf, math.inf), limits=Limits(max_brackets=1)) == []
+    assert following(started(0), started(1), started(2), limits=Limits(max_brackets=1)) == []
 
 
 def test_an_informed_study_with_several_workers_repeats_a_bracket_of_which_none_has_finished() -> None:
@@ -197,12 +204,41 @@ def test_a_runner_that_is_not_alone_leaves_brackets_as_they_are() -> None:
 
 
 def test_once_a_limit_is_reached_the_cheapest_lost_trial_starts_and_nothing_else() -> None:
-    events: list[Event] = [started(0), started(1), started(2), started(3, 1, 3), lost(3), lost(2), lost(1)]
-    assert trial_of(restart_lost(folded(*events), NOW)).number == 1
-    assert restart_lost(folded(*FULL), NOW) == []
+    large = started(3, 1, 3)
+    events: list[Event] = [started(0), started(1), started(2), large, lost(3), lost(2), lost(1)]
+    assert trial_of(following(events, limits=Limits(max_trials=4))).number == 1
+    assert trial_of(following(events[:4], limits=Limits(max_trials=5))).number == 4
+    assert following(FULL, limits=Limits(max_trials=3)) == []
     only_large: list[Event] = [*events[:4], lost(3)]
-    assert trial_of(restart_lost(folded(*only_large), NOW, time_left(10.0))).number == 3
-    assert restart_lost(folded(*only_large), NOW, time_left(1.0)) == []
+    assert restart(folded(*only_large), time_left(10.0)) == Restart(large.trial)
+    assert restart(folded(*only_large), time_left(1.0)) == Wait()
+
+
+@pytest.mark.parametrize(("limits", "goes_on"), [
+    (Limits(max_seconds=11), True), (Limits(max_seconds=10), False), (Limits(until=1001), True),
+    (Limits(until=1000), False), (Limits(max_cost=1.1), True), (Limits(max_cost=1), False),
+])  # fmt: skip
+def test_limits_are_compared_with_the_time_and_the_history_of_the_decision(limits: Limits, goes_on: bool) -> None:
+    assert bool(following(FULL, limits=limits)) == goes_on
+
+
+def test_without_a_session_the_time_since_the_study_was_created_counts() -> None:
+    begun = replace(created(), time=900.0)
+    for seconds, goes_on in ((101, True), (100, False)):
+        assert bool(following(begun, now=Now(1000.0), limits=Limits(max_seconds=seconds))) == goes_on
+
+
+def test_a_deadline_changes_brackets_only_if_the_number_of_workers_is_known() -> None:
+    seconds = [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
+    events = [
+        replace(event, outcome=with_times(event.outcome, 0.0, seconds[event.number]))
+        if isinstance(event, TrialFinished)
+        else event
+        for event in [*FIRST, *rung(0.5, 0.6, first=4, bracket=1, budget=3)]
+    ]
+    for workers, alone, rule in ((None, True, None), (1, False, None), (1, True, "deadline")):
+        found = following(events, now=Now(0.0, 10.0, 2, workers, alone), limits=Limits(max_seconds=14.6))
+        assert getattr(found[0], "rule", None) == rule
 
 
 def test_a_study_with_a_sampler_of_the_user_cannot_go_on_without_it() -> None:

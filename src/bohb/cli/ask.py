@@ -15,9 +15,9 @@ from bohb.arguments import pick
 from bohb.cli.options import SECONDS, WithNegativeNumbers, limit_options
 from bohb.cli.target import DEFAULT, find, history
 from bohb.cli.text import emit, json_option, note
+from bohb.core.limits import Limits
 from bohb.core.trial import Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, NoTrialReady, StudyDone
-from bohb.running.limits import Limits
 
 if TYPE_CHECKING:
     from bohb.running.external import ExternalStudy

@@ -10,7 +10,7 @@ import click
 
 from bohb import arguments
 from bohb.arguments import BYTES, COUNT, FLAG, GRACE, MOMENT, NUMBER, POSITIVE, TIMEOUT, Kind, declared, summary
-from bohb.running.limits import Limits
+from bohb.core.limits import Limits
 from bohb.units import memory, moment, seconds
 
 if TYPE_CHECKING:

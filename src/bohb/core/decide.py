@@ -101,6 +101,13 @@ def first_run(history: History, index: int) -> StartSample | StartPromotion:
     return StartPromotion(index, 0, budget, promoted[0]) if promoted else StartSample(index, 0, budget)
 
 
+def restart(history: History, left: TimeLeft | None = None) -> Restart | Wait:
+    """Return what starts once a limit is reached: the cheapest trial that lost its worker and ends in time, or none."""
+    lost = [history.pending[number] for number in history.lost]
+    lost = [trial for trial in lost if left is None or left.fits_again(trial)]
+    return Restart(min(lost, key=lambda trial: (trial.budget, trial.number))) if lost else Wait()
+
+
 def fits(history: History, run: Run, left: TimeLeft) -> bool:
     """Whether a run is likely to end before a deadline."""
     match run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from bohb.core.decide import (
     decide,
     first_run,
     fits,
+    restart,
     twin,
 )
 from bohb.core.events import BracketPlanned, BracketShortened, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
+from bohb.core.limits import UNLIMITED, Limits, Now, reason_to_stop
 from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.density import Model
 from bohb.core.samplers.function import Sampler
@@ -30,18 +32,12 @@ from bohb.core.samplers.proposal import Proposal, significant
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.rules import Rule, rule_of
 from bohb.core.standings import best_first, levels
+from bohb.core.times.durations import DurationLearner
+from bohb.core.times.forecast import remaining
 from bohb.core.trial import Origin, Trial
 
 LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again …
 LOOK_CLOSELY = 0.995  # … and while some of them will have to become smaller
-
-
-class Now(NamedTuple):
-    """The time of day, how long the study has been running (both in seconds), and the session that acts."""
-
-    time: float | None = None
-    elapsed: float | None = None
-    session: int | None = None
 
 
 class Decider:
@@ -56,16 +52,32 @@ class Decider:
         self._n_forgotten = len(history.forgotten)
         self._looked: tuple[list[tuple[int, int]], float] = ([], math.inf)  # rungs and seconds at the last look
         self._in_time = InTime()
+        self._durations = DurationLearner()
 
     @property
     def history(self) -> History:
         """The history that decisions are made from."""
         return self._history
 
-    def next_events(self, now: Now, max_brackets: int | None = None, left: TimeLeft | None = None) -> list[Event]:
+    def next_events(self, now: Now, limits: Limits = UNLIMITED) -> list[Event]:
         """Return the events that start the next trial or prepare it; none if nothing can start.
 
-        left: the time until the session's deadline; None without a deadline.
+        Once a limit is reached, only trials start that lost their worker.
+        """
+        created = self._history.created
+        assert created is not None
+        time, elapsed = now.time or 0.0, now.elapsed
+        if elapsed is None:  # nobody runs the trials: what counts is the time since the study was created
+            elapsed = max(0.0, time - (created.time or time))
+        left = self._time_left(now, limits.seconds_left(elapsed, time))
+        if reason_to_stop(limits, self._history, elapsed, time) is not None:
+            return self.carry_out(restart(self._history, left), now)
+        return self.events_in_time(now, limits.max_brackets, left)
+
+    def events_in_time(self, now: Now, max_brackets: int | None, left: TimeLeft | None) -> list[Event]:
+        """Return the next events of a session that has reached no limit.
+
+        left: the time until its deadline; None without a deadline.
         """
         if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
             self._n_forgotten = len(self._history.forgotten)
@@ -79,7 +91,7 @@ class Decider:
         """Return the events of a decision."""
         match decision:
             case Restart(trial):
-                return start_again(trial, now)
+                return [started(replace(trial, attempt=trial.attempt + 1), now)]
             case StartSample() as start:
                 return self._sample(start, now)
             case StartPromotion() as start:
@@ -116,6 +128,14 @@ class Decider:
     def _seed(self) -> int:
         assert self._history.created is not None
         return self._history.created.seed
+
+    def _time_left(self, now: Now, seconds: float) -> TimeLeft | None:
+        """Return what a decision has to know about the deadline; None if it changes nothing."""
+        if seconds == math.inf or now.workers is None:
+            return None
+        model = self._durations.model(self._history)
+        running = remaining(self._history, model, now.time or 0.0)
+        return TimeLeft(seconds, now.workers, model, running, now.alone)
 
     def _changes(self, left: TimeLeft) -> tuple[BracketShortened, ...]:
         """Make open brackets smaller if they would end too late; looked at when a rung ends, and now and then."""
@@ -166,7 +186,7 @@ class Decider:
             explains=proposal.explains,
             reason=proposal.reason,
         )
-        return [TrialStarted(trial, *now)]
+        return [started(trial, now)]
 
     def _cut(self, start: StartSample) -> list[Event]:
         """End the rung, as nothing new is left on this budget, unless a whole round of brackets stayed empty."""
@@ -199,8 +219,8 @@ class Decider:
             explains=None,
             reason=reason,
         )
-        started = TrialStarted(trial, *now)
-        return [started] if known is None else [started, TrialFinished(trial.number, history.outcomes[known])]
+        start_event = started(trial, now)
+        return [start_event] if known is None else [start_event, TrialFinished(trial.number, history.outcomes[known])]
 
     def _place(self, start: StartPromotion) -> dict[str, Any]:
         """Return the place of a promoted trial in its rung, if the loss alone does not tell it."""
@@ -216,13 +236,6 @@ class Decider:
         return {**found, "front": 1 + int(levels(history.goals, history.outcomes, rung)[start.number])}
 
 
-def restart_lost(history: History, now: Now, left: TimeLeft | None = None) -> list[Event]:
-    """Return the restart of the cheapest trial that lost its worker, and ends in time; nothing if none did."""
-    lost = [history.pending[number] for number in history.lost]
-    lost = [trial for trial in lost if left is None or left.fits_again(trial)]
-    return start_again(min(lost, key=lambda trial: (trial.budget, trial.number)), now) if lost else []
-
-
-def start_again(trial: Trial, now: Now) -> list[Event]:
-    """Return the start of the next attempt of a trial."""
-    return [TrialStarted(replace(trial, attempt=trial.attempt + 1), *now)]
+def started(trial: Trial, now: Now) -> TrialStarted:
+    """Return the event that starts a trial."""
+    return TrialStarted(trial, now.time, now.elapsed, now.session)

@@ -14,6 +14,7 @@ import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 
 from bohb.core.decide import StartPromotion, StartSample, decide
 from bohb.core.goals import Direction
+from bohb.core.limits import Limits
 from bohb.core.settings import Preset
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument, InvalidResult, InvalidSpace, MissingExtra, install_hint
@@ -86,19 +87,17 @@ class Sweep:
 
     def _batch(self, optimizer: BOHB) -> list[Trial]:
         """Return the trials of a rung, or as many of them as fit into a batch; none at the end of the sweep."""
-        most_trials, size = self._options.max_trials, self._options.batch_size
-
-        def enough() -> bool:
-            return most_trials is not None and len(optimizer.history.trials) >= most_trials
-
-        batch = optimizer.ask_many(1, enough)
-        while batch and (size is None or len(batch) < size):
+        size = self._options.batch_size
+        limits = Limits(max_trials=self._options.max_trials, max_initial_failures=None)
+        batch = more = optimizer.ask_many(1, limits)
+        while more and (size is None or len(batch) < size):
             following = decide(optimizer.history, optimizer.max_brackets)
-            if enough() or not isinstance(following, StartSample | StartPromotion):
+            if not isinstance(following, StartSample | StartPromotion):
                 break
             if (following.bracket, following.rung) != (batch[0].bracket, batch[0].rung):
                 break
-            batch += optimizer.ask_many(1)
+            more = optimizer.ask_many(1, limits)
+            batch = [*batch, *more]
         return batch
 
     def _overrides(self, trial: Trial) -> list[str]:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bohb.core.limits import Limits, reason_to_stop
 from bohb.core.settings import PRESETS, Preset
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
-from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.study import Study
 
 try:
@@ -192,7 +192,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             def stop() -> str | None:
                 return reason_to_stop(limits, optimizer.history, optimizer.seconds)
 
-            while trials := optimizer.ask_many(self.batch_size, enough=lambda: stop() is not None):
+            while trials := optimizer.ask_many(self.batch_size, limits):
                 optimizer.tell_many(zip(trials, evaluate(trials), strict=True))
             self.study_ = Study(optimizer.history, stop() or "no trial is left to run")
         rows = [(trial, outcome) for trial, outcome in self.study_.trials if outcome is not None]

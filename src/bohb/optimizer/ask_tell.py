@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 from bohb._version import __version__
 from bohb.arguments import pick, with_help
 from bohb.core.budgets import Budgets, GivenBudgets
-from bohb.core.deadline import TimeLeft
-from bohb.core.decider import Decider, restart_lost
+from bohb.core.decider import Decider
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
+from bohb.core.limits import UNLIMITED, Limits
 from bohb.core.notes import new_note
 from bohb.core.results import BestResults
 from bohb.core.samplers.density import Model
@@ -184,25 +184,20 @@ class BOHB(BestResults):
             f"no trial can start before one of the {len(self.history.running)} running ones is told; call tell first"
         )
 
-    def ask_many(
-        self,
-        n: int,
-        enough: Callable[[], bool] = lambda: False,
-        left: Callable[[], TimeLeft | None] = lambda: None,
-    ) -> list[Trial]:
+    def ask_many(self, n: int, limits: Limits = UNLIMITED) -> list[Trial]:
         """Return up to n trials to run at once, stored together; fewer if fewer are ready.
 
-        enough: called before each trial; if it returns True, only trials that lost their worker are started.
-        left: called before each trial; returns the time until a deadline, before which trials have to end.
+        limits: once one of them is reached, only trials start that lost their worker; before a deadline, only those
+            that are likely to end in time. `max_brackets` is the one of the optimizer.
         """
-        return self._ledger.in_turn(lambda: self._ask(n, enough, left))
+        return self._ledger.in_turn(lambda: self._ask(n, limits))
 
-    def _ask(self, n: int, enough: Callable[[], bool], left: Callable[[], TimeLeft | None]) -> list[Trial]:
+    def _ask(self, n: int, limits: Limits) -> list[Trial]:
         first = self.history.n_events
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
-            new = restart_lost(self.history, self._session.now(), left()) if enough() else self.next_events(left())
+            new = self.next_events(limits)
             if not new:
                 break
             self.history.extend(new)
@@ -337,10 +332,10 @@ class BOHB(BestResults):
         """Return the densities that the next proposal would use, or None while there are too few results."""
         return self._decider.model()
 
-    def next_events(self, left: TimeLeft | None = None) -> list[Event]:
-        """Return the events that `ask` would store next; none if nothing can start."""
+    def next_events(self, limits: Limits = UNLIMITED) -> list[Event]:
+        """Return the events that `ask_many` would store next; none if nothing can start."""
         with one_thread(self.settings):
-            return self._decider.next_events(self._session.now(), self.max_brackets, left)
+            return self._decider.next_events(self._session.now(), replace(limits, max_brackets=self.max_brackets))
 
     @property
     def seconds(self) -> float:

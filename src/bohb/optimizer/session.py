@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from bohb.core.decider import Now
 from bohb.core.events import Event, FailuresForgotten, SessionStarted
 from bohb.core.history import History
+from bohb.core.limits import Now
 from bohb.core.trial import Trial
 from bohb.optimizer.leases import Heartbeat, any_gone, orphans
 from bohb.optimizer.ledger import Ledger
@@ -32,6 +32,7 @@ class Session:
         self._stopwatch = stopwatch
         self._earlier = ledger.history.seconds
         self._began: float | None = None  # by the stopwatch
+        self._workers: int | None = None
         self.index: int | None = None
 
     @property
@@ -43,7 +44,9 @@ class Session:
 
     def now(self) -> Now:
         """Return the times and the session that the next events belong to."""
-        return Now(self._clock(), None if self._began is None else self.seconds, self.index)
+        elapsed = None if self._began is None else self.seconds
+        alone = not self._ledger.shared or len(self._ledger.history.sessions) <= 1
+        return Now(self._clock(), elapsed, self.index, self._workers, alone)
 
     def begin(self, runner: str, forget_failures: bool, limits: Mapping[str, Any], workers: int | None) -> None:
         """Store the start of the session, and what it changes."""
@@ -53,7 +56,7 @@ class Session:
         forgotten = forgotten_failures(history, forget_failures, len(history.running) > len(orphans))
         if forgotten:
             log.warning("failures of earlier sessions no longer count: the sampler does not learn from them")
-        self._began, self._earlier = self._stopwatch(), history.seconds
+        self._began, self._earlier, self._workers = self._stopwatch(), history.seconds, workers
         session = SessionStarted(index, runner, self._clock(), dict(limits), workers)
         self._ledger.append([session, *forgotten, *orphans])
         self.index = index if self._ledger.shared else None

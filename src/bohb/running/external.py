@@ -18,6 +18,7 @@ from typing import Literal
 
 from bohb.core.encoding import check_storable
 from bohb.core.history import History
+from bohb.core.limits import Limits, reason_to_stop
 from bohb.core.trial import Outcome, Status, Trial, outcome_of, with_times
 from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
 from bohb.journal import Journal, SqlJournal, stored_events
@@ -25,7 +26,6 @@ from bohb.journal.location import files_directory, shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.reports import known_number
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
-from bohb.running.limits import Limits, reason_to_stop
 from bohb.running.trees import is_directory, remove, sync
 from bohb.units import duration
 
@@ -162,7 +162,7 @@ class ExternalStudy:
         def reason() -> str | None:
             return reason_to_stop(self.limits, optimizer.history, seconds)
 
-        trials = optimizer.ask_many(1, enough=lambda: reason() is not None)
+        trials = optimizer.ask_many(1, self.limits)
         if trials:
             return trials[0]
         why = reason() or ("no trial is left" if optimizer.done else None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from bohb.arguments import pick, with_help
 from bohb.core.budgets import Budgets, GivenBudgets
 from bohb.core.goals import Direction, Objectives
+from bohb.core.limits import Limits
 from bohb.core.samplers.function import Sampler
 from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space
@@ -26,7 +27,7 @@ from bohb.optimizer.creation import StudyOptions
 from bohb.optimizer.unknown import check_names
 from bohb.running.callbacks import Callback, checked_callbacks
 from bohb.running.checkpoints import Checkpoints
-from bohb.running.limits import Limits, SessionOptions, deadline
+from bohb.running.limits import SessionOptions, deadline
 from bohb.running.patience import patiently
 from bohb.running.progress import Progress
 from bohb.running.runner import run

@@ -19,10 +19,10 @@ from rich.text import Text
 from bohb.analysis.overview import Overview, Session, rate_text
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
+from bohb.core.limits import Limits
 from bohb.core.results import Result
 from bohb.core.schedule.plan import plan
 from bohb.core.times.forecast import time_to_end
-from bohb.running.limits import Limits
 from bohb.running.notebook import heights
 from bohb.units import duration, printable, short, value_text
 

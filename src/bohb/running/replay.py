@@ -15,8 +15,8 @@ import numpy as np
 
 from bohb.core.confirm_estimate import conclusion
 from bohb.core.confirm_start import promising
-from bohb.core.decide import next_bracket, ready_runs
-from bohb.core.decider import Decider, Now, restart_lost
+from bohb.core.decide import next_bracket, ready_runs, restart
+from bohb.core.decider import Decider
 from bohb.core.events import (
     BracketPlanned,
     ConfirmationEvent,
@@ -29,6 +29,7 @@ from bohb.core.events import (
     TrialStarted,
 )
 from bohb.core.history import History
+from bohb.core.limits import Now
 from bohb.core.samplers.function import Sampler, sampler_name
 from bohb.core.settings import TPE, Settings
 from bohb.core.space import Space
@@ -136,7 +137,7 @@ def _match(
     Once a limit is reached, only trials that lost their worker are started, whatever else is ready. In a session with
     a deadline, what would not end in time is passed over.
     """
-    made: Iterable[list[Event]] = (decided, restart_lost(history, Now()))
+    made: Iterable[list[Event]] = (decided, decider.carry_out(restart(history), Now()))
     if any({"until", "max_seconds"} & session.limits.keys() for session in history.sessions):
         possible = [*ready_runs(history), next_bracket(history)]
         made = itertools.chain(made, (decider.carry_out(decision, Now()) for decision in possible))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from bohb.core.deadline import TimeLeft
-from bohb.core.times.durations import DurationLearner
-from bohb.core.times.forecast import remaining
+from bohb.core.limits import Limits, given_limits, reason_to_stop
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalUnavailable
 from bohb.executors.base import Executor, Lost
@@ -21,7 +18,6 @@ from bohb.optimizer.leases import RENEWALS, runner_name
 from bohb.running.callbacks import Callback, Callbacks
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
 from bohb.running.interrupts import interrupts
-from bohb.running.limits import Limits, given_limits, reason_to_stop
 from bohb.running.outages import Ended, Outages
 from bohb.running.patience import COMPLAIN_SECONDS, patiently
 from bohb.running.progress import Progress
@@ -87,7 +83,6 @@ class _Run:
     callbacks: Callbacks
     progress: Progress | None
     outages: Outages = field(init=False)
-    durations: DurationLearner = field(default_factory=DurationLearner)
     looked: float = field(default_factory=time.monotonic)  # when this runner last looked for dead runners
     complaint: tuple[str, float] = ("", 0.0)  # why this runner last waited, and when it said so
     waiting: list[Trial] = field(default_factory=list)  # trials that are started but not yet submitted
@@ -152,16 +147,6 @@ class _Run:
     def _seconds_left(self) -> float:
         return self.limits.seconds_left(self.optimizer.seconds, self.optimizer.time)
 
-    def _time_left(self) -> TimeLeft | None:
-        """Return what a decision has to know about the deadline; None without one."""
-        seconds, history = self._seconds_left(), self.optimizer.history
-        if seconds == math.inf:
-            return None
-        model = self.durations.model(history)
-        shared = self.optimizer.shared and len(history.sessions) > 1
-        running = remaining(history, model, self.optimizer.time)
-        return TimeLeft(seconds, self.executor.slots, model, running, alone=not shared)
-
     def _why_over(self) -> str | None:
         """Return why the study is over; None while another runner may still have something to do."""
         waits = self.outages.paused or self.outages.held or self.in_doubt or self.optimizer.history.running
@@ -187,7 +172,7 @@ class _Run:
         try:
             if self.in_doubt:
                 self._adopt()
-            self.waiting += self.optimizer.ask_many(free, lambda: self._stop() is not None, self._time_left)
+            self.waiting += self.optimizer.ask_many(free, self.limits)
         except JournalUnavailable as error:
             self.in_doubt = True
             self._pause(error)

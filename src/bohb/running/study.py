@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from bohb.analysis.overview import Overview
 from bohb.core.confirm import Confirmation, last_confirmed
 from bohb.core.history import History
+from bohb.core.limits import common_cause
 from bohb.core.results import BestResults, Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
@@ -17,7 +18,6 @@ from bohb.executors.base import Objective
 from bohb.journal import SqlJournal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.confirm import Default, confirm
-from bohb.running.limits import common_cause
 from bohb.running.notebook import study_html, trials_frame
 from bohb.running.setup import RunSetup
 from bohb.units import aligned

@@ -10,10 +10,11 @@ from typing import Any
 
 from bohb.arguments import FLAG, LIST, TABLE, TEXT, Kind, declared, one_of, whole
 from bohb.core.budgets import Budgets
+from bohb.core.limits import Limits
 from bohb.core.settings import PRESETS, Settings
 from bohb.errors import InvalidArgument
 from bohb.executors.options import TrialOptions
-from bohb.running.limits import Limits, SessionOptions
+from bohb.running.limits import SessionOptions
 
 
 class StudyFileError(InvalidArgument):
