@@ -253,7 +253,7 @@ def test_a_study_waits_while_its_server_is_read_only(server: StoppableServer, ca
         cut_all(url)
 
     def thaw() -> None:
-        execute(f"{url}?options=-c%20default_transaction_read_only=off", "ALTER DATABASE postgres RESET ALL")
+        execute(f"{url}?options=-c%20default_transaction_read_only%3Doff", "ALTER DATABASE postgres RESET ALL")
 
     try:
         check_outage(caplog, url, freeze, "read-only", thaw)
@@ -266,16 +266,14 @@ def test_a_study_goes_on_with_the_copy_that_replaces_its_server(caplog: pytest.L
     with postgres_on_port() as primary, postgres_on_port(primary) as copy:
         execute(primary.url_at(), "ALTER SYSTEM SET synchronous_standby_names = '*'")  # confirmed only with the copy
         execute(primary.url_at(), "SELECT pg_reload_conf()")
-        hosts = f"host=127.0.0.1:{primary.port}&host=127.0.0.1:{copy.port}"
-        url = f"postgresql+psycopg://postgres@/postgres?{hosts}"
+        url = f"postgresql+psycopg://postgres@127.0.0.1:{primary.port},127.0.0.1:{copy.port}/postgres"
         check_outage(caplog, url, primary.kill, "read-only", copy.promote)
 
 
 @long
 def test_a_server_that_has_lost_confirmed_events_is_refused() -> None:
     with postgres_on_port() as primary, postgres_on_port(primary) as copy:
-        hosts = f"host=127.0.0.1:{primary.port}&host=127.0.0.1:{copy.port}"
-        with SqlJournal(f"postgresql+psycopg://postgres@/postgres?{hosts}") as journal:
+        with SqlJournal(f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{copy.port}/postgres") as journal:
             journal.append(numbered_events(3), after=0)
             until(lambda: _length(copy.url_at()) == 3, "the copy")
             copy.kill()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from bohb import BOHB, load, minimize, replay
@@ -16,7 +17,6 @@ from bohb.cli.app import app
 from bohb.errors import BohbError, InvalidArgument, JournalError, MissingExtra
 from bohb.journal import MemoryJournal, SqlJournal, location, open_journal, repair, study_names
 from bohb.journal.location import (
-    Address,
     files_directory,
     filesystem_type,
     plain_component,
@@ -64,8 +64,9 @@ def test_row_23_a_network_file_system_is_refused_with_advice(
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs", "btrfs", "zfs", "apfs", "overlay", "tmpfs", "fuseblk", "ntfs", ""])
-def test_row_23_a_local_disk_is_accepted(path: Path, kind: str) -> None:
-    require_local(path, lambda _: kind)
+def test_row_23_a_local_disk_is_accepted(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(location, "filesystem_type", lambda _: kind)
+    require_local(path)
 
 
 MOUNTS = """/dev/sda1 / ext4 rw 0 0
@@ -91,10 +92,13 @@ def test_row_23_the_innermost_latest_mount_counts(place: str, kind: str, monkeyp
     assert filesystem_type(Path(place)) == kind
 
 
-def test_row_23_without_proc_the_mount_command_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    listing = "/dev/disk3s1 on / (apfs, sealed, local)\n//me@server/share on /Volumes/share (smbfs, nodev)\n"
+def test_row_23_without_proc_the_mounts_that_psutil_knows_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = [
+        SimpleNamespace(mountpoint="/", fstype="apfs"),
+        SimpleNamespace(mountpoint="/Volumes/share", fstype="smbfs"),
+    ]
     monkeypatch.setattr(Path, "exists", lambda _: False)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout=listing))
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
     assert filesystem_type(Path("/Volumes/share/x.db")) == "smbfs"
     assert filesystem_type(Path("/x.db")) == "apfs"
 
@@ -142,23 +146,24 @@ def test_what_cannot_be_a_journal_is_refused_by_name_without_its_password(target
         ("postgresql://%2Ftmp%2Fa:5433/name", {"host": "/tmp/a", "port": "5433", "dbname": "name"}),
         ("postgresql://[::1]:5433/name", {"host": "::1", "port": "5433", "dbname": "name"}),
         ("postgresql://a:1,b/name", {"host": "a,b", "port": "1,", "dbname": "name"}),
-        ("postgresql://me@/name?host=a:1&host=b:2&target_session_attrs=any", {
+        ("postgresql+psycopg://me@a:1,b:2/name?target_session_attrs=any", {
             "user": "me", "host": "a,b", "port": "1,2", "dbname": "name", "target_session_attrs": "any",
         }),
-        ("postgresql://host/?host=::1&port=7&options=-c%20a=b+c", {"host": "::1", "port": "7", "options": "-c a=b+c"}),
+        ("postgresql://host/?host=::1&port=7&options=-c%20a%3Db+c", {"host": "::1", "port": "7", "options": "-c a=b+c"}),
         ("postgresql://host/name?user=me%40x&password=a+b", {
             "host": "host", "dbname": "name", "user": "me@x", "password": "a+b",
         }),
     ],
 )  # fmt: skip
 def test_a_url_is_read_as_the_parameters_of_a_connection(url: str, parameters: dict[str, str]) -> None:
-    assert Address.of(url).parameters() == parameters
+    postgres = pytest.importorskip("bohb.journal.postgres", reason="needs the driver", exc_type=ModuleNotFoundError)
+    assert {name: value for name, value in postgres.connection_parameters(url).items() if value} == parameters
 
 
 @pytest.mark.parametrize("url", ["postgresql://me:p/s@host/name", "postgresql://me:p@s@host/name", "postgresql://h:x"])
 def test_a_url_that_can_be_read_in_two_ways_says_how_to_write_it(url: str) -> None:
     with pytest.raises(InvalidArgument, match=r"journal='postgresql://…' is not a URL like .*%40, %3A and %2F"):
-        Address.of(url)
+        shown_journal(url)
 
 
 URLS = [
@@ -168,6 +173,8 @@ URLS = [
     "postgresql://127.0.0.1:1/name?p%61ssword=hunter2",
     "postgresql://127.0.0.1:1/name?oauth_client_secret=hunter2",
     "postgresql://127.0.0.1:1/name?no_such_option=1&password=hunter2",
+    "postgresql://127.0.0.1:1/name?user=me&hunter2",
+    "postgresql://127.0.0.1:1/name?user=me&password=%zzhunter2",
     "postgresql://me:hun/hunter2@127.0.0.1/name",
     "postgresql://me:hunter2@hunter2@127.0.0.1/name",
     "postgresql://me:x@127.0.0.1:hunter2/name",
@@ -202,7 +209,7 @@ def test_a_password_of_a_url_is_shown_nowhere(url: str, caplog: pytest.LogCaptur
             "postgresql://me@host/name?password=x&options=-c%20a",
             "postgresql://me@host/name?password=***&options=-c%20a",
         ),
-        ("postgresql://me@/name?host=a:1&host=b:2", "postgresql://me@/name?host=a:1&host=b:2"),
+        ("postgresql://me@a:1,[::1]:2/name", "postgresql://me@a:1,[::1]:2/name"),
         ("/tmp/a:b@c/study.db", "/tmp/a:b@c/study.db"),
     ],
 )

@@ -9,10 +9,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -24,79 +21,18 @@ _SQLITE = b"SQLite format 3\0"
 _LONGEST = 255  # bytes that a file system allows in one name
 _KEPT = 200
 
+_HOST = r"(?:\[[^\]]*\]|[^:/?@,]*)(?::\d*)?"
 _URL = re.compile(
-    r"(?P<scheme>[\w+.-]+)://(?:(?P<user>[^:/?@]*)(?::(?P<password>[^/?@]*))?@)?(?P<hosts>[^/?@]*)"
-    r"(?:/(?P<database>[^?@]*))?(?:\?(?P<query>.*))?",
+    r"(?P<scheme>[\w+.-]+)://(?:(?P<user>[^:/?@]*)(?P<password>:[^/?@]*)?@)?"
+    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/[^?@]*)?)(?:\?(?P<query>.*))?",
     re.DOTALL,
 )
-_HOST = re.compile(r"(?P<name>\[[^\]]*\]|[^:]*)(?::(?P<port>\d*))?")
 _SECRET = re.compile("password|secret", re.IGNORECASE)
 _NETWORK = re.compile(
     "9p|acfs|afpfs|afs|beegfs|ceph|cifs|coda|davfs|gfs2?|glusterfs|gpfs|lustre|mmfs|ncpfs|nfs[34]?|ocfs2|orangefs|"
     "panfs|pvfs2|smb[23]?|smbfs|webdav"
 )
 _LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.exfat", "fuse.gocryptfs", "fuse.encfs"})
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The URL of a database; as text it is shown without passwords.
-
-    scheme: such as "postgresql", or with a driver, "postgresql+psycopg".
-    hosts: one or several, each with its port, if it has one.
-    query: the parameters after "?", as pairs.
-    """
-
-    scheme: str
-    user: str | None
-    password: str | None = field(repr=False)
-    hosts: str
-    database: str
-    query: tuple[tuple[str, str], ...] = field(repr=False)
-
-    @classmethod
-    def of(cls, url: str) -> Address:
-        """Parse a URL. Raises InvalidArgument, without the password."""
-        found = _URL.fullmatch(url)
-        if found is None or not all(map(_HOST.fullmatch, found["hosts"].split(","))):
-            shown = f"{url.partition('://')[0]}://…"
-            raise InvalidArgument(
-                f"journal={shown!r} is not a URL like 'postgresql+psycopg://user@host:5432/name'; write @, : and / "
-                "within a user name or password as %40, %3A and %2F"
-            )
-        pairs = [pair.partition("=") for pair in (found["query"] or "").split("&") if pair]
-        query = tuple((unquote(name), unquote(value)) for name, _, value in pairs)
-        return cls(found["scheme"], found["user"], found["password"], found["hosts"], found["database"] or "", query)
-
-    def __str__(self) -> str:
-        user = "" if self.user is None else f"{self.user}@" if self.password is None else f"{self.user}:***@"
-        database = f"/{self.database}" if self.database else ""
-        values = [(name, "***" if _SECRET.search(name) else quote(value, safe="/:,*")) for name, value in self.query]
-        query = "&".join(f"{quote(name)}={value}" for name, value in values)
-        return f"{self.scheme}://{user}{self.hosts}{database}{query and '?'}{query}"
-
-    def parameters(self) -> dict[str, str]:
-        """Return the parameters of a connection to PostgreSQL.
-
-        The query may name hosts, too, even several times: `?host=db1:5432&host=db2:5432`, or the directory of a socket.
-        """
-        hosts = [value for name, value in self.query if name == "host"] or [unquote(self.hosts)]
-        places = [_host_and_port(host) for host in ",".join(hosts).split(",")]
-        ports = [port for _, port in places]
-        parameters = {
-            "user": unquote(self.user or ""),
-            "password": unquote(self.password or ""),
-            "dbname": unquote(self.database),
-            "host": ",".join(name for name, _ in places),
-            "port": ",".join(ports) if any(ports) else "",
-            **{name: value for name, value in self.query if name != "host"},
-        }
-        return {name: value for name, value in parameters.items() if value}
-
-
-def _host_and_port(text: str) -> tuple[str, str]:
-    found = _HOST.fullmatch(text)
-    return (text, "") if found is None else (found["name"].strip("[]"), found["port"] or "")
 
 
 def path_of(url: str | Path) -> Path | None:
@@ -109,11 +45,11 @@ def path_of(url: str | Path) -> Path | None:
     file = text.removeprefix("sqlite:///")
     if file and file != text and "?" not in file:
         return _resolved(file)
-    address = Address.of(text)
-    if address.scheme in ("postgresql", "postgresql+psycopg"):
+    shown = shown_journal(text)
+    if shown.startswith(("postgresql://", "postgresql+psycopg://")):
         return None
     raise InvalidArgument(
-        f"journal={str(address)!r} cannot be used; give a file ('study.db', 'sqlite:///study.db') or "
+        f"journal={shown!r} cannot be used; give a file ('study.db', 'sqlite:///study.db') or "
         f"a PostgreSQL database ('postgresql+psycopg://user@host/name', after {install_hint('postgres')})"
     )
 
@@ -182,8 +118,22 @@ def other_kind(path: Path) -> str | None:
 
 
 def shown_journal(journal: str) -> str:
-    """Return the name of a journal without a password."""
-    return str(Address.of(journal)) if "://" in journal else journal
+    """Return the name of a journal without passwords. Raises InvalidArgument for what is not a URL."""
+    if "://" not in journal:
+        return journal
+    found = _URL.fullmatch(journal)
+    if found is None:
+        raise InvalidArgument(
+            f"journal={journal.partition('://')[0] + '://…'!r} is not a URL like 'postgresql+psycopg://user@host:5432/"
+            "name'; write @, : and / within a user name or password as %40, %3A and %2F"
+        )
+    user = "" if found["user"] is None else f"{found['user']}{':***' if found['password'] else ''}@"
+    pairs = (pair.partition("=") for pair in (found["query"] or "").split("&") if pair)
+    shown = (
+        f"{name}={'***' if _SECRET.search(unquote(name)) else value}" if sign else "***" for name, sign, value in pairs
+    )
+    query = "&".join(shown)
+    return f"{found['scheme']}://{user}{found['place']}{query and '?'}{query}"
 
 
 def study_of(text: str) -> tuple[str, str | None]:
@@ -194,13 +144,12 @@ def study_of(text: str) -> tuple[str, str | None]:
     return text[:place], text[place + 2 :] or None
 
 
-def require_local(path: Path, lookup: Callable[[Path], str] | None = None) -> None:
+def require_local(path: Path) -> None:
     """Refuse a path on a network file system, where two machines could corrupt the journal together.
 
     path: the database file, which need not exist yet.
-    lookup: returns the type of the file system of a path; default: read the machine's table of mounts.
     """
-    found = (lookup or filesystem_type)(path).lower()
+    found = filesystem_type(path).lower()
     if _NETWORK.fullmatch(found) or (found.startswith("fuse") and found not in _LOCAL_FUSE | {"fuseblk"}):
         raise JournalError(
             f"{path} is on a network file system ({found}), where SQLite cannot keep a journal safe; put it on a local "
@@ -226,11 +175,9 @@ def _mounts() -> list[tuple[str, str]]:
     if table.exists():
         lines = (line.split() for line in table.read_text(errors="surrogateescape").splitlines())
         return [(_unescaped(fields[1]), fields[2]) for fields in lines if len(fields) > 2]
-    try:
-        listing = subprocess.run(["mount"], capture_output=True, text=True, timeout=10, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return re.findall(r"^.+? on (.+) \((\w+)", listing, flags=re.MULTILINE)
+    import psutil  # type: ignore[import-untyped]  # takes longer to import than everything else here
+
+    return [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]
 
 
 def _unescaped(point: str) -> str:

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import psycopg
 from psycopg import IsolationLevel, waiting
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PipelineStatus
 
 from bohb.errors import InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.database import TURN_SECONDS, Connection, Database, LockTimeout
-from bohb.journal.location import Address
+from bohb.journal.location import shown_journal
 
 _VARIABLE = "BOHB_SERVER_TIMEOUT"
 _ANSWER_SECONDS = 30.0
@@ -58,6 +58,17 @@ def answer_seconds() -> float:
     return seconds
 
 
+def connection_parameters(url: str) -> dict[str, Any]:
+    """Return the parameters of a connection that a URL names. An error shows no part of the URL that may be secret."""
+    try:
+        return conninfo_to_dict(url.replace("+psycopg", "", 1))
+    except psycopg.ProgrammingError as error:
+        message = _message(error)
+        if "invalid URI query parameter" not in message:
+            message = message.partition(":")[0]
+    raise InvalidArgument(f"journal={shown_journal(url)!r} is not a URL of a PostgreSQL database ({message})")
+
+
 class PostgresDatabase(Database):
     """A connection to a server, whose transactions do not depend on the defaults of the server, database or role.
 
@@ -72,8 +83,8 @@ class PostgresDatabase(Database):
     errors = (psycopg.Error,)
     duplicate = psycopg.IntegrityError
 
-    def __init__(self, address: Address, read_only: bool) -> None:
-        super().__init__(str(address), None, read_only)
+    def __init__(self, url: str, read_only: bool) -> None:
+        super().__init__(shown_journal(url), None, read_only)
         self._answer = answer = answer_seconds()
         ours: dict[str, Any] = {
             "connect_timeout": max(2, round(min(answer, _CONNECT_SECONDS))),
@@ -82,7 +93,7 @@ class PostgresDatabase(Database):
             "keepalives_count": 3,
             "tcp_user_timeout": round(1000 * answer),
         }
-        self._parameters: dict[str, Any] = {**ours, **address.parameters()}
+        self._parameters: dict[str, Any] = ours | connection_parameters(url)
         self._settings = {
             "lock": _milliseconds(answer * 2 / 3),
             "statement": _milliseconds(answer * 5 / 6),

@@ -22,7 +22,7 @@ from bohb.errors import (
 from bohb.journal import database
 from bohb.journal.base import Journal, MemoryJournal
 from bohb.journal.database import Database, Duplicate, LockTimeout, Row
-from bohb.journal.location import Address, path_of
+from bohb.journal.location import path_of, shown_journal
 from bohb.journal.lock import End, check_complete, this_process
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
 from bohb.journal.sqlite import SqliteDatabase
@@ -326,13 +326,12 @@ def _database(url: str | Path, read_only: bool) -> Database:
     path = path_of(url)
     if path is not None:
         return SqliteDatabase(path, read_only)
-    address = Address.of(str(url))
     try:
         from bohb.journal.postgres import PostgresDatabase
     except ModuleNotFoundError as error:
-        needed = f"journal={str(address)!r} needs the package {error.name!r}"
+        needed = f"journal={shown_journal(str(url))!r} needs the package {error.name!r}"
         raise MissingExtra(f"{needed}: {install_hint('postgres')}") from error
-    return PostgresDatabase(address, read_only)
+    return PostgresDatabase(str(url), read_only)
 
 
 def open_journal(target: str | Path | Journal | None, study: str = "study", *, read_only: bool = False) -> Journal:
