@@ -21,6 +21,7 @@ from bohb.cli.text import as_data, emit, json_option, pairs, table, wrapped
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
 from bohb.journal.location import shown_journal
+from bohb.journal.lock import entries
 from bohb.units import counted, number, printable, value_text
 
 if TYPE_CHECKING:
@@ -68,11 +69,8 @@ def runner(place: Target) -> str | None:
         return ", ".join(leases) or None
     if alive := [name for name in leases if not _has_ended(name, r"(?P<machine>.+):(?P<pid>\d+):\w+$")]:
         return ", ".join(alive)
-    try:  # a program that asks and tells without a lease
-        holder = str(json.loads(Path(f"{place.journal}.lock").read_text())["holder"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return None if _has_ended(holder, r"process (?P<pid>\d+) on (?P<machine>\S+) since") else holder
+    holder = entries(Path(place.journal)).holder  # also of a program that asks and tells without a lease
+    return None if _has_ended(holder, r"process (?P<pid>\d+) on (?P<machine>\S+) since") else holder or None
 
 
 def _has_ended(name: str, pattern: str) -> bool:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from bohb.core.events import Event
 from bohb.errors import InvalidArgument, JournalBusy, JournalDamaged, JournalError
 from bohb.journal.base import Journal
 from bohb.journal.database import HEAD, HEAD_LOCKED, NEW_HEAD, NEW_STUDY
-from bohb.journal.location import files_directory
+from bohb.journal.location import files_directory, plain_component
 from bohb.journal.records import DamagedAt, Reader, body_of, chained, check_study_name
 from bohb.journal.sql import Head, SqlJournal
 
@@ -131,19 +132,14 @@ def delete_study(target: str | Path, study: str) -> list[Path]:
     """
     with SqlJournal(target, study) as journal:
         place = journal.path or Path("bohb")  # on a server, the copy is written to the current directory
-        suffix = next(n for n in range(1, 10_000) if not _copy(place, study, n).exists())
-        kept = [_copy(place, study, suffix)]
+        name = f"{place.name}.{plain_component(study)}.deleted"
+        suffix = next(n for n in count(1) if not place.with_name(f"{name}{n}.jsonl").exists())
+        kept = [place.with_name(f"{name}{suffix}.jsonl")]
         n_events = export_jsonl(journal, kept[0])
         with _alone(journal) as head:
             _remove(journal, n_events, head)
         moved = _move_files(journal, f"{study}.deleted{suffix}")
     return kept if moved is None else [*kept, moved]
-
-
-def _copy(place: Path, study: str, number: int) -> Path:
-    name = files_directory(place, study)
-    assert name is not None
-    return place.with_name(f"{place.name}.{name.name}.deleted{number}.jsonl")
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
-from bohb.errors import JournalDamaged, JournalError
+from bohb.errors import InvalidArgument, JournalDamaged, JournalError
 from bohb.journal.database import NEW_HEAD, NEW_STUDY
 from bohb.journal.location import shown_journal
 from bohb.journal.lock import WriterLock
@@ -78,29 +79,19 @@ def _names(path: Path) -> set[str]:
                 found = journal.database.execute(f"SELECT DISTINCT study FROM {table}")
         except JournalError:
             continue
-        names |= {name for (name,) in found if _usable(name)}
+        for (name,) in found:
+            with suppress(InvalidArgument):  # a damaged one
+                names.add(check_study_name(name))
     return names
 
 
-def _usable(name: object) -> bool:
-    try:
-        check_study_name(name)
-    except ValueError:
-        return False
-    return True
-
-
-def _back_up(path: Path) -> Path:
+def _back_up(path: Path) -> None:
     """Copy the file and its write-ahead log; an earlier backup is never overwritten."""
-    backup = path.with_name(path.name + ".bak")
-    number = 1
-    while backup.exists():
-        number += 1
-        backup = path.with_name(f"{path.name}.bak{number}")
+    names = (f"{path}.bak{number if number > 1 else ''}" for number in count(1))
+    backup = next(name for name in names if not Path(name).exists())
     for suffix in ("-wal", ""):
         if Path(f"{path}{suffix}").exists():
             shutil.copy2(f"{path}{suffix}", f"{backup}{suffix}")
-    return backup
 
 
 def _copy(path: Path, study: str, fresh: Path) -> int:

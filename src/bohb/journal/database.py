@@ -11,17 +11,18 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
-from bohb.journal.lock import End, WriterLock
+from bohb.journal.lock import WriterLock
 from bohb.journal.records import SCHEMA
 
 TURN_SECONDS = 60.0  # after which a runner that was stopped in the middle of its turn loses it, unless it says less
 
 Row = tuple[Any, ...]
+Connection = Any  # of the Python Database API (PEP 249): with cursor, commit, rollback and close
 
 TABLES = (
     "CREATE TABLE bohb_format (version INTEGER NOT NULL)",
@@ -59,26 +60,6 @@ class LockTimeout(JournalUnavailable):
     """Somebody else has held a lock of a server for too long."""
 
 
-class Connection(Protocol):
-    """What we need of a connection of the Python Database API (PEP 249)."""
-
-    def cursor(self) -> Any:
-        """Return an object that executes statements."""
-        ...
-
-    def commit(self) -> None:
-        """Store what was changed since the transaction began."""
-        ...
-
-    def rollback(self) -> None:
-        """Undo it."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
-
-
 class Database(ABC):
     """One connection, which several threads may use in turn.
 
@@ -86,6 +67,7 @@ class Database(ABC):
     path: the file; None for a server.
     shared: whether several processes may write to it.
     lock: the lock of a file that is open for writing, which also says how far studies were acknowledged.
+    generation: the time since one writer of a file was alone; a lease of another generation is over.
     doubt: the error after which nobody knows what the disk holds; None while there was none.
     """
 
@@ -101,6 +83,7 @@ class Database(ABC):
         self.shared = True
         self.read_only = read_only
         self.lock: WriterLock | None = None
+        self.generation = ""
         self.doubt: JournalError | None = None
         self.n_connections = 0  # so far, one after the other
         self._mutex = threading.RLock()
@@ -128,19 +111,6 @@ class Database(ABC):
     @abstractmethod
     def turn(self, study: str, seconds: float) -> AbstractContextManager[None]:
         """Keep other writers from appending; see `SharedJournal.turn`."""
-
-    def in_order(self) -> AbstractContextManager[None]:
-        """Keep acknowledgements of appends in the order of their commits."""
-        return nullcontext()
-
-    def acknowledged(self, study: str) -> End | None:  # noqa: ARG002
-        """Return where a study ended at least, as far as a reader has to check that."""
-        return None
-
-    @property
-    def generation(self) -> str:
-        """The time since one writer of a file was alone; a lease of another generation is over."""
-        return ""
 
     def version(self) -> tuple[int, int] | None:
         """Return numbers that change whenever another connection changes the file; None for a server."""

@@ -17,11 +17,11 @@ import time
 import uuid
 import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from bohb.errors import JournalBusy, JournalError, JournalUnavailable
 from bohb.journal.records import DamagedAt
@@ -39,6 +39,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a FIFO must not block a reader
 _STUCK_SECONDS = 0.05  # that a turn waits while another process keeps the lock for too long
+T = TypeVar("T")
 _PAUSES = (0.001, 0.002, 0.005, 0.01, 0.02)  # seconds between two attempts to take a lock; the last one is repeated
 
 
@@ -64,41 +65,32 @@ class Entries:
     ends: where the studies ended at least, the one that was appended to last at the end.
     """
 
-    holder: str | None = None
-    generation: str | None = None
+    holder: str = ""
+    generation: str = ""
     ends: Mapping[str, End] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
         """Return the contents as bytes; of many studies, as many of the latest as the file can hold."""
-        found: dict[str, object] = {} if self.holder is None else {"holder": self.holder}
-        if self.generation is not None:
-            found["generation"] = self.generation
+        if self == Entries():
+            return b""
         ends = list(self.ends.items())
-        while ends:
-            text = json.dumps({**found, "ends": ends, "check": _check(ends)})
+        while True:
+            found = {"holder": self.holder, "generation": self.generation, "ends": ends, "check": _check(ends)}
+            text = json.dumps(found).encode()
             if len(text) <= SIZE:
-                return text.encode().ljust(SIZE)
+                return text.ljust(SIZE)
             ends = ends[1:]
-        return json.dumps(found).encode().ljust(SIZE) if found else b""
 
     @classmethod
     def decoded(cls, contents: bytes) -> Entries:
         """Return what the bytes say; nothing that is missing or damaged."""
         try:
             found = json.loads(contents)
-            holder, generation = found.get("holder"), found.get("generation")
-        except (ValueError, AttributeError, RecursionError):
-            return cls()
-        try:
+            holder, generation = str(found["holder"]), str(found["generation"])
             ends = [(str(study), End(int(length), int(crc))) for study, (length, crc) in found["ends"]]
-            whole = found["check"] == _check(ends)
-        except (ValueError, KeyError, TypeError):
-            whole = False
-        return cls(
-            holder if isinstance(holder, str) else None,
-            generation if isinstance(generation, str) else None,
-            dict(ends) if whole else {},
-        )
+            return cls(holder, generation, dict(ends) if found["check"] == _check(ends) else {})
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return cls()
 
 
 def _check(ends: list[tuple[str, End]]) -> int:
@@ -116,16 +108,13 @@ def entries(database: Path) -> Entries:
 
     A reader asks before it reads the journal, which then has at least these events.
     """
-    try:
+    with suppress(OSError):  # there is none: a journal may be copied without it
         handle = os.open(lock_file(database), _READ)
-    except OSError:  # none; a journal may be copied without it
-        return Entries()
-    try:
-        return Entries.decoded(os.read(handle, SIZE))
-    except OSError:
-        return Entries()
-    finally:
-        os.close(handle)
+        try:
+            return Entries.decoded(os.read(handle, SIZE))
+        finally:
+            os.close(handle)
+    return Entries()
 
 
 def check_complete(study: str, expected: End, found: End) -> None:
@@ -145,7 +134,20 @@ def check_complete(study: str, expected: End, found: End) -> None:
         )
 
 
-class WriterLock:
+class _Lock:
+    """An open lock file, which is closed at last with its object or process."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._close = weakref.finalize(self, os.close, handle)
+        _held.add(self)
+
+    def forget(self) -> None:
+        """Close the copy of a forked child, which would keep the lock after its holder has ended."""
+        self._close()
+
+
+class WriterLock(_Lock):
     """Shows that this process writes to a file, until `release` or until the object or the process ends.
 
     exclusive: be the only writer, in order to replace the file; otherwise all writers hold the lock together.
@@ -162,11 +164,10 @@ class WriterLock:
     def __init__(self, database: Path, exclusive: bool = False) -> None:
         self.path = lock_file(database)
         self._log = database.with_name(database.name + "-wal")
-        self._handle, self.alone = _open_and_lock(self.path, database, exclusive)
-        self._close = weakref.finalize(self, os.close, self._handle)
-        self._holder: str | None = this_process()
+        handle, self.alone = _open_and_lock(self.path, database, exclusive)
+        super().__init__(handle)
+        self._holder, self.generation = this_process(), ""
         self.ends: dict[str, End] = {}
-        self.generation: str | None = None
         try:
             self.generation = self._load().generation
             if self.alone:
@@ -175,13 +176,12 @@ class WriterLock:
                 self.generation = uuid.uuid4().hex
                 self._write()
                 if SHARED and not exclusive:
-                    _share(self._handle)
+                    _when_free(lambda: _share(self._handle), OPEN_SECONDS)  # a faster process may be alone for a moment
                     self.generation = self._load().generation  # another process may have been alone in between
         except OSError as error:
             self._close()
             raise _explained(error, self.path, "write") from error
         self.verified = not self.ends
-        _held.add(self)
 
     def acknowledge(self, study: str, end: End) -> None:
         """Record that the events of a study are durable up to its end; the caller's turn keeps others from it."""
@@ -210,11 +210,11 @@ class WriterLock:
             return
         with suppress(OSError):  # raised if there are other writers
             if SHARED:
-                _lock(self._handle, exclusive=True)
+                _take(self._handle, exclusive=True)
             self._load()
             if self.verified and not (self._log.exists() and self._log.stat().st_size):
                 self.ends = {}
-            self._holder = self.generation = None
+            self._holder = self.generation = ""
             self._write()
         self._close()
 
@@ -233,12 +233,8 @@ class WriterLock:
         if not contents:
             os.ftruncate(self._handle, 0)
 
-    def forget(self) -> None:
-        """Close the copy of a forked child, which would keep the lock after its holder has ended."""
-        self._close()
 
-
-class TurnLock:
+class TurnLock(_Lock):
     """The lock that writers of a file take before they decide and append, so that they do it one after the other.
 
     It makes waiting fair and keeps acknowledgements in the order of the commits. Nothing else depends on it: an append
@@ -248,43 +244,32 @@ class TurnLock:
     def __init__(self, database: Path) -> None:
         path = database.with_name(database.name + ".turn")
         try:
-            self._handle = os.open(path, _FLAGS, 0o644)
+            super().__init__(os.open(path, _FLAGS, 0o644))
         except OSError as error:
             raise _explained(error, path, "create") from error
-        self._close = weakref.finalize(self, os.close, self._handle)
         self._stuck = False  # whether another process has kept the lock for too long
-        _held.add(self)
 
     def take(self, seconds: float) -> bool:
         """Wait for the lock; return False if another process has held it for all these seconds.
 
         Until the lock was free once, later calls do not wait for the same process again.
         """
-        deadline, pauses = time.monotonic() + (_STUCK_SECONDS if self._stuck else seconds), list(_PAUSES)
-        while True:
-            try:
-                _lock(self._handle, exclusive=True)
-                self._stuck = False
-                return True
-            except OSError as error:
-                if error.errno not in _HELD:
-                    raise
-            if time.monotonic() > deadline:
-                self._stuck = True
-                return False
-            time.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
+        try:
+            _when_free(lambda: _take(self._handle, exclusive=True), _STUCK_SECONDS if self._stuck else seconds)
+            self._stuck = False
+        except OSError as error:
+            if error.errno not in _HELD:
+                raise
+            self._stuck = True
+        return not self._stuck
 
     def give(self) -> None:
         """Let another process have its turn."""
         if sys.platform != "win32":
             fcntl.flock(self._handle, fcntl.LOCK_UN)
 
-    def forget(self) -> None:
-        """Close the file; an explicit `give` in the parent of a forked child still works."""
-        self._close()
 
-
-_held: weakref.WeakSet[WriterLock | TurnLock] = weakref.WeakSet()
+_held: weakref.WeakSet[_Lock] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
@@ -298,31 +283,47 @@ if hasattr(os, "register_at_fork"):
 
 def _open_and_lock(path: Path, database: Path, exclusive: bool) -> tuple[int, bool]:
     """Return the open and locked file, and whether no other process holds the lock."""
-    deadline = time.monotonic() + (OPEN_SECONDS if SHARED and not exclusive else 0.0)
+    try:
+        return _when_free(lambda: _opened(path, exclusive), OPEN_SECONDS if SHARED and not exclusive else 0.0)
+    except OSError as error:
+        if error.errno in _HELD:
+            holder = entries(database).holder or "another process"  # which may not have written its name yet
+            raise JournalBusy(
+                f"{database} is in use by {holder}; wait for it or stop it, or open the journal with read_only=True"
+            ) from error
+        raise JournalError(
+            f"cannot lock {path} ({error.strerror}); a journal needs a file system with file locks: put it on another "
+            "local disk, or open it with read_only=True"
+        ) from error
+
+
+def _opened(path: Path, exclusive: bool) -> tuple[int, bool]:
+    """Open and lock the file now. Raises OSError if another process holds the lock."""
+    try:
+        handle = os.open(path, _FLAGS, 0o644)
+    except OSError as error:
+        raise _explained(error, path, "create") from error
+    try:
+        alone = _take(handle, exclusive)
+        with suppress(FileNotFoundError):  # it was removed between opening and locking it
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle, alone
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _when_free(take: Callable[[], T], seconds: float) -> T:
+    """Return what `take` returns. While another process holds the lock, try again for so many seconds."""
+    deadline, pauses = time.monotonic() + seconds, iter(_PAUSES)
     while True:
         try:
-            handle = os.open(path, _FLAGS, 0o644)
+            return take()
         except OSError as error:
-            raise _explained(error, path, "create") from error
-        try:
-            alone = _lock(handle, exclusive)
-        except OSError as error:
-            holder = _holder(handle)
-            os.close(handle)
-            if error.errno not in _HELD:
-                raise JournalError(
-                    f"cannot lock {path} ({error.strerror}); a journal needs a file system with file locks: put it on "
-                    "another local disk, or open it with read_only=True"
-                ) from error
-            if time.monotonic() > deadline:
-                raise JournalBusy(
-                    f"{database} is in use by {holder}; wait for it or stop it, or open the journal with read_only=True"
-                ) from error
-            time.sleep(_PAUSES[-1])
-            continue
-        if _same_file(handle, path):  # otherwise the file was removed between opening and locking it
-            return handle, alone
-        os.close(handle)
+            if error.errno not in _HELD or time.monotonic() > deadline:
+                raise
+        time.sleep(next(pauses, _PAUSES[-1]))
 
 
 def _explained(error: OSError, path: Path, verb: str) -> JournalError:
@@ -334,7 +335,7 @@ def _explained(error: OSError, path: Path, verb: str) -> JournalError:
     )
 
 
-def _lock(handle: int, exclusive: bool) -> bool:
+def _take(handle: int, exclusive: bool) -> bool:
     """Take the lock alone if nobody else holds it, otherwise share it. Return whether it was taken alone.
 
     exclusive: raise OSError instead of sharing it.
@@ -343,39 +344,18 @@ def _lock(handle: int, exclusive: bool) -> bool:
         os.lseek(handle, 2**30, os.SEEK_SET)  # outside the text, which others must be able to read
         msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
         os.lseek(handle, 0, os.SEEK_SET)
-    else:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if exclusive or error.errno not in _HELD:
-                raise
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if exclusive or error.errno not in _HELD:
+            raise
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
     return True
 
 
 def _share(handle: int) -> None:
-    """Let others share the lock. This waits for a process that was faster and is alone for a moment."""
-    deadline = time.monotonic() + OPEN_SECONDS
-    while sys.platform != "win32":
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return
-        except OSError as error:
-            if error.errno not in _HELD or time.monotonic() > deadline:
-                raise
-        time.sleep(_PAUSES[-1])
-
-
-def _same_file(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _holder(handle: int) -> str:
-    with suppress(OSError):
-        os.lseek(handle, 0, os.SEEK_SET)
-        return Entries.decoded(os.read(handle, SIZE)).holder or "another process"
-    return "another process"  # it has not written its name yet
+    """Let others share the lock that this process has taken alone."""
+    if sys.platform != "win32":
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

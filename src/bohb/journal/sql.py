@@ -5,27 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from bohb.core.encoding import from_json
 from bohb.core.events import Event, NoteAdded
-from bohb.errors import (
-    Conflict,
-    InvalidArgument,
-    JournalDamaged,
-    JournalError,
-    MissingExtra,
-    install_hint,
-)
+from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, MissingExtra, install_hint
 from bohb.journal import database
 from bohb.journal.base import Journal, MemoryJournal
 from bohb.journal.database import Database, Duplicate, LockTimeout, Row
 from bohb.journal.location import path_of, shown_journal
-from bohb.journal.lock import End, check_complete, this_process
+from bohb.journal.lock import End, check_complete, entries, this_process
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
-from bohb.journal.sqlite import SqliteDatabase
+from bohb.journal.sqlite import BUSY_SECONDS, SqliteDatabase
 
 _BATCH = 1000
 _PATIENCE_SECONDS = 75.0  # longer than a runner that was stopped can keep its turn
@@ -63,8 +56,8 @@ class SqlJournal:
         self.database = _database(url, read_only)
         self.path = self.database.path  # None: a server
         self.name = self.database.name
+        self.shared = self.database.shared  # whether several runners may work on the study at once
         self._where = str(url) if self.path is None else str(self.path)
-        self._generation = self.database.generation
         self._epoch: int | None = None  # claimed at the first append
         self._version: tuple[int, int] | None = None  # of the file when it was last read
         self._end: End | None = None  # of the study, when it was last read or written
@@ -74,7 +67,7 @@ class SqlJournal:
         version = None if self.read_only else self.database.version()
         if version is not None and self._end is not None and self._end[0] == after and version == self._version:
             return []  # a runner asks all the time, and mostly nobody else has written
-        expected = self.database.acknowledged(self.study)
+        expected = entries(self.path).ends.get(self.study) if self.path is not None and self.read_only else None
         with self.database.transaction(reads=True):
             head = self._head()
             end = End(0, 0) if head is None else End(head.length, head.crc)
@@ -103,7 +96,7 @@ class SqlJournal:
         """
         self._check_writable()
         bodies = [(event, body_of(event)) for event in events]
-        with self.database.in_order():
+        with nullcontext() if self.path is None else self.database.turn(self.study, BUSY_SECONDS):  # see TurnLock
             records = self._append(bodies, after)
             if records:
                 self._end = End(records[-1].position + 1, records[-1].crc)
@@ -122,11 +115,6 @@ class SqlJournal:
             records = chained(self.study, after, head.crc, epoch, bodies)
             self._insert(records)
         return records
-
-    @property
-    def shared(self) -> bool:
-        """Whether several runners may work on the study at once."""
-        return self.database.shared
 
     @contextmanager
     def turn(self, seconds: float = database.TURN_SECONDS) -> Iterator[None]:
@@ -229,7 +217,7 @@ class SqlJournal:
 
     def _lease(self, statement: str, reads: bool = False, **values: Any) -> list[Row]:
         """Run a statement about leases. Of a file, all runners have the monotonic clock of the machine."""
-        ours = {"of": self.study, "generation": self._generation, "now": time.monotonic()}
+        ours = {"of": self.study, "generation": self.database.generation, "now": time.monotonic()}
         with self.database.transaction(reads):
             return self.database.execute(statement, **ours, **values)
 

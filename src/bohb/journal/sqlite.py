@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -50,6 +50,7 @@ class SqliteDatabase(Database):
         self._in_file_turn = False
         self._turns: TurnLock | None = None
         self.lock = None if read_only else _complete(path)
+        self.generation = entries(path).generation if self.lock is None else self.lock.generation
         if read_only and not lock_file(path).exists() and _has_log(path):
             _warn_unchecked(path)
         try:
@@ -62,11 +63,6 @@ class SqliteDatabase(Database):
         except BaseException:
             self.close()
             raise
-
-    @property
-    def generation(self) -> str:
-        """The time since one writer was alone; a lease of another generation is over."""
-        return (entries(self.path).generation if self.lock is None else self.lock.generation) or ""
 
     def connect(self) -> Connection:
         """Open the file."""
@@ -113,14 +109,6 @@ class SqliteDatabase(Database):
             finally:
                 self._in_file_turn = False
                 self._turns.give()
-
-    def in_order(self) -> AbstractContextManager[None]:
-        """Keep acknowledgements of appends in the order of their commits."""
-        return self.turn()
-
-    def acknowledged(self, study: str) -> End | None:
-        """Return how far a study was acknowledged, for a reader; a writer has checked it when it opened the file."""
-        return entries(self.path).ends.get(study) if self.read_only else None
 
     def close(self) -> None:
         """Release the connection and the lock. Closing twice has no effect."""
