@@ -149,7 +149,9 @@ def test_what_cannot_be_a_journal_is_refused_by_name_without_its_password(target
         ("postgresql+psycopg://me@a:1,b:2/name?target_session_attrs=any", {
             "user": "me", "host": "a,b", "port": "1,2", "dbname": "name", "target_session_attrs": "any",
         }),
-        ("postgresql://host/?host=::1&port=7&options=-c%20a%3Db+c", {"host": "::1", "port": "7", "options": "-c a=b+c"}),
+        ("postgresql://host/?host=::1&port=7&options=-c%20a%3Db+c", {
+            "host": "::1", "port": "7", "options": "-c a=b+c",
+        }),
         ("postgresql://host/name?user=me%40x&password=a+b", {
             "host": "host", "dbname": "name", "user": "me@x", "password": "a+b",
         }),
