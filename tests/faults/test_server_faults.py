@@ -261,35 +261,42 @@ def test_a_study_waits_while_its_server_is_read_only(server: StoppableServer, ca
         thaw()
 
 
+def either(primary: StoppableServer, copy: StoppableServer) -> str:
+    """The URL of the database on whichever of two servers accepts connections."""
+    return f"postgresql+psycopg://postgres@127.0.0.1:{primary.port},127.0.0.1:{copy.port}/postgres"
+
+
 @long
 def test_a_study_goes_on_with_the_copy_that_replaces_its_server(caplog: pytest.LogCaptureFixture) -> None:
     with postgres_on_port() as primary, postgres_on_port(primary) as copy:
         execute(primary.url_at(), "ALTER SYSTEM SET synchronous_standby_names = '*'")  # confirmed only with the copy
         execute(primary.url_at(), "SELECT pg_reload_conf()")
-        url = f"postgresql+psycopg://postgres@127.0.0.1:{primary.port},127.0.0.1:{copy.port}/postgres"
-        check_outage(caplog, url, primary.kill, "read-only", copy.promote)
+        check_outage(caplog, either(primary, copy), primary.kill, "read-only", copy.promote)
 
 
 @long
 def test_a_server_that_has_lost_confirmed_events_is_refused() -> None:
-    with postgres_on_port() as primary, postgres_on_port(primary) as copy:
-        with SqlJournal(f"postgresql://postgres@127.0.0.1:{primary.port},127.0.0.1:{copy.port}/postgres") as journal:
-            journal.append(numbered_events(3), after=0)
-            until(lambda: _length(copy.url_at()) == 3, "the copy")
-            copy.kill()
-            journal.append(numbered_events(2, first=3), after=3)  # the copy never gets these
-            primary.kill()
-            copy.start()
-            copy.promote()
-            with pytest.raises(JournalUnavailable):
-                journal.read(5)
-            with pytest.raises(JournalError, match="no longer has the events"):
-                journal.read(5)
-            with SqlJournal(copy.url_at()) as other:
-                other.append(numbered_events(4, first=3), after=3)  # in place of the lost ones
-            with pytest.raises(JournalError, match="no longer has the events"):
-                journal.read(5)
-            assert list(journal.read()) == numbered_events(7)
+    with (
+        postgres_on_port() as primary,
+        postgres_on_port(primary) as copy,
+        SqlJournal(either(primary, copy)) as journal,
+    ):
+        journal.append(numbered_events(3), after=0)
+        until(lambda: _length(copy.url_at()) == 3, "the copy")
+        copy.kill()
+        journal.append(numbered_events(2, first=3), after=3)  # the copy never gets these
+        primary.kill()
+        copy.start()
+        copy.promote()
+        with pytest.raises(JournalUnavailable):
+            journal.read(5)
+        with pytest.raises(JournalError, match="no longer has the events"):
+            journal.read(5)
+        with SqlJournal(copy.url_at()) as other:
+            other.append(numbered_events(4, first=3), after=3)  # in place of the lost ones
+        with pytest.raises(JournalError, match="no longer has the events"):
+            journal.read(5)
+        assert list(journal.read()) == numbered_events(7)
 
 
 def _length(url: str) -> int:

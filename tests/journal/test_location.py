@@ -98,7 +98,7 @@ def test_row_23_without_proc_the_mounts_that_psutil_knows_count(monkeypatch: pyt
         SimpleNamespace(mountpoint="/Volumes/share", fstype="smbfs"),
     ]
     monkeypatch.setattr(Path, "exists", lambda _: False)
-    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
+    monkeypatch.setattr(psutil, "disk_partitions", lambda **_: mounts)
     assert filesystem_type(Path("/Volumes/share/x.db")) == "smbfs"
     assert filesystem_type(Path("/x.db")) == "apfs"
 
