@@ -42,7 +42,7 @@ from bohb.core.samplers.search import Acquisition, search
 from bohb.core.space import Array, Space
 from bohb.core.times.durations import learnt
 from bohb.core.trial import Outcome, Trial
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 
 PROBLEMS = (
     "lcbench-167184",

@@ -45,7 +45,7 @@ from bohb.core.times.durations import learnt
 from bohb.core.times.forecast import seconds_to_end
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Done
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 
 PROBLEMS = {"networks-letter": 0.2, "lcbench-3945": 0.0, "networks-mnist": 0.2, "lcbench-7593": 0.0}  # straggling
 FAMILIES = ("networks", "lcbench")

@@ -32,7 +32,7 @@ from bohb.core.samplers.observations import Observations
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.core.schedule.correlations import agreements, correlations
 from bohb.core.schedule.gains import expected_gain
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 from bohb.plots import PLOTS
 
 BLUE, ORANGE, GREEN, GREY = "#2a80c2", "#d9730d", "#0f9d74", "#b5b9c0"

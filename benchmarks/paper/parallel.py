@@ -44,7 +44,7 @@ from benchmarks.problem import Problem, uniform
 from benchmarks.problems import problem_of
 from benchmarks.report import provenance, table, write
 from bohb.core.trial import Origin
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 
 ROOT = Path(__file__).parents[2]
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 256)

@@ -12,7 +12,7 @@ from bohb import BOHB
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import plan
 from bohb.core.times.forecast import makespan, proportional
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 from bohb.journal import SqlJournal
 from tests import objectives
 from tests.cli.running import STUDY, answer, call, complaint, written

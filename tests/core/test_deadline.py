@@ -14,7 +14,7 @@ from bohb.core.deadline import TimeLeft, fitting_bracket, in_time
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.times.forecast import forecast, proportional, seconds_to_end
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 from tests import objectives
 from tests.objectives import SPACE
 

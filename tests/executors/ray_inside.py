@@ -15,7 +15,7 @@ from ray.cluster_utils import Cluster
 import bohb
 from bohb.errors import InvalidArgument, WorkersUnavailable
 from bohb.executors.base import Executor, Objective
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources
 from bohb.testing import ElasticContract
 from bohb.testing.executors import acting, host_of, make_trial, run_all, until
 from tests.executors.places import on

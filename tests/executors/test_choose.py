@@ -21,8 +21,7 @@ from bohb.errors import InvalidArgument, MissingExtra
 from bohb.executors.engines import task
 from bohb.executors.engines.engine import INLINE_BYTES, EngineBroken
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import TrialOptions
-from bohb.executors.resources import DEVICES, THREADS, Resources, free_devices, visible_devices
+from bohb.executors.options import DEVICES, THREADS, Resources, TrialOptions, free_devices, visible_devices
 from bohb.testing.executors import acting, collect, host_of, make_trial, noted, run_all, until
 from tests.executors.places import on
 from tests.executors.studies import TRIALS, assert_whole, kill_in_the_middle, run_study

@@ -19,7 +19,7 @@ import bohb
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Lost, Objective
 from bohb.executors.engines.engine import EngineBroken
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources
 from bohb.testing import ElasticContract
 from bohb.testing.executors import acting, alive, collect, host_of, make_trial, noted, until
 from tests.executors.places import on

@@ -12,7 +12,7 @@ import pytest
 import bohb
 from bohb import BOHB, Limits, Trial, replay
 from bohb.errors import InvalidArgument
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 from bohb.testing.executors import make_trial
 from tests import objectives
 from tests.objectives import SPACE

@@ -11,7 +11,7 @@ import submitit
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
 from bohb.executors.engines.engine import EngineBroken
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources
 from bohb.testing import ExecutorContract
 from bohb.testing.executors import acting, host_of, make_trial, run_all
 from tests.executors.places import on

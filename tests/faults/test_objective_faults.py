@@ -15,8 +15,8 @@ from typing import Any, get_args
 import pytest
 
 from bohb.core.trial import Outcome, Status, Trial
-from bohb.executors.local import logs
 from bohb.executors.local.executor import LocalExecutor
+from bohb.executors.local.shared import CUT
 from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, noted, run_all, run_one, still_works, until
@@ -195,7 +195,7 @@ def test_a_flood_with_forged_results_is_cut_and_changes_nothing(tmp_path: Path, 
     assert len(text) <= 100_000
     assert text.startswith(b"the beginning\n")
     assert text.endswith(b"the end\n")
-    assert logs.CUT in text
+    assert CUT in text
     assert (outcome.output or "").endswith("the end\n") == fail
 
 

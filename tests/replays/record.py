@@ -25,8 +25,7 @@ from ConfigSpace import ConfigurationSpace, Float, Integer, Normal
 import bohb
 from bohb import BOHB, History, Limits, Trial, minimize
 from bohb.core.events import Event
-from bohb.executors.evaluate import attempt
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor, attempt
 from bohb.journal import Journal, MemoryJournal, SqlJournal
 from tests.core import spaces
 from tests.replays.stored import SAMPLERS, STUDIES, store

@@ -10,7 +10,7 @@ import bohb
 from bohb.analysis.why import why
 from bohb.core.events import BracketPlanned
 from bohb.core.standings import best_first, levels
-from bohb.executors.simulated import SimulatedExecutor
+from bohb.executors.evaluate import SimulatedExecutor
 from bohb.journal import MemoryJournal
 
 SPACE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": ["a", "b"]}

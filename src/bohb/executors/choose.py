@@ -12,8 +12,7 @@ from bohb.executors.base import Executor, Objective
 from bohb.executors.engines.engine import Engine, EngineExecutor
 from bohb.executors.evaluate import InlineExecutor
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import TrialOptions
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources, TrialOptions
 
 _PROTOCOL = ("slots", "submit", "wait", "shutdown")
 

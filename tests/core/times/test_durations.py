@@ -15,7 +15,7 @@ from bohb.core.times.durations import Duration, Sample, fit_durations, learnt, s
 from bohb.core.times.forecast import seconds_to_end
 from bohb.core.trial import Origin, Outcome, Status, Trial
 from bohb.executors.base import Done
-from bohb.executors.simulated import SimulatedExecutor, budget_added
+from bohb.executors.evaluate import SimulatedExecutor, budget_added
 from tests import objectives
 from tests.objectives import SPACE
 

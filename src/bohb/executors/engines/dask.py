@@ -16,7 +16,7 @@ from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines.engine import AnswerFuture, EngineBroken, settle
 from bohb.executors.engines.task import Answer, Task, close_session, lost, run
 from bohb.executors.evaluate import attempt
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources
 
 try:
     from distributed import Client, get_worker

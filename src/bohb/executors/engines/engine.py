@@ -22,13 +22,10 @@ from typing import Protocol
 from bohb.core.encoding import outcome_from_json
 from bohb.core.trial import Trial
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.base import Done, Lost, Objective, check_objective
+from bohb.executors.base import Done, Lost, Objective, Places, check_objective
 from bohb.executors.engines.task import Answer, Session, Task, close_session, lost, run
-from bohb.executors.local import logs
 from bohb.executors.local.shared import pickled
-from bohb.executors.losses import Places
-from bohb.executors.options import TrialOptions
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources, TrialOptions
 
 INLINE_BYTES = 32 * 2**10  # a pickled objective up to this size is sent with each trial: asking for it costs more
 KILL_SECONDS = 10.0  # for running tasks to notice that they were cancelled
@@ -235,7 +232,8 @@ class EngineExecutor:
 
 def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOptions) -> Session:
     if options.log_dir is not None:  # workers run in other directories, and do not create it
-        options = replace(options, log_dir=logs.prepare(options.log_dir))
+        options.log_dir.mkdir(parents=True, exist_ok=True)
+        options = replace(options, log_dir=options.log_dir.resolve())
     return Session(
         id=uuid.uuid4().hex,
         digest=hashlib.sha256(payload).hexdigest(),

@@ -11,7 +11,7 @@ from typing import Any
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines.engine import AnswerFuture, EngineBroken, settle
 from bohb.executors.engines.task import Answer, Task, lost, run
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources
 
 try:
     import ray

@@ -14,7 +14,7 @@ from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.engines.engine import AnswerFuture, EngineBroken, settle
 from bohb.executors.engines.task import Answer, Task, lost, run
 from bohb.executors.evaluate import attempt
-from bohb.executors.resources import Resources
+from bohb.executors.options import Resources
 
 try:
     import submitit

@@ -26,8 +26,7 @@ from bohb.core.encoding import outcome_to_json, trial_from_json, trial_to_json
 from bohb.core.trial import Outcome, Trial
 from bohb.executors.base import Lost
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import TrialOptions
-from bohb.executors.resources import DEVICES, free_devices
+from bohb.executors.options import DEVICES, TrialOptions, free_devices
 
 IDLE_SECONDS = 60.0  # an idle child is ended after this time
 _CHECK_SECONDS = 0.2  # between two checks whether the study was stopped

@@ -29,7 +29,7 @@ from typing import IO, Any
 from bohb.core.trial import Outcome
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt
-from bohb.executors.local import logs, processes
+from bohb.executors.local import processes
 from bohb.executors.local.shared import IDLE, STARTING, Lines, Setup, SlotTable, command, encode, unpickled
 from bohb.executors.local.worker import BUG, Worker
 
@@ -247,7 +247,7 @@ class Guard:
             elif since != IDLE:
                 self._limit_seconds(worker, now - since, options.trial_seconds, "timeout")
                 self._limit_memory(worker, options.memory_limit)
-                logs.shorten(logs.trial_log(self._setup, worker.slot, number), options.log_bytes)
+                self._setup.log(worker.slot, number).shorten()
 
     def _limit_seconds(self, worker: WorkerRecord, seconds: float, limit: float | None, cause: str) -> None:
         if limit is not None and seconds > limit:

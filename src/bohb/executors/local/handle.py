@@ -1,10 +1,12 @@
-"""A worker process as the coordinator sees it: how far it has come, and what its death says about its trial."""
+"""Trials and workers as the coordinator sees them: which trial may start, and what the death of a worker says."""
 
 from __future__ import annotations
 
 import signal
 import socket
 import time
+from collections import Counter, deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -116,7 +118,63 @@ class WorkerHandle:
     began: tuple[float, float] = (0.0, 0.0)
     curve: list[Point] = field(default_factory=list)
 
+    def flush(self) -> bool:
+        """Send as much as the socket takes; return whether bytes are left, because a coordinator must never block."""
+        try:
+            self.unsent = self.unsent[self.link.send(self.unsent) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.unsent = b""  # it is dying; the guard will report why
+        return bool(self.unsent)
+
     def ended_now(self, outcome: Outcome) -> Outcome:
         """Return the outcome of a trial that has just ended with its start and end times, by the monotonic clock."""
         wall, clock = self.began
         return with_times(outcome, wall, wall + time.monotonic() - clock)
+
+
+SUSPECT_AFTER = 2  # deaths of the guard during which a trial ran
+
+
+class WaitingTrials:
+    """A queue of trials. All running trials are lost with their guard, and nobody knows which of them has killed it.
+
+    A trial that ran during two deaths of the guard is a suspect: it runs alone, so that a third death has a culprit.
+    """
+
+    def __init__(self) -> None:
+        self._queue: deque[Trial] = deque()
+        self._guard_deaths: Counter[int] = Counter()  # by the number of the trial
+        self._alone = False  # whether a suspect runs
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def put(self, trial: Trial) -> None:
+        """Add a trial at the end."""
+        self._queue.append(trial)
+
+    def startable(self, running: int) -> bool:
+        """Whether the first trial may start beside `running` others."""
+        if not self._queue:
+            return False
+        return running == 0 or not (self._alone or self._suspect(self._queue[0].number))
+
+    def take(self) -> Trial:
+        """Return the first trial, which starts now."""
+        trial = self._queue.popleft()
+        self._alone = self._suspect(trial.number)
+        return trial
+
+    def ended(self, number: int) -> None:
+        """Record that a trial has ended by itself: it has not killed the guard."""
+        self._guard_deaths.pop(number, None)
+
+    def guard_died(self, running: Collection[int]) -> bool:
+        """Record that the guard died while these trials ran; return whether one of them is the culprit for certain."""
+        self._guard_deaths.update(running)
+        return len(running) == 1
+
+    def _suspect(self, number: int) -> bool:
+        return self._guard_deaths[number] >= SUSPECT_AFTER

@@ -1,4 +1,4 @@
-"""What coordinator, guard and workers share: their setup, the pickled objective, messages, and the table of slots."""
+"""What coordinator, guard and workers share: setup, logs, the pickled objective, messages, and the table of slots."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -18,6 +19,90 @@ import cloudpickle
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
 from bohb.executors.options import TrialOptions
+
+OUTPUT_CHARACTERS = 2_000  # kept in an Outcome
+CUT = b"\n[bohb: the middle of this output was dropped, it exceeded log_bytes]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The output of a trial: a file of limited size, to which the file descriptors 1 and 2 are redirected.
+
+    A file has advantages over a pipe: a trial never blocks because nobody reads it, it includes the output of C code
+    and grandchildren, it can be followed while the trial runs, and it survives a kill. The disadvantage is that a file
+    may exceed its limit until the guard's next check, a tenth of a second later.
+
+    limit: in bytes.
+    kept: whether the user asked for logs.
+    """
+
+    path: str
+    limit: int
+    kept: bool
+
+    def redirect(self, append: bool = False) -> None:
+        """Redirect descriptors 1 and 2 of this process to the file, or to /dev/null if it cannot be opened.
+
+        A full disk must not fail a trial.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (0 if append and self.kept else os.O_TRUNC)
+        try:
+            descriptor = os.open(self.path, flags, 0o644)
+        except OSError:
+            descriptor = os.open(os.devnull, os.O_WRONLY)
+        for standard in (1, 2):
+            if descriptor != standard:
+                os.dup2(descriptor, standard)
+        if descriptor > 2:
+            os.close(descriptor)
+        else:  # the objective had closed descriptor 1 or 2
+            os.set_inheritable(descriptor, True)
+
+    def shorten(self) -> None:
+        """Cut the middle out of a log that exceeds its limit: keep the first quarter and the last half of the limit.
+
+        The writers append, so they continue after the remaining text and have an eighth of the limit left. What they
+        write in the moment of the cut may be lost.
+        """
+        limit = self.limit
+        with suppress(OSError):  # the log was removed, or the disk has a problem, which must not fail the trial
+            if os.stat(self.path).st_size <= limit:
+                return
+            with open(self.path, "r+b", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                tail = os.pread(file.fileno(), limit // 2, size - limit // 2)
+                tail += os.pread(file.fileno(), limit // 8, size)  # written meanwhile
+                file.truncate(limit // 4)
+            with open(self.path, "ab", buffering=0) as file:
+                file.write(CUT + tail)
+
+    def note(self, text: str) -> None:
+        """Append a line of our own."""
+        with suppress(OSError), open(self.path, "ab") as file:
+            file.write(f"[bohb: {text}]\n".encode())
+
+    def tail(self) -> str | None:
+        """Return the last characters, or None if there are none."""
+        try:
+            with open(self.path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - 16 * OUTPUT_CHARACTERS))
+                text = file.read(16 * OUTPUT_CHARACTERS).decode("utf-8", "replace")
+        except OSError:
+            return None
+        before, fatal, report = text.rpartition("Fatal Python error: ")
+        if fatal:  # faulthandler prints the innermost frames first, and a list of all extension modules last
+            report = report.partition("\n\nExtension modules: ")[0][: OUTPUT_CHARACTERS * 3 // 4]
+            text = before[-OUTPUT_CHARACTERS // 5 :] + fatal + report + "\n"
+        return text[-OUTPUT_CHARACTERS:] or None
+
+    def finish(self) -> None:
+        """Shorten a log that is kept to its limit, or remove it if it is empty."""
+        with suppress(OSError):
+            if self.kept and os.stat(self.path).st_size == 0:
+                os.unlink(self.path)
+            elif self.kept:
+                self.shorten()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +128,16 @@ class Setup:
     def keep_logs(self) -> bool:
         """Whether the user asked for logs."""
         return self.options.log_dir is not None
+
+    def log(self, slot: int, number: int | None = None) -> Log:
+        """Return the log of a trial, if logs are kept; otherwise that of its worker, which is used again and again.
+
+        Creating and removing a file would take longer than everything else in a trial that does nothing.
+
+        number: the number of the trial; None for a worker that loads the objective.
+        """
+        name = str(number) if number is not None and self.keep_logs else f"worker-{slot}"
+        return Log(f"{self.log_dir}/{name}.log", self.options.log_bytes, self.keep_logs)
 
 
 def command(module: str, setup: Setup, **arguments: int) -> list[str]:

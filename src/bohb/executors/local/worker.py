@@ -22,7 +22,7 @@ from bohb.core.encoding import outcome_to_json, trial_from_json
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import Point, Reporter, attempt, evaluate
-from bohb.executors.local import logs, processes
+from bohb.executors.local import processes
 from bohb.executors.local.shared import RESULT_BYTES, Lines, Setup, SlotTable, encode, unpickled
 from bohb.units import size
 
@@ -71,8 +71,8 @@ class Worker:
         os._exit(0)
 
     def _start(self, load: Callable[[], Objective]) -> Objective | None:
-        log = logs.worker_log(self._setup, self._slot)
-        logs.redirect(log)
+        log = self._setup.log(self._slot)
+        log.redirect()
         self._open_streams()
         faulthandler.disable()  # it looks enabled in a forked child even if a library has replaced its handler
         faulthandler.enable(file=2)  # a segmentation fault leaves a traceback in the log
@@ -83,9 +83,9 @@ class Worker:
         objective = attempt(load)
         self._flush()
         if isinstance(objective, Outcome):
-            self._send({"failed": outcome_to_json(replace(objective, output=logs.tail(log)))})
+            self._send({"failed": outcome_to_json(replace(objective, output=log.tail()))})
             return None
-        logs.finish(log, self._setup)
+        log.finish()
         self._process_baseline = set(processes.descendants(os.getpid()))
         self._thread_baseline = set(threading.enumerate())
         self._signal_baseline = processes.signal_handlers()
@@ -102,8 +102,8 @@ class Worker:
 
     def _run(self, objective: Objective, trial: Trial) -> bool:
         """Evaluate one trial and send its outcome; return whether this worker should be replaced."""
-        log = logs.trial_log(self._setup, self._slot, trial.number)
-        logs.redirect(log, append=self._setup.keep_logs and trial.attempt > 1)
+        log = self._setup.log(self._slot, trial.number)
+        log.redirect(append=trial.attempt > 1)
         self._table.begin(self._slot, trial.number)
         reporter = Reporter(lambda points: self._send({"points": points}))
         outcome = evaluate(objective, replace(trial, reporter=reporter.report))
@@ -116,15 +116,15 @@ class Worker:
         killed = self._kill_leftovers()
         self._flush()
         if killed:
-            logs.note(log, f"[bohb: killed {killed} process(es) that the trial had left running]\n")
+            log.note(f"killed {killed} process(es) that the trial had left running")
         if not outcome.ok:
-            outcome = replace(outcome, output=logs.tail(log))
+            outcome = replace(outcome, output=log.tail())
         self._count += 1
         busy = busy_threads(self._thread_baseline)  # they would run beside the next trial
         reason = f"left the thread {busy[0]!r}" if busy else self._memory_kept()
         if reason:
-            logs.note(log, f"[bohb: the trial {reason}; its worker is replaced]\n")
-        logs.finish(log, self._setup)
+            log.note(f"the trial {reason}; its worker is replaced")
+        log.finish()
         retire = bool(reason) or self._count == self._setup.options.recycle_after
         self._table.end(self._slot)  # before sending, because time that the coordinator is busy must not count
         self._send_outcome(trial.number, outcome, points, retire, reason)
