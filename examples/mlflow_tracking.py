@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import bohb
-from bohb.integrations import mlflow
+from bohb.integrations.trackers import track
 
 
 def objective(trial: bohb.Trial) -> dict[str, object]:
@@ -23,7 +23,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         directory = Path(sys.argv[1] if len(sys.argv) > 1 else name)
         store = f"sqlite:///{directory}/mlflow.db"  # or "http://localhost:5000"
-        with mlflow.track(directory / "study.db", uri=store, experiment="example", wait_seconds=120):
+        with track("mlflow", directory / "study.db", to=store, name="example", wait_seconds=120):
             study = bohb.minimize(
                 objective,
                 {"x": (0.0, 1.0)},

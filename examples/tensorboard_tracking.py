@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import bohb
-from bohb.integrations import tensorboard
+from bohb.integrations.trackers import track
 
 
 def objective(trial: bohb.Trial) -> float:
@@ -19,7 +19,7 @@ def objective(trial: bohb.Trial) -> float:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        with tensorboard.track(directory / "study.db", logdir=directory / "runs", wait_seconds=120):
+        with track("tensorboard", directory / "study.db", to=directory / "runs", wait_seconds=120):
             study = bohb.minimize(
                 objective,
                 {"x": (0.0, 1.0)},

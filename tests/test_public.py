@@ -40,14 +40,14 @@ EXTRAS = {  # code that needs the extra, and the package that the extra installs
     "ray": ("minimize(executor='ray://auto')", "ray"),
     "sklearn": ("import bohb.integrations.sklearn", "sklearn"),
     "optuna": ("import bohb.integrations.optuna", "optuna"),
-    "mlflow": ("from bohb.integrations import mlflow; mlflow.track('s.db', uri='x').__enter__()", "mlflow"),
+    "mlflow": ("from bohb.integrations.trackers import track; track('mlflow', 's.db', to='x').__enter__()", "mlflow"),
     "tensorboard": (
-        "from bohb.integrations import tensorboard; tensorboard.track('s.db', logdir='x').__enter__()",
+        "from bohb.integrations.trackers import track; track('tensorboard', 's.db', to='x').__enter__()",
         "tensorboardX",
     ),
     "huggingface": ("import bohb.integrations.huggingface", "transformers"),
     "mcp": ("import pathlib; from bohb.cli.mcp import mcp_server; mcp_server(pathlib.Path())", "mcp"),
-    "wandb": ("from bohb.integrations import wandb; wandb.track('s.db', directory='x').__enter__()", "wandb"),
+    "wandb": ("from bohb.integrations.trackers import track; track('wandb', 's.db', to='x').__enter__()", "wandb"),
 }
 PRELUDE = """
 import sys

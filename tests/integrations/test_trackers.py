@@ -9,20 +9,18 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import bohb
+from bohb.cli.track import TRACKERS
 from bohb.errors import InvalidArgument, JournalError, MissingExtra
-from bohb.integrations import listening, mlflow, tensorboard, wandb
+from bohb.integrations import trackers
 from bohb.integrations.listening import Listener, Tracker, TrackerUnavailable, follow
-from bohb.integrations.mlflow import MlflowTracker
-from bohb.integrations.tensorboard import TensorboardTracker
-from bohb.integrations.wandb import WandbTracker
+from bohb.integrations.trackers import MlflowTracker, TensorboardTracker, WandbTracker, track, tracker_named
 from bohb.journal import MemoryJournal, open_journal
 from bohb.testing.executors import alive, until
 from tests.cli.running import answer, call, complaint
@@ -185,7 +183,7 @@ def test_a_listener_says_that_the_tracker_is_down_and_catches_up_when_it_is_back
 def test_a_study_beside_a_tracker_that_is_down_is_the_same_study(tmp_path: Path, caplog: Any) -> None:
     path, logdir = tmp_path / "study.db", tmp_path / "runs"
     logdir.write_text("a file, where a directory should be")
-    with caplog.at_level(logging.WARNING, "bohb"), tensorboard.track(path, logdir=logdir):
+    with caplog.at_level(logging.WARNING, "bohb"), track("tensorboard", path, to=logdir):
         beside = study(path)
     alone = study(None)
     assert [trial.config for trial, _ in beside.trials] == [trial.config for trial, _ in alone.trials]
@@ -198,8 +196,8 @@ def test_a_study_beside_a_tracker_that_is_down_is_the_same_study(tmp_path: Path,
 def test_a_killed_runner_leaves_no_listener_behind(tmp_path: Path) -> None:
     script = """
 import os, psutil, signal
-from bohb.integrations import tensorboard
-with tensorboard.track("study.db", logdir="runs"):
+from bohb.integrations.trackers import track
+with track("tensorboard", "study.db", to="runs"):
     print(psutil.Process().children()[0].pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -301,7 +299,7 @@ def test_mlflow_has_the_values_that_the_objective_returned_under_names_that_it_a
 def test_any_name_of_a_hyperparameter_becomes_one_that_mlflow_accepts(name: str) -> None:
     from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
-    allowed = mlflow._allowed(name)
+    allowed = trackers._allowed(name)
     _validate_metric_name(allowed)  # type: ignore[no-untyped-call]
     assert len(allowed) <= MAX_ENTITY_KEY_LENGTH
     assert allowed == name or name not in ("näme", "a:b")
@@ -351,25 +349,21 @@ def test_the_command_says_what_it_did_and_what_it_cannot_do(journal: Path, tmp_p
     blocked = tmp_path / "blocked"
     blocked.write_text("")
     assert "cannot be written" in complaint("track", "tensorboard", journal, "--to", blocked, "--once")
-    assert "--name='x' is for mlflow and wandb" in complaint("track", "tensorboard", journal, "--name", "x")
+    assert "name='x' is for mlflow and wandb" in complaint("track", "tensorboard", journal, "--name", "x")
     assert "there is no journal" in complaint("track", "tensorboard", tmp_path / "none.db")
 
 
-@pytest.mark.parametrize(
-    ("begin", "extra"),
-    [
-        (lambda: mlflow.track("study.db"), "mlflow"),
-        (lambda: tensorboard.track("study.db"), "tensorboard"),
-        (lambda: wandb.track("study.db"), "wandb"),
-        (MlflowTracker, "mlflow"),
-        (lambda: TensorboardTracker("runs"), "tensorboard"),
-        (WandbTracker, "wandb"),
-    ],
-)
-def test_a_missing_library_is_named_with_its_extra(begin: Callable[[], Any], extra: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(listening, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtra, match=rf"\[{extra}\]"):
-        begin()
+@pytest.mark.parametrize("tracker", get_args(trackers.Name))
+def test_a_missing_library_is_named_with_its_extra(tracker: trackers.Name, monkeypatch: Any) -> None:
+    monkeypatch.setattr(trackers, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=rf"\[{tracker}\]"):
+        tracker_named(tracker)
+    with pytest.raises(MissingExtra, match=rf"\[{tracker}\]"), track(tracker, "study.db"):
+        pass
+
+
+def test_the_command_line_knows_the_same_trackers() -> None:
+    assert get_args(trackers.Name) == TRACKERS
 
 
 def test_importing_the_adapters_imports_none_of_the_libraries(monkeypatch: Any) -> None:
@@ -380,5 +374,4 @@ def test_importing_the_adapters_imports_none_of_the_libraries(monkeypatch: Any) 
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", refusing)
-    for module in (mlflow, tensorboard, wandb):
-        importlib.reload(module)
+    importlib.reload(trackers)

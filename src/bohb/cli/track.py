@@ -16,7 +16,7 @@ from bohb.errors import InvalidArgument
 from bohb.units import counted
 
 if TYPE_CHECKING:
-    from bohb.integrations.listening import Tracker
+    from bohb.integrations.trackers import Name
 
 TRACKERS = ("mlflow", "tensorboard", "wandb")
 
@@ -30,7 +30,7 @@ TRACKERS = ("mlflow", "tensorboard", "wandb")
 @click.option("--attached", is_flag=True, hidden=True)  # exits when stdin is closed; the journal need not exist yet
 @json_option
 def track(
-    tracker: str,
+    tracker: Name,
     target: str | None,
     study: str | None,
     to: str | None,
@@ -51,11 +51,15 @@ def track(
       bohb track wandb study.toml --once
     """
     from bohb.integrations.listening import Listener, TrackerUnavailable, follow, sleep
+    from bohb.integrations.trackers import tracker_named
 
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    # We retry ourselves: the library's retries take minutes, silently.
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     if attached and (target is None or study is None):
         raise InvalidArgument("--attached needs a journal and --study: they may not exist yet")
     place = Target(str(target), str(study)) if attached else find(target, study)
-    listener = Listener(place.journal, _tracker(tracker, to, name), place.study)
+    listener = Listener(place.journal, tracker_named(tracker, to, name), place.study)
     try:
         if once:
             listener.read()
@@ -72,25 +76,6 @@ def track(
     data = {"tracker": tracker, "study": place.study, "sent": listener.sent, "waiting": listener.waiting}
     emit(as_json, data, f"{counted(listener.sent, 'trial')} sent to {tracker}, {listener.waiting} waiting")
     sys.exit(1 if listener.waiting else 0)
-
-
-def _tracker(tracker: str, to: str | None, name: str | None) -> Tracker:
-    logging.getLogger("mlflow").setLevel(logging.WARNING)
-    if tracker == "mlflow":
-        # We retry ourselves: the library's retries take minutes, silently.
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        from bohb.integrations.mlflow import MlflowTracker
-
-        return MlflowTracker(to, name)
-    if tracker == "tensorboard":
-        from bohb.integrations.tensorboard import TensorboardTracker
-
-        if name is not None:
-            raise InvalidArgument(f"--name={name!r} is for mlflow and wandb; TensorBoard has a directory, --to")
-        return TensorboardTracker(to or "runs")
-    from bohb.integrations.wandb import WandbTracker
-
-    return WandbTracker(to or ".", name)
 
 
 def _until_stdin_closes(seconds: float) -> bool:

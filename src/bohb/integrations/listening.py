@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import logging
 import math
-import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +21,7 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.trial import Outcome, Trial
-from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable, MissingExtra, install_hint
+from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import Journal, open_journal
 
 log = logging.getLogger("bohb")
@@ -195,60 +191,3 @@ def sleep(seconds: float) -> bool:
     """Wait; the study is never over before Ctrl-C."""
     time.sleep(seconds)
     return False
-
-
-def require(extra: str, *modules: str) -> None:
-    """Raise MissingExtra if a module of an optional library is not installed."""
-    for module in modules:
-        if find_spec(module) is None:
-            raise MissingExtra(f"{module} is not installed: {install_hint(extra)}")
-
-
-@contextmanager
-def tracker_errors(where: str, *errors: type[Exception]) -> Iterator[None]:
-    """Turn OSError and these errors of a tracker's library into TrackerUnavailable."""
-    kinds: tuple[type[Exception], ...] = (OSError, *errors)
-    try:
-        yield
-    except kinds as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise TrackerUnavailable(f"{where} cannot be written ({first[:200]})") from error
-
-
-@contextmanager
-def beside(
-    tracker: str,
-    journal: str | Path,
-    study: str,
-    to: str | Path | None,
-    name: str | None = None,
-    wait_seconds: float = 30.0,
-) -> Iterator[None]:
-    """Run `bohb track` in a separate process until the block ends.
-
-    to, name: the options of `bohb track`.
-    wait_seconds: how long the end of the block waits for trials that are still to be written.
-
-    The process ends by itself if this one is killed. If it fails, the block is not disturbed; a warning says that
-    trials are missing, which `bohb track` can write at any later time.
-    """
-    options = [*(["--to", str(to)] if to else []), *(["--name", name] if name else [])]
-    command = ["-m", "bohb", "track", tracker, str(journal), "--study", study, *options]
-    listener = subprocess.Popen(
-        [sys.executable, *command, "--attached"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C reaches the study alone; the listener ends with the block
-    )
-    assert listener.stdin is not None
-    try:
-        yield
-    finally:
-        listener.stdin.close()
-        try:
-            code = listener.wait(wait_seconds)
-        except subprocess.TimeoutExpired:
-            listener.kill()
-            code = listener.wait()
-        if code:
-            log.warning("%s does not have all trials; this writes the rest: python %s", tracker, " ".join(command))
