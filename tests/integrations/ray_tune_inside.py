@@ -14,6 +14,7 @@ from ray import tune
 from ray.tune.experiment import Trial
 
 from bohb.errors import InvalidArgument, InvalidSpace
+from bohb.integrations.foreign import Ladder, Results
 from bohb.integrations.ray_tune import BOHBScheduler, BOHBSearch, TuneSpace
 
 pytestmark = pytest.mark.filterwarnings("default")  # warnings of Ray itself
@@ -119,6 +120,36 @@ def test_a_damaged_state_is_refused_and_changes_nothing(tmp_path: Path, damage: 
         with pytest.raises(InvalidArgument, match="state is damaged"):
             saved.restore(str(file))
         assert vars(saved) == before
+
+
+def test_a_state_of_another_format_or_space_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    search = BOHBSearch(SPACE, metric="score", mode="max", seed=0)
+    search.suggest("first")
+    search.save(str(tmp_path / "state"))
+    other = BOHBSearch({"y": tune.uniform(0.0, 1.0)}, metric="score", mode="max", seed=1)
+    before = dict(vars(other))
+    with pytest.raises(InvalidArgument, match="another space"):
+        other.restore(str(tmp_path / "state"))
+    later = (tmp_path / "state").read_text().replace('"bohb": 1', '"bohb": 2', 1)
+    (tmp_path / "state").write_text(later)
+    with pytest.raises(InvalidArgument, match="has the format 2, not 1"):
+        other.restore(str(tmp_path / "state"))
+    assert vars(other) == before
+
+
+def test_a_restored_search_suggests_what_the_saved_one_would(tmp_path: Path) -> None:
+    points = [{"x": x, "layer": {"units": 16}, "kind": "a"} for x in (0.1, 0.2, 0.3)]
+    search = BOHBSearch(SPACE, metric="score", mode="max", seed=0, points_to_evaluate=points)
+    search.suggest("first")
+    search.results = Results(Ladder.of(1, 9, 3))
+    search.results.fail("first")
+    search.save(str(tmp_path / "state"))
+    restored = BOHBSearch(SPACE, metric="score", mode="max", seed=7, points_to_evaluate=points)
+    restored.restore(str(tmp_path / "state"))
+    names = ("second", "third", "fourth")
+    assert [restored.suggest(name) for name in names] == [search.suggest(name) for name in names]
+    assert restored.results is not None
+    assert restored.results.losses == search.results.losses == [("first", 0, np.inf)]
 
 
 def test_the_domains_of_tune_become_hyperparameters_and_keep_their_grids() -> None:

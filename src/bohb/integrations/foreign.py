@@ -111,6 +111,27 @@ class Results(Generic[Id]):
         self._reached: dict[Id, int] = {}
         self._failed: dict[Id, int] = {}  # the rung reached before the failure
 
+    def to_json(self) -> dict[str, Any]:
+        """Return everything that is known, as JSON."""
+        return {
+            "brackets": [bracket.pairs for bracket in self.ladder.round],
+            "eta": self.ladder.eta,
+            "losses": [[trial, rung, None if math.isinf(loss) else loss] for trial, rung, loss in self.losses],
+            "stopped": sorted(self.stopped),
+            "numbers": self._numbers,
+            "reached": list(self._reached.items()),
+            "failed": list(self._failed.items()),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Results[Id]:
+        """Return the results that `to_json` wrote."""
+        results: Results[Id] = cls(Ladder(tuple(Bracket.of(pairs) for pairs in stored["brackets"]), stored["eta"]))
+        results.losses = [(trial, rung, math.inf if loss is None else loss) for trial, rung, loss in stored["losses"]]
+        results.stopped, results._numbers = set(stored["stopped"]), dict(stored["numbers"])
+        results._reached, results._failed = dict(stored["reached"]), dict(stored["failed"])
+        return results
+
     def number(self, trial: Id) -> int:
         """Return the number of a trial; a new trial with a name gets the next one."""
         return trial if isinstance(trial, int) else self._numbers.setdefault(trial, len(self._numbers))

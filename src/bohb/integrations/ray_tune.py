@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
 
 from bohb.core import streams
-from bohb.core.settings import Preset, preset_settings
+from bohb.core.settings import Preset, Settings, preset_settings
 from bohb.core.space import Space
+from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument, InvalidSpace, MissingExtra, install_hint
 from bohb.integrations.foreign import Config, Ladder, Proposals, Results, finite_or_inf
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
     from ray.tune.experiment import Trial
 
-_CHECKSUM_BYTES = 32  # of SHA-256, before the content of a saved file
+_FORMAT = 1  # of saved states
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,7 @@ class BOHBSearch(Searcher):
         self._settings = preset_settings(preset)
         self._space = None if space is None else TuneSpace(space)
         self._given = [dict(point) for point in points_to_evaluate]
+        self._n_given = 0  # of them, that have been suggested
         self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0])
         self._max_concurrent = max_concurrent
         self._configs: dict[str, Config] = {}
@@ -180,8 +182,9 @@ class BOHBSearch(Searcher):
         return self._space.to_tune(config)
 
     def _next(self, space: TuneSpace, number: int) -> Config:
-        if self._given:
-            return space.to_space(self._given.pop(0))
+        if self._n_given < len(self._given):
+            self._n_given += 1
+            return space.to_space(self._given[self._n_given - 1])
         config = None
         if self.results is not None:
             if self._proposals is None:
@@ -214,12 +217,28 @@ class BOHBSearch(Searcher):
         self.results.run_again(trial.trial_id)
 
     def save(self, checkpoint_path: str) -> None:
-        """Save everything but the fitted models."""
-        _write(checkpoint_path, {name: value for name, value in vars(self).items() if name != "_proposals"})
+        """Save what was suggested and what is known of it, as JSON."""
+        state = {
+            "space": None if self._space is None else self._space.space.to_json(),
+            "settings": self._settings.to_json(),
+            "seed": self._seed,
+            "suggested": self._n_given,
+            "configs": self._configs,
+            "results": None if self.results is None else self.results.to_json(),
+        }
+        _write(checkpoint_path, state)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on where `save` was called."""
-        vars(self).update(_read(checkpoint_path))
+        """Go on where `save` was called, with the same space."""
+        state = _read(checkpoint_path)
+        stored = None if state["space"] is None else Space.from_json(state["space"])
+        if self._space is not None and stored is not None and self._space.space.to_json() != stored.to_json():
+            raise InvalidArgument(f"{checkpoint_path} is of a search with another space; restore it with that space")
+        settings = Settings.from_json(state["settings"])
+        results = None if state["results"] is None else Results.from_json(state["results"])
+        configs = {} if stored is None else {name: stored.restore(config) for name, config in state["configs"].items()}
+        self._settings, self.results, self._configs = settings, results, configs
+        self._seed, self._n_given = state["seed"], state["suggested"]
         self._running.clear()  # the scheduler adds the unfinished trials again
         self._proposals = None
 
@@ -298,22 +317,33 @@ class BOHBScheduler(FIFOScheduler):
 
     def save(self, checkpoint_path: str) -> None:
         """Save the results."""
-        _write(checkpoint_path, self._results)
+        _write(checkpoint_path, self._results.to_json())
 
     def restore(self, checkpoint_path: str) -> None:
         """Go on where `save` was called."""
-        self._results = _read(checkpoint_path)
+        self._results = Results.from_json(_read(checkpoint_path))
 
 
-def _write(path: str, state: Any) -> None:
-    content = cloudpickle.dumps(state)
-    Path(path).write_bytes(hashlib.sha256(content).digest() + content)
+def _write(path: str, state: Mapping[str, Any]) -> None:
+    """Write a line with the format and the checksum, and a line with the state."""
+    text = json.dumps(jsonable(state))
+    head = json.dumps({"bohb": _FORMAT, "sha256": hashlib.sha256(text.encode()).hexdigest()})
+    Path(path).write_text(f"{head}\n{text}\n")
 
 
-def _read(path: str) -> Any:
-    """Return what was written; raise InvalidArgument if the file is damaged."""
-    stored = Path(path).read_bytes()
-    checksum, content = stored[:_CHECKSUM_BYTES], stored[_CHECKSUM_BYTES:]
-    if hashlib.sha256(content).digest() != checksum:
+def _read(path: str) -> dict[str, Any]:
+    """Return what was written; raise InvalidArgument if the file is damaged or has another format."""
+    head, _, text = Path(path).read_bytes().partition(b"\n")
+    try:
+        stored = json.loads(head)
+        version, checksum = stored["bohb"], stored["sha256"]
+    except (ValueError, KeyError, TypeError):
+        version, checksum = _FORMAT, None
+    if version != _FORMAT:
+        raise InvalidArgument(
+            f"{path} has the format {version!r:.40}, not {_FORMAT}; restore it with the bohb that wrote it"
+        )
+    if hashlib.sha256(text.rstrip(b"\n")).hexdigest() != checksum:
         raise InvalidArgument(f"{path} is damaged, or was not saved by BOHB; restore from an earlier checkpoint")
-    return cloudpickle.loads(content)
+    state: dict[str, Any] = json.loads(text)
+    return state
