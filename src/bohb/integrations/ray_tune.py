@@ -235,7 +235,7 @@ class BOHBSearch(Searcher):
         if self._space is not None and stored is not None and self._space.space.to_json() != stored.to_json():
             raise InvalidArgument(f"{checkpoint_path} is of a search with another space; restore it with that space")
         settings = Settings.from_json(state["settings"])
-        results = None if state["results"] is None else Results.from_json(state["results"])
+        results: Results[str] | None = None if state["results"] is None else Results.from_json(state["results"])
         configs = {} if stored is None else {name: stored.restore(config) for name, config in state["configs"].items()}
         self._settings, self.results, self._configs = settings, results, configs
         self._seed, self._n_given = state["seed"], state["suggested"]
