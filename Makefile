@@ -7,7 +7,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help learners demo test test-long test-optuna-4 test-faults test-soak test-machines lint types check build clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
+.PHONY: help learners demo test test-long test-optuna-4 test-faults test-soak test-machines lint types check try-wheel release-check test-lowest test-pythons clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
 	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm bench-costs
 
@@ -71,8 +71,22 @@ types: .venv/.done ## mypy, strict
 
 check: lint types test ## everything CI checks
 
-build: .venv/.done ## wheel and sdist in dist/
-	$(BIN)/python -m hatchling build
+try-wheel: .venv/.done ## install the wheel into an empty environment, and do there what a new user does
+	$(BIN)/python tools/release.py wheel try
+
+release-check: .venvs/release/.done ## build, try and describe a release, and name what is still missing
+	.venvs/release/bin/python tools/release.py build try describe missing
+
+.venvs/release/.done: requirements/release.txt
+	$(PYTHON) -m venv --clear .venvs/release
+	.venvs/release/bin/python $(PIP) -r $<
+	touch $@
+
+test-lowest: .venv/.done ## the tests with the lowest versions of the dependencies that pyproject.toml allows
+	$(PYTHON) tools/versions.py lowest
+
+test-pythons: .venv/.done ## the tests with every other Python from 3.12 that this machine has
+	$(PYTHON) tools/versions.py pythons
 
 hpbandster-env: .venvs/hpbandster/.done ## the reference implementation in an environment of its own
 .venvs/hpbandster/.done: requirements/hpbandster.txt

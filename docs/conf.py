@@ -13,11 +13,17 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 from architecture import tables  # noqa: E402 - tools/ is not a package
 from docstrings import as_rst  # noqa: E402
+from gallery import gallery  # noqa: E402
 
 project = "bohb"
 version = release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc"]
 exclude_patterns = ["results/README.md"]
+
+nb_execution_mode = "force"  # the notebooks are stored without outputs
+nb_execution_in_temp = True
+nb_execution_timeout = 240
+nb_execution_raise_on_error = True
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
@@ -48,15 +54,15 @@ def _docstring(_app: Any, what: str, _name: str, _object: Any, _options: Any, li
 
 
 def _outside(_app: Any, docname: str, source: list[str]) -> None:
-    """Include CONTRIBUTING.md and the list of modules, and turn links to other files into downloads."""
-    text = source[0].replace("<!-- modules -->", tables())
+    """Include CONTRIBUTING.md and the lists of modules and examples, and turn links to other files into downloads."""
+    text = source[0].replace("<!-- modules -->", tables()).replace("<!-- examples -->", gallery())
     if docname == "contributing":
         text = (ROOT / "CONTRIBUTING.md").read_text()
         text = re.sub(r"\]\((?=[a-z])(?!docs/|https?:)", "](../", text).replace("](docs/", "](")
     if docname.startswith("results/") and not text.startswith("# "):  # a page without a title, written by a script
         text = f"# {docname.removeprefix('results/').replace('_', ' ')}\n\n{text}"
     text = text.replace("](../CONTRIBUTING.md", "](contributing.md")
-    source[0] = re.sub(r"\]\((\.\./[^)#]+\.(?:py|toml|awk|txt))\)", r"](path:\1)", text)
+    source[0] = re.sub(r"\]\((\.\./[^)#]+\.(?:py|toml|awk|txt|sh|mjs))\)", r"](path:\1)", text)
 
 
 def setup(app: Any) -> None:

@@ -31,6 +31,13 @@ def output_of(name: str, directory: Path, *arguments: str) -> str:
     return ran.stdout
 
 
+def test_the_gallery_names_every_example() -> None:
+    shown: str = runpy.run_path(str(ROOT / "tools" / "gallery.py"))["gallery"]()
+    names = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
+    assert names == set(re.findall(r"^\| \[([^]]+)\]", shown, flags=re.MULTILINE))
+    assert not re.search(r"\|\s*\|$", shown, flags=re.MULTILINE), "say in the first sentence what the example shows"
+
+
 @pytest.fixture(scope="module")
 def by_hand() -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLES / "bohb_by_hand.py"))
