@@ -18,7 +18,7 @@ import bohb
 from benchmarks.better.without import without
 from benchmarks.problem import Evaluation, Method, Parameter, Problem, Suggestion, geometric
 from benchmarks.problems import lowest_budget
-from bohb.core.decide import StartSample, decide
+from bohb.core.decide import PlanBracket, StartSample, decide
 from bohb.core.samplers.density import fit_model, model_budget, points_needed
 from bohb.core.samplers.observations import Observations
 from bohb.core.samplers.proposal import Situation
@@ -34,7 +34,7 @@ def bracket_model(rng: np.random.Generator, situation: Situation) -> Array | Non
     """
     history, space, settings = situation.history, situation.space, situation.settings
     decision = decide(history)
-    assert isinstance(decision, StartSample)
+    assert isinstance(decision, StartSample | PlanBracket)
     observed: dict[float, Observations] = {}
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
