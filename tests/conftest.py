@@ -13,13 +13,15 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-from hypothesis import HealthCheck, settings  # noqa: E402 - after the settings above
+import pytest  # noqa: E402 - after the settings above
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 # No test depends on the speed of the machine.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """With `-n auto`, use one worker more than there are cores, because many tests wait for processes."""
     return (os.cpu_count() or 1) + 1

@@ -83,7 +83,7 @@ def test_more_workers_take_no_longer_and_one_bracket_cannot_be_shared_out_for_ev
 
 
 def test_an_earlier_study_tells_how_long_another_one_takes(tmp_path: Path) -> None:
-    executor = SimulatedExecutor(objectives.quadratic, 4, straggling=0.3)
+    executor = SimulatedExecutor(objectives.quadratic, 4, straggling=0.1)
     with SqlJournal(tmp_path / "old.db") as journal:
         optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal, clock=executor.clock)
         bohb.run(optimizer, executor, bohb.Limits(max_trials=60))

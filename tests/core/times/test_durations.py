@@ -136,7 +136,9 @@ def test_the_end_is_foreseen_when_every_trial_or_only_the_first_needs_a_worker_t
     workers: int, kept: bool
 ) -> None:
     executor = WithStartUps(workers, kept)
-    optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, clock=executor.clock, stopwatch=executor.clock)
+    optimizer = BOHB(
+        SPACE, min_budget=1, max_budget=9, preset="paper", seed=0, clock=executor.clock, stopwatch=executor.clock
+    )
     ends: list[float] = []
 
     def look(running: bohb.RunningStudy) -> None:
