@@ -16,12 +16,11 @@ from bohb import BOHB, History, Space, Trial
 from bohb.analysis.axes import axes, round_values
 from bohb.analysis.front import front, volumes
 from bohb.analysis.models import beliefs, densities
+from bohb.core.goals import Goals
 from bohb.core.trial import Status, outcome_of
 from bohb.errors import InvalidArgument
-from bohb.plots import PLOTS, template
-from bohb.plots.axis import LossAxis
-from bohb.plots.choices import CHOICES
-from bohb.plots.panels import panel_axis
+from bohb.plots import CHOICES, PLOTS, template
+from bohb.plots.axis import LossAxis, panel_axis
 from bohb.plots.registry import GROUPS, suitable
 from bohb.plots.result import draw_comparison
 from bohb.plots.theme import budget_colours, label, thinned
@@ -272,10 +271,10 @@ def test_a_maximised_score_is_shown_as_the_user_knows_it() -> None:
         assert not figure.layout.updatemenus, "a score has no logarithmic axis"
     incumbent = PLOTS["trajectory"](history).data[-1]
     assert incumbent.y[-1] == pytest.approx(best)
-    surface = PLOTS["contour"](history).data[0]
-    assert surface.colorbar.title.text == "score"
-    assert [float(text) for text in surface.colorbar.ticktext] == sorted(map(float, surface.colorbar.ticktext))
-    assert surface.reversescale, "the best score has the colour of the lowest loss"
+    colours = PLOTS["contour"](history).layout.coloraxis
+    assert colours.colorbar.title.text == "score"
+    assert [float(text) for text in colours.colorbar.ticktext] == sorted(map(float, colours.colorbar.ticktext))
+    assert colours.reversescale, "the best score has the colour of the lowest loss"
     parallel = PLOTS["parallel"](history)
     assert "score" in parallel.layout.xaxis.ticktext[-1]
     best_lines = next(trace for trace in parallel.data if trace.name == "best 10 %" and trace.mode != "lines")
@@ -304,8 +303,8 @@ def test_titles_and_explanations_name_what_is_optimised() -> None:
 
 def test_a_figure_without_a_logarithmic_scale_has_the_reason() -> None:
     assert PLOTS["trajectory"](played("maximised")).layout.meta["no_log"] == "not for a maximised score"
-    assert "positive" in LossAxis([-1.0, 2.0]).no_log
-    assert LossAxis([1.0, 2.0]).no_log == ""
+    assert "positive" in LossAxis(Goals(), [-1.0, 2.0]).no_log
+    assert LossAxis(Goals(), [1.0, 2.0]).no_log == ""
 
 
 def test_studies_that_maximise_and_studies_that_minimise_have_different_panels() -> None:
@@ -441,14 +440,14 @@ WITH_LOSS_AXIS = ("trajectory", "losses", "curves", "slice", "picks")
 
 
 def test_the_axis_of_losses_is_logarithmic_if_they_span_powers_of_ten() -> None:
-    assert LossAxis([0.001, 1.0]).layout()["type"] == "log"
-    assert "type" not in LossAxis([-1.0, 1.0]).layout()
-    assert "type" not in LossAxis([0.5, 1.0, 0.7, 1e54]).layout()
-    assert LossAxis([float("inf")]).layout().keys() == {"title", "tickformat"}
+    assert LossAxis(Goals(), [0.001, 1.0]).layout()["type"] == "log"
+    assert "type" not in LossAxis(Goals(), [-1.0, 1.0]).layout()
+    assert "type" not in LossAxis(Goals(), [0.5, 1.0, 0.7, 1e54]).layout()
+    assert LossAxis(Goals(), [float("inf")]).layout().keys() == {"title", "tickformat"}
 
 
 def test_an_outlier_is_drawn_at_the_edge_with_its_true_loss() -> None:
-    axis = LossAxis([*np.linspace(1, 2, 50), 1e54, -1e54])
+    axis = LossAxis(Goals(), [*np.linspace(1, 2, 50), 1e54, -1e54])
     low, high = axis.layout()["range"]
     assert low < axis.bottom < 1 < 2 < axis.top < high < 3
     assert axis.place([1.5, 1e54, -1e54, math.nan, math.inf]).tolist()[:3] == [1.5, axis.top, axis.bottom]
@@ -467,9 +466,9 @@ def test_one_diverged_loss_flattens_no_plot() -> None:
         if key not in ("trajectory", "picks"):
             assert any(1e54 in np.asarray(t.customdata) for t in figure.data if t.name == "outlier"), key
             assert "1 outlier" in annotation(figure), key
-    surface = PLOTS["contour"](played("outlier")).data[0]
-    assert surface.zmax < 10
-    assert np.nanmax(np.asarray(surface.z, dtype=float)) < 10
+    contour = PLOTS["contour"](played("outlier"))
+    assert contour.layout.coloraxis.cmax < 10
+    assert np.nanmax(np.asarray(contour.data[0].z, dtype=float)) < 10
     last = PLOTS["parallel"](played("outlier"), budget=1).layout.annotations
     assert any(note.text.startswith("≥") for note in last)
 

@@ -70,9 +70,7 @@ def curve_figure(view: Snapshot, trial: Trial) -> Figure:
         return empty("No loss was reported during training")
     colours = budget_colours([history.trials[n].budget for n in numbers])
     goals = history.goals  # a reported score counts as its negative, like all losses
-    axis = LossAxis.of(
-        goals, [goals.minimised(y) for n in numbers for _, y in history.outcomes[n].curve], "reported {}"
-    )
+    axis = LossAxis(goals, [goals.minimised(y) for n in numbers for _, y in history.outcomes[n].curve], "reported {}")
     traces: list[Any] = []
     for n in numbers:
         steps, reported = zip(*history.outcomes[n].curve, strict=True)

@@ -1,4 +1,4 @@
-"""The frame of all figures, and the axis of losses: outliers are drawn at its edge, and its scale can be switched.
+"""The frame of all figures, panels of hyperparameters, and the axis of losses with outliers at its edge.
 
 All tables have losses, which are minimised. The axis shows what the user knows: the score instead of its negative if it
 is maximised.
@@ -6,65 +6,62 @@ is maximised.
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array, LossRange, drawable, loss_range
+from bohb.analysis.axes import Array, Axis, LossRange, drawable, loss_range
+from bohb.analysis.importance import importance
 from bohb.core.goals import Goals
 from bohb.core.history import History
-from bohb.plots.theme import HEIGHT, Figure, go, label, template, text_at
+from bohb.plots.theme import HEIGHT, Figure, go, label, template, text_at, ticks
 from bohb.units import counted
 
 _PAD = 0.06  # room beyond the losses, as a share of their range
 _LOG_TICKS = 3  # for plotly: at least so many; with more it labels nine digits of each power of ten, which overlap
+_COLUMNS = 3
+_PANEL, _BELOW, _TITLE = 165, 80, 24  # pixels: height of a panel, room below it, height of a title
+_PANEL_WIDTH, _CHARACTER = 165, 7.0  # pixels: of a panel on a phone, and of a character of a tick label
+_READABLE = 6  # characters; labels that must be shorter are tilted instead
+_GAP = 0.07  # between two columns, as a share of the width
+MOST_PARAMETERS = 12
+Panel: TypeAlias = tuple[str, Axis, list[Any]]  # title, axis of the hyperparameter, and traces
 _LINE, _BAR = 17, 34  # pixels: height of a note, and of the row above the notes for plotly's buttons and tool bar
 
 
 class LossAxis:
     """A vertical axis for these losses.
 
+    goals: what the study minimises or maximises. A maximised score is shown as the user knows it; then `sign` is -1.
     losses: all losses in the figure; NaN and infinities are ignored.
-    name: what the user calls the loss, escaped.
-    title: the title of the axis. Default: the name.
-    maximised: whether the user maximises the negative of the loss, so that this is shown; then `sign` is -1.
+    title: the title of the axis, with {} for what the user calls the loss.
     shown: the losses that the axis covers. Default: all without outliers.
     outside: what the losses are called that it does not cover.
     """
 
     def __init__(
         self,
+        goals: Goals,
         losses: Sequence[float] | Array,
-        name: str = "loss",
-        title: str | None = None,
+        title: str = "{}",
         *,
-        maximised: bool = False,
         shown: LossRange | None = None,
         outside: tuple[str, str] = ("outlier", "outliers"),
     ) -> None:
-        self.name = name
-        self._title = title or name
-        self.sign = -1.0 if maximised else 1.0
+        self.name = label(goals.label, 30)  # escaped
+        self._title = title.format(self.name)
+        self.sign = -1.0 if goals.objectives[0].maximised else 1.0
         self._names = outside
         found = shown or loss_range(losses) or LossRange(0.0, 1.0, positive=False, log=False)
-        self._range = replace(found, positive=False, log=False) if maximised else found
+        self._range = replace(found, positive=False, log=False) if self.sign < 0 else found
         self.n_outliers = int(self._range.outside(losses).sum())
         self.bottom, self.top = self._ends()
-
-    @classmethod
-    def of(cls, goals: Goals, losses: Sequence[float] | Array, title: str = "{}", **options: Any) -> LossAxis:
-        """Return the axis of a study's losses, which shows them as the user knows them.
-
-        title: the title of the axis, with {} for what the user calls the loss.
-        options: of the constructor.
-        """
-        name = label(goals.label, 30)
-        return cls(losses, name, title.format(name), maximised=goals.objectives[0].maximised, **options)
 
     def _ends(self) -> tuple[float, float]:
         """Return where outliers are drawn: a little below and above all other losses."""
@@ -127,11 +124,9 @@ class LossAxis:
     @property
     def note(self) -> str:
         """The note about outliers; empty without any."""
-        return (
-            f"{counted(self.n_outliers, *self._names)} at the edge (hover for the {self.name})"
-            if self.n_outliers
-            else ""
-        )
+        if not self.n_outliers:
+            return ""
+        return f"{counted(self.n_outliers, *self._names)} at the edge (hover for the {self.name})"
 
     def layout(self) -> dict[str, Any]:
         """Return the axis as plotly describes it."""
@@ -250,3 +245,89 @@ def no_losses(history: History, dark: bool) -> Figure:
         "No trial has a result yet: all that finished have failed" if history.outcomes else "No finished trial yet"
     )
     return empty(message, dark)
+
+
+def panels(
+    drawn: list[Panel],
+    dark: bool,
+    yaxis: dict[str, Any] | None = None,
+    losses: LossAxis | None = None,
+    notes: Sequence[str] = (),
+) -> Figure:
+    """Return a figure of small panels, at most three in a row.
+
+    yaxis: the vertical axis of each panel, if it does not show losses.
+    losses: the axis of losses that all panels share.
+    notes: lines above the panels.
+    """
+    columns = min(_COLUMNS, len(drawn))
+    rows = math.ceil(len(drawn) / columns)
+    height = (_PANEL + _BELOW) * rows - _BELOW
+    traces: list[Any] = []
+    layout: dict[str, Any] = {"annotations": []}
+    for index, (title, axis, mine) in enumerate(drawn):
+        row, column = divmod(index, columns)
+        name = "" if index == 0 else str(index + 1)
+        across = [column / columns + (_GAP if column else 0), (column + 1) / columns]
+        top = 1 - row * (_PANEL + _BELOW) / height
+        up = [max(0.0, top - _PANEL / height), top]
+        layout[f"xaxis{name}"] = {**panel_axis(axis), "domain": across, "anchor": f"y{name}"}
+        layout[f"yaxis{name}"] = {
+            **(yaxis or {}),
+            "domain": up,
+            "anchor": f"x{name}",
+            **({"title": None} if column else {}),
+            **({"matches": "y"} if losses is not None and index else {}),
+        }
+        layout["annotations"].append(text_at(sum(across) / 2, up[1], title, 13, xanchor="center", yshift=2))
+        for trace in mine:
+            trace.xaxis, trace.yaxis = f"x{name}", f"y{name}"
+            traces.append(trace)
+    names = [key for key in layout if key.startswith("yaxis")]
+    found = figure(traces, dark=dark, notes=notes, losses=losses, loss_axes=names, titles=_TITLE, bargap=0.2, **layout)
+    found.layout.height = height + found.layout.margin.t + 90
+    return found
+
+
+def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
+    """Return the axis of one hyperparameter, from 0 to 1, with its values as tick labels.
+
+    titled: whether it has a title; then it belongs to a whole figure instead of a panel.
+    """
+    if titled:
+        title = {"text": label(axis.name) + (" (log scale)" if axis.log else "")}
+        return ticks([label(value, 14) for value in axis.labels], axis.ticks, range=[-0.03, 1.03], title=title)
+    if axis.discrete:
+        room = int(_PANEL_WIDTH / _CHARACTER / axis.cells)
+        tilted = room < min(_READABLE, max(map(len, axis.labels)))
+        names = [label(value, 10 if tilted else max(room, _READABLE)) for value in axis.labels]
+        return ticks(names, axis.ticks, range=[-0.03, 1.03], tickangle=-35 if tilted else 0)
+    chosen = _apart(axis)
+    names = [label(axis.labels[i]) for i in chosen]
+    return ticks(names, [axis.ticks[i] for i in chosen], range=[-0.03, 1.03], tickangle=0)
+
+
+def _apart(axis: Axis) -> list[int]:
+    """Return every tick, or every second or third …, so that the labels of a narrow panel do not touch."""
+    widths = [(len(text) + 1.5) * _CHARACTER / _PANEL_WIDTH for text in axis.labels]
+    for step in range(1, len(widths)):
+        chosen = list(range(0, len(widths), step))
+        pairs = itertools.pairwise(chosen)
+        if all(axis.ticks[b] - axis.ticks[a] >= (widths[a] + widths[b]) / 2 for a, b in pairs):
+            return chosen
+    return [0]
+
+
+def most_important(history: History, names: list[str]) -> list[str]:
+    """Return as many names as a figure has room for, the most important ones if these are known."""
+    if len(names) <= MOST_PARAMETERS:
+        return names
+    table = importance(history, shuffles=0)
+    return (names if table is None else [row.name for row in table.rows])[:MOST_PARAMETERS]
+
+
+def jitter(numbers: NDArray[np.int64], axis: Axis, factor: float = 0.6180339887) -> Array:
+    """Return small shifts that separate the trials of one category, the same every time; 0 on a numeric axis."""
+    if not axis.discrete:
+        return np.zeros(len(numbers))
+    return ((numbers * factor) % 1 - 0.5) * 0.5 / axis.cells

@@ -272,7 +272,7 @@ def draw_curves(history: History, dark: bool = False, along: str = "budgets") ->
     last = np.nan_to_num([line.losses[-1] for line in found], nan=np.inf)
     best = np.lexsort((last, np.array([-line.budget for line in found])))[: most // 2]
     kept = [found[i] for i in thinned(len(found), most, best).tolist()]
-    axis = LossAxis.of(history.goals, [loss for line in kept for loss in line.losses], "reported {}" if steps else "{}")
+    axis = LossAxis(history.goals, [loss for line in kept for loss in line.losses], "reported {}" if steps else "{}")
     traces = [
         _lines(axis, mine, f"budget {budget:g}" if steps else f"reached budget {budget:g}", colour, unit)
         for budget, colour in budget_colours([line.budget for line in found]).items()

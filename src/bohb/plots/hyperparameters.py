@@ -6,13 +6,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bohb.analysis.axes import Array, Configurations, LossRange, configurations, loss_range, telling_budget
+from bohb.analysis.axes import Array, Configurations, configurations, loss_range, telling_budget
 from bohb.analysis.importance import ENOUGH, importance
 from bohb.analysis.models import Contour, contour
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.plots.axis import LossAxis, empty, figure, no_losses
-from bohb.plots.panels import jitter, most_important, panel_axis, panels
+from bohb.plots.axis import LossAxis, empty, figure, jitter, most_important, no_losses, panel_axis, panels
 from bohb.plots.theme import (
     BAD,
     BLUE,
@@ -95,7 +94,7 @@ def draw_slice(
     unknown = [name for name in chosen if name not in names]
     if unknown:
         raise InvalidArgument(f"parameters={chosen!r}: {unknown[0]!r} is not a hyperparameter that varies")
-    losses = LossAxis.of(history.goals, table.losses)
+    losses = LossAxis(history.goals, table.losses)
     most = max(200, MOST_POINTS // max(1, len(chosen)))
     named: set[str] = set()
     colours = budget_colours([history.trials[number].budget for number in history.outcomes])
@@ -156,9 +155,12 @@ def draw_contour(
     usual = loss_range(table.losses)
     if usual is None:
         return empty("No trial with a result has both hyperparameters active", dark)
-    low, high = _colour_range(table, usual)
-    axis = LossAxis.of(history.goals, table.losses)
-    traces = [_surface(table, low, high, axis), *_contour_points(table, usual, low, high, axis)]
+    axis = LossAxis(history.goals, table.losses)
+    measure = np.log10 if table.log else np.asarray  # losses on the scale of the colours
+    measured = axis.sign * measure(usual.clip(table.losses))
+    colours = _colours(measured[np.isfinite(measured)], axis, table.log)
+    surface = _surface(table, axis.sign * measure(table.surface), colours["cmin"], colours["cmax"])
+    traces = [surface, *_contour_points(table, measured, axis)]
     notes = [f"{counted(len(table.losses), 'trial')} on budget {table.budget:g}"]
     if table.inactive:
         notes.append(f"{counted(table.inactive, 'trial')} without one of the two hyperparameters")
@@ -170,68 +172,50 @@ def draw_contour(
         height=480,
         xaxis=panel_axis(table.x, titled=True),
         yaxis=panel_axis(table.y, titled=True),
+        coloraxis=colours,
         notes=notes,
     )
 
 
-def _colour_range(table: Contour, usual: LossRange) -> tuple[float, float]:
-    """Return the losses between which colours vary, on the surface's scale; the worst tenth has the last colour."""
-    values = _measure(table, usual.clip(table.losses[np.isfinite(table.losses)]))
-    low, high = float(values.min()), float(np.quantile(values, 0.9))
-    return (low, high) if high > low else (low, low + 1.0)
-
-
-def _surface(table: Contour, low: float, high: float, axis: LossAxis) -> Any:
-    first, last = sorted((axis.sign * low, axis.sign * high))
-    ticks = np.linspace(first, last, 5)
-    losses = axis.sign * ticks
-    shared = {
-        "x": table.grid_x,
-        "y": table.grid_y,
-        "z": axis.sign * _measure(table, table.surface),
-        "zmin": first,
-        "zmax": last,
+def _colours(measured: Array, axis: LossAxis, log: bool) -> dict[str, Any]:
+    """Return the scale of the colours; the worst tenth of the losses has the last one."""
+    best, worst = (float(np.quantile(axis.sign * measured, q)) for q in (0, 0.9))
+    first, last = sorted((axis.sign * best, axis.sign * (worst if worst > best else best + 1.0)))
+    at = np.linspace(first, last, 5)
+    losses = axis.sign * at
+    shown = axis.values(10**losses if log else losses)
+    return {
+        "cmin": first,
+        "cmax": last,
         "colorscale": LOSS_SCALE,
         "reversescale": axis.sign < 0,
         "colorbar": {
             "title": {"text": axis.name},
             "thickness": 12,
-            "tickvals": ticks.tolist(),
-            "ticktext": [f"{value:.3g}" for value in axis.values(10**losses if table.log else losses).tolist()],
+            "tickvals": at.tolist(),
+            "ticktext": [f"{value:.3g}" for value in shown.tolist()],
         },
-        "hoverinfo": "skip",
     }
+
+
+def _surface(table: Contour, z: Array, first: float, last: float) -> Any:
+    shared = {"x": table.grid_x, "y": table.grid_y, "z": z, "coloraxis": "coloraxis", "hoverinfo": "skip"}
     if table.x.discrete or table.y.discrete:
         return go.Heatmap(**shared, xgap=2 * table.x.discrete, ygap=2 * table.y.discrete)
     levels = {"start": first, "end": last, "size": (last - first) / 12}
     return go.Contour(**shared, autocontour=False, contours=levels, line={"width": 0.5}, connectgaps=False)
 
 
-def _measure(table: Contour, losses: Array) -> Array:
-    """Return losses on the scale of the colours."""
-    return np.log10(losses) if table.log else losses
-
-
-def _contour_points(table: Contour, usual: LossRange, low: float, high: float, axis: LossAxis) -> list[Any]:
+def _contour_points(table: Contour, measured: Array, axis: LossAxis) -> list[Any]:
     finite = np.isfinite(table.losses)
     best = np.argsort(table.losses, kind="stable")[:100].astype(np.intp)
     kept = thinned(len(finite), MOST_POINTS // 3, best)
     x = table.points[:, 0] + jitter(table.numbers, table.x)
     y = table.points[:, 1] + jitter(table.numbers, table.y, 0.7548776662)
     good, bad = kept[finite[kept]], kept[~finite[kept]]
-    loss = table.losses[good]
-    first, last = sorted((axis.sign * low, axis.sign * high))
-    dots = {
-        "size": 7,
-        "color": axis.sign * _measure(table, usual.clip(loss)),
-        "cmin": first,
-        "cmax": last,
-        "colorscale": LOSS_SCALE,
-        "reversescale": axis.sign < 0,
-        "line": {"width": 1, "color": "#ffffff"},
-    }
+    dots = {"size": 7, "color": measured[good], "coloraxis": "coloraxis", "line": {"width": 1, "color": "#ffffff"}}
     crosses = {"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": ORANGE}}
-    rows = np.column_stack([table.numbers[good], axis.values(loss)])
+    rows = np.column_stack([table.numbers[good], axis.values(table.losses[good])])
     hover = f"{axis.name} %{{customdata[1]:.6g}}"
     shown = [marks(x[good], y[good], rows, "trial", hover, dots, showlegend=False)]
     if len(bad):

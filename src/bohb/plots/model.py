@@ -14,22 +14,8 @@ from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Origin
-from bohb.plots.axis import LossAxis, empty, figure, no_losses
-from bohb.plots.panels import MOST_PARAMETERS, panels
-from bohb.plots.theme import (
-    BAD,
-    BLUE,
-    GOOD,
-    GREEN,
-    ORANGE,
-    ORIGINS,
-    Figure,
-    budget_ticks,
-    go,
-    label,
-    left_out,
-    thinned,
-)
+from bohb.plots.axis import MOST_PARAMETERS, LossAxis, empty, figure, no_losses, panels
+from bohb.plots.theme import BAD, BLUE, GOOD, GREEN, ORANGE, ORIGINS, Figure, budget_ticks, go, label, left_out, thinned
 
 _RUG = 200  # fitted configurations shown below the densities
 _NAMES = {Origin.RANDOM: "random", Origin.MODEL: "model", Origin.GIVEN: "given"}
@@ -100,7 +86,7 @@ def _process(history: History, dark: bool, number: int | None, sampler: Gaussian
     marks = _marks(history, table)
     ends = [end for mark in marks for end in (mark.loss - mark.spread, mark.loss + mark.spread)]
     bands = [np.concatenate([s.mean - 2 * s.deviation, s.mean + 2 * s.deviation]) for s in shown]
-    axis = LossAxis.of(history.goals, np.concatenate([*bands, ends]), "expected {}")
+    axis = LossAxis(history.goals, np.concatenate([*bands, ends]), "expected {}")
     drawn = [
         (label(each.axis.name, 28), each.axis, [*_band(each, axis, index == 0), *_at(each, marks, axis, index == 0)])
         for index, each in enumerate(shown)
@@ -227,7 +213,7 @@ def draw_picks(history: History, dark: bool = False) -> Figure:
     if not any(row.losses for row in rows):
         return no_losses(history, dark)
     budgets = sorted({row.budget for row in rows})
-    axis = LossAxis.of(history.goals, [loss for row in rows for loss in row.losses])
+    axis = LossAxis(history.goals, [loss for row in rows for loss in row.losses])
     traces = [
         _box([row for row in rows if row.origin is origin], budgets, origin, axis)
         for origin in _NAMES

@@ -9,24 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.axes import Axis, Configurations, configurations, loss_range, round_values, telling_budget, text
+from bohb.analysis.axes import (
+    Array,
+    Axis,
+    Configurations,
+    configurations,
+    loss_range,
+    round_values,
+    telling_budget,
+    text,
+)
 from bohb.core.history import History
 from bohb.core.trial import Trial
-from bohb.plots.axis import LossAxis, figure, no_losses
-from bohb.plots.panels import Floats, most_important
-from bohb.plots.theme import (
-    BLUE,
-    GREY,
-    MOST_LINES,
-    ORANGE,
-    PINK,
-    Figure,
-    go,
-    label,
-    left_out,
-    thinned,
-    ticks,
-)
+from bohb.plots.axis import LossAxis, figure, most_important, no_losses
+from bohb.plots.theme import BLUE, GREY, MOST_LINES, ORANGE, PINK, Figure, go, label, left_out, thinned, ticks
 from bohb.units import counted
 
 # Name, range of ranks as shares, colour, width and opacity; drawn in this order.
@@ -51,7 +47,7 @@ def draw_parallel(history: History, dark: bool = False, budget: float | None = N
     table = configurations(history, budget)
     columns = _columns(history, table)
     shown = [table.axes[j] for j in columns]
-    axis = LossAxis.of(history.goals, table.losses)
+    axis = LossAxis(history.goals, table.losses)
     losses, scale = _loss_places(table.losses, axis)
     places = np.column_stack([table.places[:, columns], losses])  # (n, d + 1)
     best = np.argsort(table.losses, kind="stable")
@@ -80,7 +76,7 @@ def _columns(history: History, table: Configurations) -> list[int]:
     return sorted(columns, key=lambda j: -int(active[j]))
 
 
-def _loss_places(losses: Floats, axis: LossAxis) -> tuple[Floats, list[tuple[float, str]]]:
+def _loss_places(losses: Array, axis: LossAxis) -> tuple[Array, list[tuple[float, str]]]:
     """Return where losses lie between 0 and 1, outliers and failed trials at the worst end, and the axis's ticks.
 
     Large values are on top, so that the best ones are at the bottom unless a score is maximised.
@@ -105,7 +101,7 @@ def _loss_places(losses: Floats, axis: LossAxis) -> tuple[Floats, list[tuple[flo
     return places, scale
 
 
-def _lines(places: Floats, words: list[list[str]], name: str, line: dict[str, Any], opacity: float) -> list[Any]:
+def _lines(places: Array, words: list[list[str]], name: str, line: dict[str, Any], opacity: float) -> list[Any]:
     """Return one group of lines, each followed by a gap, and dotted lines across inactive axes.
 
     places: (n, d + 1) where each line crosses each axis.
@@ -139,12 +135,12 @@ def _lines(places: Floats, words: list[list[str]], name: str, line: dict[str, An
     return [dotted, solid] if len(bridges) else [solid]
 
 
-def _plain(places: Floats) -> list[float | None]:
+def _plain(places: Array) -> list[float | None]:
     """Return places as JSON has them, None for NaN, which the script that brushes lines reads."""
     return [None if math.isnan(place) else round(place, 4) for place in places.ravel().tolist()]
 
 
-def _bridges(row: Floats) -> Iterator[tuple[float, float]]:
+def _bridges(row: Array) -> Iterator[tuple[float, float]]:
     """Yield lines from the last active axis before a gap to the first one after it."""
     for left, right in itertools.pairwise(np.flatnonzero(~np.isnan(row)).tolist()):
         if right - left > 1:

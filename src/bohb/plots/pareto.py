@@ -10,19 +10,7 @@ import numpy as np
 from bohb.analysis.front import Front, front, volumes
 from bohb.core.history import History
 from bohb.plots.axis import empty, figure, no_losses
-from bohb.plots.theme import (
-    BLUE,
-    GREY,
-    MOST_POINTS,
-    ORANGE,
-    PINK,
-    Figure,
-    go,
-    label,
-    left_out,
-    marks,
-    thinned,
-)
+from bohb.plots.theme import BLUE, GREY, MOST_POINTS, ORANGE, PINK, Figure, go, label, left_out, marks, thinned
 from bohb.units import counted
 
 _MOST_PAIRS = 9

@@ -12,7 +12,7 @@ from bohb.analysis.front import has_front, metrics, seen_by
 from bohb.analysis.models import uses_process
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.plots import budgets, hyperparameters, model, parallel, pareto, result, workers
+from bohb.plots import budgets, hyperparameters, model, parallel, pareto, result
 from bohb.plots.choices import CHOICES
 from bohb.plots.theme import Figure
 
@@ -260,7 +260,7 @@ _ALL = (
         "Workers over time",
         "Each bar is a trial on its worker, coloured by budget. Gaps are idle time. Hatched bars have failed, and pale "
         "bars are still running.",
-        workers.draw_timeline,
+        result.draw_timeline,
         "machinery",
     ),
 )

@@ -15,13 +15,7 @@ from bohb.plots.axis import empty
 from bohb.plots.markup import Markup, element, embedded, escaped, joined
 from bohb.plots.menus import menus, variants
 from bohb.plots.registry import Plot, suitable
-from bohb.plots.sections import (
-    best_section,
-    failures_section,
-    plan_section,
-    reproduction_section,
-    summary_section,
-)
+from bohb.plots.sections import best_section, failures_section, plan_section, reproduction_section, summary_section
 from bohb.plots.theme import CONFIG, Figure, get_plotlyjs, label, templates
 
 _THEME = element("button", "Theme", type="button", id="theme", hidden=True, title="Light, dark or as the system")
