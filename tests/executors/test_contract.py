@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import loky
 import pytest
 
 from bohb.core.trial import Outcome
+from bohb.executors.base import Lost
 from bohb.testing import ExecutorContract
 from bohb.testing.executors import acting, guard_of, make_trial, run_all
 from tests.executors.places import LocalPlace, PoolPlace, on
@@ -71,13 +73,24 @@ def test_a_task_that_an_engine_runs_again_is_refused_and_the_next_attempt_is_not
 
         def twice(run: Any, *arguments: Any) -> Any:
             first = submit(run, *arguments)
-            again.append(submit(run, *arguments))
+            again.extend([submit(run, *arguments), partial(run, *arguments)])
             return first
 
         pool.submit = twice  # type: ignore[method-assign, assignment]
         assert isinstance(run_all(executor, [trial])[0], Outcome)
-        answer = again[0].result(timeout=60)
-        assert answer["charged"]
-        assert "was told to start it again" in answer["lost"]
+        while_it_runs, after_its_end = again[0].result(timeout=60), again[1]()
+        for answer in (while_it_runs, after_its_end):
+            assert answer["charged"]
+            assert "was told to start it again" in answer["lost"]
         assert isinstance(run_all(executor, [replace(trial, attempt=2)])[0], Outcome)
+        executor.shutdown(kill=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["0"]
+
+
+def test_a_trial_whose_directory_takes_no_file_is_lost_and_not_charged(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        executor = on(pool, acting())
+        result = run_all(executor, [make_trial(0, tmp_path / "gone" / "0", act="fine")])[0]
+        assert isinstance(result, Lost)
+        assert not result.charged
         executor.shutdown(kill=True)

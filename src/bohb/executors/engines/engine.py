@@ -167,10 +167,15 @@ class EngineExecutor:
         self._engine.close(self._session.id)
 
     def _send(self, trial: Trial, payload: bytes | None) -> None:
-        task = Task.of(self._session, trial, payload)
+        try:
+            task = Task.of(self._session, trial, payload)
+        except OSError as error:
+            self._done.append(Done(trial, Lost(f"the place of its checkpoint takes no file: {error}", charged=False)))
+            return
         try:
             future = self._engine.submit(task, self._places.avoided())
         except EngineBroken as error:
+            task.withdraw()
             self._broken = str(error)  # `wait` raises it after all results have been returned
             self._held.append(trial)
             return
@@ -213,12 +218,12 @@ class EngineExecutor:
         if future not in self._running:
             return
         trial, task = self._running.pop(future)
+        task.withdraw()
         answer = _answer(future)
         place = answer.get("place")
         if "need" in answer:
             self._send(trial, self._payload)
         elif "outcome" in answer:
-            task.forget()
             if place is not None:
                 self._places.works(place)
             self._done.append(Done(trial, outcome_from_json(answer["outcome"])))

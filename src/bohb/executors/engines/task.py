@@ -81,39 +81,40 @@ class Task:
 
     trial: the trial as JSON.
     payload: the pickled objective; None if the worker should have it.
-    begun: a file that the task creates beside the trial's directory; whoever finds it must not start. Dask and Slurm
-        run a task again whose worker has died, in a directory that may be half written.
+    ticket: a file beside the trial's directory, which the task removes when it begins; a task without it must not
+        start. Dask and Slurm run a task again whose worker has died, in a directory that may be half written.
     """
 
     session: Session
     trial: dict[str, Any]
     payload: bytes | None
-    begun: str | None
+    ticket: str | None
 
     @classmethod
     def of(cls, session: Session, trial: Trial, payload: bytes | None) -> Task:
-        """Return a task that has not begun."""
+        """Return a task that may begin once. Raises OSError if the directory takes no file."""
         directory = trial.checkpoint_dir
-        begun = None if directory is None else str(directory.with_name(f"{directory.name}.{uuid.uuid4().hex}"))
-        return cls(session, trial_to_json(trial), payload, begun)
+        ticket = None if directory is None else directory.with_name(f"{directory.name}.{uuid.uuid4().hex}")
+        if ticket is not None:
+            ticket.touch(exist_ok=False)
+        return cls(session, trial_to_json(trial), payload, None if ticket is None else str(ticket))
 
     def begin(self) -> Answer | None:
-        """Note that the task has begun; return the answer of one that had begun before."""
-        if self.begun is None:
-            return None
+        """Note that the task begins; return the answer of one that must not."""
         try:
-            os.close(os.open(self.begun, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-        except FileExistsError:
+            if self.ticket is not None:
+                os.unlink(self.ticket)
+        except FileNotFoundError:
             return lost(f"machine {platform.node()} was told to start it again, after its first worker had died", True)
         except OSError as error:
             return lost(f"machine {platform.node()} cannot write beside the checkpoint directory: {error}", False)
         return None
 
-    def forget(self) -> None:
-        """Remove the file of a task that has ended with an outcome, which no engine runs again."""
-        if self.begun is not None:
+    def withdraw(self) -> None:
+        """Keep a task that has been answered from beginning, whatever its engine does."""
+        if self.ticket is not None:
             with suppress(OSError):  # the directory of the study is cleaned up at its end
-                os.unlink(self.begun)
+                os.unlink(self.ticket)
 
 
 class PickledObjective:
