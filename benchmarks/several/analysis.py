@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.several.problems import problem_of, sample
 from benchmarks.several.runs import Row
-from bohb.core.fronts import first_front, hypervolume
+from bohb.core.order import first_front, hypervolume
 
 Array = NDArray[np.float64]
 Runs = Mapping[str, Mapping[int, Sequence[Row]]]  # method -> seed -> rows

@@ -9,7 +9,6 @@ import pytest
 import bohb
 from bohb.analysis.why import why
 from bohb.core.events import BracketPlanned
-from bohb.core.standings import best_first, levels
 from bohb.executors.evaluate import SimulatedExecutor
 from bohb.journal import MemoryJournal
 
@@ -79,8 +78,8 @@ def test_each_rung_promotes_feasible_results_first_and_then_the_better_fronts() 
         for rung, survivors in enumerate(bracket.survivors):
             members = [n for n, t in history.trials.items() if (t.bracket, t.rung) == (index, rung)]
             ok = [n for n in members if history.outcomes[n].ok]
-            level = levels(history.goals, history.outcomes, ok)
-            assert survivors == best_first(history.goals, history.outcomes, members)[: len(survivors)]
+            level = history.order.levels(ok)
+            assert survivors == history.order.best_first(members)[: len(survivors)]
             left = [level[n] for n in ok if n not in survivors]
             assert not survivors or not left or max(level[n] for n in survivors) <= min(left)
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from bohb.analysis.axes import Array
 from bohb.analysis.trajectory import Moment, losses, moments
 from bohb.core.events import ObservationAdded
-from bohb.core.fronts import first_front, hypervolume
 from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
+from bohb.core.order import first_front, hypervolume
 from bohb.core.results import Result
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument

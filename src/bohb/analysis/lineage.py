@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from bohb.core.history import History
-from bohb.core.standings import best_first, levels
 from bohb.core.trial import Origin, Status, Trial
 from bohb.units import counted
 
@@ -73,7 +72,7 @@ def rung_of(history: History, number: int) -> RungTable:
     survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
     lucky = next((n for n in survivors if n in history.schedule.at_random), None)
     by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
-    ranked = best_first(history.goals, history.outcomes, (n for n in members if n in history.outcomes))
+    ranked = history.order.best_first(n for n in members if n in history.outcomes)
     rank = {n: place for place, n in enumerate(ranked, start=1)}
     entries = tuple(
         Entry(
@@ -202,7 +201,7 @@ def records(history: History) -> list[Record]:
             budgets.setdefault(trial.budget, []).append(number)
     ranks: dict[str, list[float]] = {}
     for new in budgets.values():
-        compared = levels(history.goals, history.outcomes, new)
+        compared = history.order.levels(new)
         losses = np.array(list(compared.values()))
         for number, loss in compared.items():
             name = proposer(history.trials[number])

@@ -31,7 +31,6 @@ from bohb.core.samplers.function import Sampler
 from bohb.core.samplers.proposal import Proposal, significant
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.rules import Rule, rule_of
-from bohb.core.standings import best_first, levels
 from bohb.core.times.durations import DurationLearner
 from bohb.core.times.forecast import remaining
 from bohb.core.trial import Origin, Trial
@@ -228,12 +227,12 @@ class Decider:
         if history.goals.single:
             return {}
         rung = [n for n, t in history.trials.items() if (t.bracket, t.rung) == (before.bracket, before.rung)]
-        rank = best_first(history.goals, history.outcomes, rung).index(start.number) + 1
+        rank = history.order.best_first(rung).index(start.number) + 1
         found: dict[str, Any] = {"rank": rank, "of": len(rung)}
         violation = history.violation(history.outcomes[start.number])
         if violation:
             return {**found, "violation": significant(violation)}
-        return {**found, "front": 1 + int(levels(history.goals, history.outcomes, rung)[start.number])}
+        return {**found, "front": 1 + int(history.order.levels(rung)[start.number])}
 
 
 def started(trial: Trial, now: Now) -> TrialStarted:

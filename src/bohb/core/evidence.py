@@ -8,7 +8,6 @@ from collections.abc import Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.goals import PLAIN, Goals
-from bohb.core.standings import Standing, standing
 
 if TYPE_CHECKING:
     from bohb.core.events import ObservationAdded
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from bohb.core.space import Array, Space
     from bohb.core.trial import Outcome, Trial
 
+Standing = tuple[float, ...]  # as `Goals.standing` returns it
 _RECENT = 1000  # vectors kept to tell where evaluations fail
 
 
@@ -45,7 +45,7 @@ class Evidence:
     def add(self, budget: float, config: Mapping[str, Any], result: Outcome | ObservationAdded) -> None:
         """Add a result; a failed evaluation has no loss."""
         self.n_failures += result.loss is None
-        self._waiting.append((budget, config, standing(self._goals, result)))
+        self._waiting.append((budget, config, self._goals.standing(result.loss, result.values)))
 
     def encode(self, space: Space, adaptive: bool) -> None:
         """Encode the results that were added since the last call."""
@@ -76,7 +76,7 @@ def _compared(goals: Goals, known: Mapping[bytes, Standing]) -> dict[bytes, floa
         return {key: losses[1] for key, losses in known.items()}
     import numpy as np
 
-    from bohb.core.fronts import levels
+    from bohb.core.order import levels
 
     found = levels(np.array(list(known.values()))).astype(float).tolist()
     failed = (math.isinf(losses[0]) for losses in known.values())

@@ -114,6 +114,12 @@ class Goals:
         """Return the sum of the violations of all constraints; 0 if all are kept."""
         return min(sum(goal.violation(values[goal.name]) for goal in self.constraints), _LARGEST)
 
+    def standing(self, loss: float | None, values: Mapping[str, float]) -> tuple[float, ...]:
+        """Return what a result is compared by: its violation and its losses; all +inf if it failed."""
+        if loss is None:
+            return (math.inf,) * (1 + len(self.objectives))
+        return (0.0, loss) if self.single else (self.violation(values), *self.losses(values))
+
     def described(self, loss: float, values: Mapping[str, float]) -> str:
         """Return the values of a result with their names: "loss 0.1" or "error 0.1, latency 8.5"."""
         return ", ".join(f"{name} {values.get(name, loss):.6g}" for name in self.names)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -40,11 +39,11 @@ from bohb.core.results import Leaders, Result
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Given, Schedule
 from bohb.core.settings import Settings
-from bohb.core.standings import Order
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
 
 if TYPE_CHECKING:
+    from bohb.core.order import Order
     from bohb.core.samplers.observations import Observations
     from bohb.core.space import Space
 
@@ -185,15 +184,15 @@ class History:
         return self._leaders.best
 
     @property
-    def fronts(self) -> dict[float, list[Result]]:
-        """With several objectives, the results per budget that keep the constraints and that no other dominates."""
-        return self._leaders.fronts
+    def order(self) -> Order:
+        """How finished trials compare."""
+        from bohb.core.order import Order  # imports numpy
+
+        return Order(self.goals, self.outcomes)
 
     def violation(self, outcome: Outcome) -> float:
         """Return by how much an outcome violates the constraints; 0 if it keeps them, +inf if it failed."""
-        if not outcome.ok:
-            return math.inf
-        return self.goals.violation(outcome.values) if self.goals.constraints else 0.0
+        return self.goals.standing(outcome.loss, outcome.values)[0]
 
     def require_incumbent(self) -> Result:
         """Return the incumbent. Raises NoResult if no trial has succeeded yet."""
@@ -225,14 +224,12 @@ class History:
 
     def alive(self) -> set[int]:
         """Return the config_ids that can still be promoted, and those of the incumbent and the front."""
-        alive = {self.trials[number].config_id for number in self.schedule.alive()}
-        return alive | self.leading
+        return {self.trials[number].config_id for number in self.schedule.alive()} | self.leading
 
     @property
     def leading(self) -> set[int]:
         """The config_ids of the incumbent and the front."""
-        leading = [*self.front, *([self.incumbent] if self.incumbent else [])]
-        return {result.trial.config_id for result in leading}
+        return {result.trial.config_id for result in (*self.front, *self.trajectory[-1:])}
 
     def key(self, config: Mapping[str, Any]) -> bytes:
         """Return bytes that are equal exactly for equal configurations."""
@@ -299,7 +296,7 @@ class History:
         self.settings = Settings.from_json(event.settings)
         self.goals = goals_of(event.objectives, event.constraints)
         self._leaders = Leaders(self.goals)
-        order = None if self.goals.single else Order(self.goals, self.outcomes)
+        order = None if self.goals.single else self.order
         self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets, order)
         self._evidence = Evidence(self.goals)
 

@@ -10,8 +10,8 @@ import pytest
 
 import bohb
 from bohb.analysis.why import why
-from bohb.core.fronts import cells, hypervolume
 from bohb.core.goals import goals_of
+from bohb.core.order import cells, hypervolume
 from bohb.core.samplers.front import SeveralSampler, log_hypervolume_improvement
 from bohb.core.samplers.plateaus import Plateaus
 from bohb.core.samplers.quantity import quantities

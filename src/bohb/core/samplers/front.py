@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.special import log_ndtr, logsumexp
 
-from bohb.core import fronts
+from bohb.core import order
 from bohb.core.events import ObservationAdded
 from bohb.core.goals import Goals
 from bohb.core.history import History
@@ -34,7 +34,6 @@ from bohb.core.samplers.quantity import Quantity, quantities
 from bohb.core.samplers.search import SCORE_DECIMALS, search
 from bohb.core.samplers.targets import Results, Targets
 from bohb.core.space import Array, Space
-from bohb.core.standings import levels
 from bohb.core.trial import Origin, Outcome
 from bohb.errors import ForbiddenConfiguration
 
@@ -112,7 +111,7 @@ class Surrogates:
         if self.weights is not None:
             score = score + self._log_scalarised(self.weights, mean, deviation)
         else:
-            lower, upper = fronts.cells(self.front, self.reference)
+            lower, upper = order.cells(self.front, self.reference)
             score = score + log_hypervolume_improvement(mean, deviation, lower, upper)
         # A configuration is on a known plateau only if it is so in every objective.
         return np.asarray(score + np.max([process.log_new(X) for process in self.objectives], axis=0))
@@ -215,7 +214,7 @@ class SeveralSampler:
         losses = np.stack([np.round(p.process.mean(p.embedding(X), 0), SCORE_DECIMALS) for p in objectives], axis=1)
         chance = np.exp(sum((bound.log_chance(X) for bound in bounds), np.zeros(len(X))))
         unlikely = np.where(chance >= LIKELY, 0.0, np.round(1 - chance, SCORE_DECIMALS))
-        order = fronts.ranked(np.column_stack([unlikely, losses]))
+        best_first = order.ranked(np.column_stack([unlikely, losses]))
         front = _front(losses[unlikely == 0])
         return Surrogates(
             self._goals,
@@ -225,7 +224,7 @@ class SeveralSampler:
             front,
             _reference(front, losses),
             _weights(rng, len(objectives)),
-            X[order[:PARENTS]],
+            X[best_first[:PARENTS]],
             objectives[0].earlier,
         )
 
@@ -249,7 +248,7 @@ class SeveralSampler:
         found: dict[tuple[bytes, int], float] = {}
         for budget, those in numbers.items():
             below = int(targets.rungs_below(np.array([budget]), rungs)[0])
-            for number, level in levels(self._goals, history.outcomes, those).items():
+            for number, level in history.order.levels(those).items():
                 found[self._space.encode(history.trials[number].config).tobytes(), below] = level
 
         def merit(results: Results, own: Targets) -> Array:
@@ -268,9 +267,9 @@ class SeveralSampler:
 
 def _front(losses: Array) -> Array:
     """Return the distinct losses that no others dominate; so few that their hypervolume is computed quickly."""
-    front = np.unique(losses[fronts.first_front(losses)], axis=0)
+    front = np.unique(losses[order.first_front(losses)], axis=0)
     most = MOST_FRONT.get(losses.shape[1], 100)
-    return front[fronts.epsilon_net(front)[:most]]
+    return front[order.epsilon_net(front)[:most]]
 
 
 def _reference(front: Array, losses: Array) -> Array:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.fronts import ranked
+from bohb.core.order import ranked
 
 Array = NDArray[np.float64]
 _MANY = 32  # more new observations than this are sorted, fewer are inserted one by one
@@ -80,7 +80,7 @@ class Observations:
 
 
 class RankedObservations(Observations):
-    """Observations of a study with several objectives or constraints, sorted by the order of `fronts.ranked`.
+    """Observations of a study with several objectives or constraints, sorted by the order of `order.ranked`.
 
     Every new observation can change the ranks of the others, so all are sorted again when the order is needed.
     """

@@ -18,7 +18,6 @@ from bohb.core.history import History
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, is_published
 from bohb.core.schedule.gains import choose_bracket
 from bohb.core.schedule.schedule import Schedule
-from bohb.core.standings import best_first
 
 if TYPE_CHECKING:
     from bohb.core.samplers.gaussian import GaussianSampler
@@ -172,7 +171,7 @@ def _ranked_on_largest(history: History) -> list[int]:
     top = history.budgets[-1]
     there = [n for n, outcome in history.outcomes.items() if outcome.ok and history.trials[n].budget == top]
     seen: dict[int, int] = {}
-    for number in best_first(history.goals, history.outcomes, there):
+    for number in history.order.best_first(there):
         seen.setdefault(history.trials[number].config_id, number)
     return list(seen.values())
 

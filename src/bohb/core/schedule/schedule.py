@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bohb.core.events import BracketPlanned, ConfigGiven
 from bohb.core.schedule.brackets import Bracket, BracketRule, check_budgets, hyperband, published_before
@@ -14,13 +14,8 @@ from bohb.core.schedule.halving import Choose, Halving, Loss, one_at_random, top
 from bohb.core.settings import Settings
 from bohb.errors import JournalError
 
-
-class Order(Protocol):
-    """Compares finished trials, given their numbers."""
-
-    def best_first(self, numbers: Iterable[int]) -> list[int]:
-        """Return the trials of one rung from best to worst, without failed ones."""
-        ...
+if TYPE_CHECKING:  # it imports numpy
+    from bohb.core.order import Order
 
 
 class Given:

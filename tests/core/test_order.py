@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bohb.core.fronts import Array, dominated_by, epsilon_net, first_front, hypervolume, levels, ranked, ranks
+from bohb.core.order import Array, epsilon_net, first_front, hypervolume, levels, ranked, ranks
 
 LOSS = st.integers(-4, 4).map(float)
 TABLES = st.tuples(st.integers(0, 12), st.integers(1, 3)).flatmap(
@@ -29,7 +29,6 @@ def test_a_rank_is_one_more_than_the_highest_rank_that_dominates_it(losses: Arra
         above = [int(rank[j]) for j, other in enumerate(losses) if dominates(other, row)]
         assert rank[i] == (max(above) + 1 if above else 0)
     assert set(first_front(losses)) == {i for i in range(len(losses)) if rank[i] == 0}
-    assert dominated_by(losses, losses).tolist() == (rank > 0).tolist()
 
 
 STANDINGS = TABLES.filter(lambda table: table.shape[1] > 1).map(

@@ -1,37 +1,66 @@
-"""Comparing results by several losses: dominance, ranks, an order along a front, and hypervolume.
+"""How results compare: which trials of a rung are best, the front of several losses, and its hypervolume.
+
+With one objective and no constraint, the loss decides. Otherwise feasible results come first, by non-dominated rank and
+then spread along their front; infeasible ones follow by how much they violate the constraints.
 
 A result dominates another if none of its losses is higher and one is lower. The front consists of the results that no
-other dominates. All losses are minimised. These functions depend on the order of losses and on differences relative to
-their range, so that the unit of a loss does not matter.
+other dominates. All losses are minimised. Only the order of losses and differences relative to their range count, so
+that the unit of a loss does not matter.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bohb.core.goals import Goals
+from bohb.core.trial import Outcome
+
 Array = NDArray[np.float64]
-Order = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 _DECIMALS = 9  # of distances along a front; those that differ by less count as equal
 
 
-def dominated_by(losses: Array, by: Array) -> NDArray[np.bool_]:
-    """Return which rows of `losses` some row of `by` dominates."""
-    at_most = (by[None, :, :] <= losses[:, None, :]).all(axis=2)
-    less = (by[None, :, :] < losses[:, None, :]).any(axis=2)
-    return np.asarray(np.any(np.logical_and(at_most, less), axis=1))
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Compares the finished trials of a study, given their numbers."""
+
+    goals: Goals
+    outcomes: Mapping[int, Outcome]
+
+    def best_first(self, numbers: Iterable[int]) -> list[int]:
+        """Return the trials of one rung from best to worst, without failed ones."""
+        ok = sorted(number for number in numbers if self.outcomes[number].ok)
+        if self.goals.single:
+            return sorted(ok, key=lambda number: self.outcomes[number].ranking_loss)
+        return [ok[i] for i in ranked(self._standings(ok))]
+
+    def levels(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return what to compare trials of one budget by, lower is better: the loss, or the level; +inf if failed."""
+        known = list(numbers)
+        if self.goals.single:
+            return {number: self.outcomes[number].ranking_loss for number in known}
+        ok = [number for number in known if self.outcomes[number].ok]
+        found = levels(self._standings(ok)).astype(float).tolist()
+        return dict.fromkeys(known, math.inf) | dict(zip(ok, found, strict=True))
+
+    def _standings(self, numbers: Iterable[int]) -> Array:
+        found = [self.goals.standing(self.outcomes[n].loss, self.outcomes[n].values) for n in numbers]
+        return np.array(found).reshape(-1, 1 + len(self.goals.objectives))
 
 
-def first_front(losses: Array) -> Order:
+def first_front(losses: Array) -> Indices:
     """Return the rows that no other row dominates."""
     return np.flatnonzero(ranks(losses, most=1) == 0)
 
 
-def ranks(losses: Array, most: int | None = None) -> Order:
+def ranks(losses: Array, most: int | None = None) -> Indices:
     """Return the non-dominated rank of every row: 0 on the front, 1 on the front of the others, and so on.
 
     most: the number of fronts that are told apart; the rows behind them share the next rank.
@@ -58,7 +87,7 @@ def _behind_front(losses: Array) -> NDArray[np.bool_]:
     return behind
 
 
-def epsilon_net(losses: Array) -> Order:
+def epsilon_net(losses: Array) -> Indices:
     """Return the rows in an order that spreads along the front (Schmucker et al. 2021).
 
     The lowest first loss comes first; then always the row that is farthest from all before it. Losses count relative to
@@ -77,11 +106,10 @@ def epsilon_net(losses: Array) -> Order:
     return np.array(chosen, dtype=np.intp)
 
 
-def levels(standings: Array) -> Order:
+def levels(standings: Array) -> Indices:
     """Return how good results are, 0 for the best; equal levels are ties.
 
-    standings: one row per result: its violation of constraints (0 if it keeps them, +inf if it failed), then its
-        losses. Feasible results come first, by non-dominated rank; the others by their violation.
+    standings: one row per result, as `Goals.standing` returns it.
     """
     violation = standings[:, 0]
     found = np.zeros(len(standings), dtype=np.intp)
@@ -92,7 +120,7 @@ def levels(standings: Array) -> Order:
     return found
 
 
-def ranked(standings: Array) -> Order:
+def ranked(standings: Array) -> Indices:
     """Return the rows of `standings` from best to worst: by level, and along a front by `epsilon_net`.
 
     Infeasible results with equal violations are ordered by their first losses.
