@@ -19,8 +19,9 @@ from bohb.analysis.models import beliefs, densities
 from bohb.core.goals import Goals
 from bohb.core.trial import Status, outcome_of
 from bohb.errors import InvalidArgument
-from bohb.plots import CHOICES, PLOTS, template
+from bohb.plots import PLOTS, template
 from bohb.plots.axis import LossAxis, panel_axis
+from bohb.plots.choices import CHOICES
 from bohb.plots.registry import GROUPS, suitable
 from bohb.plots.result import draw_comparison
 from bohb.plots.theme import budget_colours, label, thinned
