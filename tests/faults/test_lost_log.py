@@ -127,7 +127,7 @@ def test_repair_accepts_the_loss(path: Path) -> None:
 
 def test_a_failed_repair_does_not_accept_the_loss(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_of(path).unlink()
-    monkeypatch.setattr("bohb.journal.damage.os.replace", lambda *_: os.stat("/missing"))
+    monkeypatch.setattr("bohb.journal.copy.os.replace", lambda *_: os.stat("/missing"))
     with pytest.raises(FileNotFoundError):
         repair(path)
     monkeypatch.undo()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bohb.errors import InvalidArgument, JournalBusy, JournalDamaged, JournalError
-from bohb.journal import MemoryJournal, SqlJournal, export_jsonl, import_jsonl, study_names
+from bohb.journal import MemoryJournal, SqlJournal, export_jsonl, import_jsonl, repair, study_names
 from bohb.journal.copy import delete_study, rename_study
 from bohb.testing import example_events, numbered_events
 
@@ -124,6 +124,33 @@ def test_a_study_that_is_running_is_neither_renamed_nor_deleted(target: Path) ->
             delete_study(target, "a")
         rename_study(target, "b", "c")
     assert study_names(target) == ["a", "c"]
+
+
+def test_a_study_without_events_can_be_renamed(target: Path) -> None:
+    with SqlJournal(target, "begun") as journal:
+        journal.append([], after=0)
+    rename_study(target, "begun", "c")
+    assert study_names(target) == ["a", "b", "c"]
+
+
+def test_files_of_the_user_with_names_like_ours_are_left_alone(target: Path) -> None:
+    theirs = [target.with_name(name) for name in ("s.jsonl.part", "study.db.repair")]
+    for file in theirs:
+        file.write_text("precious")
+    with SqlJournal(target, "a", read_only=True) as journal:
+        export_jsonl(journal, target.with_name("s.jsonl"))
+    before = {file.name for file in target.parent.iterdir()}
+    assert repair(target, "a") == len(example_events())
+    assert {file.name for file in target.parent.iterdir()} - before <= {"study.db.bak", "study.db.bak-wal"}
+    assert [file.read_text() for file in theirs] == ["precious", "precious"]
+
+
+def test_an_export_that_fails_says_so_and_leaves_nothing(path: Path) -> None:
+    (path.parent / "taken").mkdir()
+    before = sorted(path.parent.iterdir())
+    with pytest.raises(JournalError, match=r"was not exported to .*taken: Is a directory"):
+        export_jsonl(MemoryJournal(numbered_events(2)), path.parent / "taken")
+    assert sorted(path.parent.iterdir()) == before
 
 
 def test_a_name_that_is_taken_or_unknown_is_refused_and_nothing_changes(target: Path) -> None:

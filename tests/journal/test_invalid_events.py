@@ -16,6 +16,7 @@ from bohb.core.encoding import from_json, to_json
 from bohb.core.events import Event
 from bohb.errors import BohbError, JournalError
 from bohb.journal import SqlJournal
+from bohb.journal.database import END
 from bohb.journal.records import chained
 from bohb.testing import numbered_events
 from tests.objectives import SPACE, quadratic
@@ -87,8 +88,10 @@ def test_an_event_that_cannot_be_read_is_named_by_its_position(tmp_path: Path) -
     bodies[3] = "{}"
     with SqlJournal(tmp_path / "s.db") as journal:
         journal.append([], after=0)
-        with journal.database.transaction():
-            journal._insert(chained("study", 0, 0, 1, zip(events, bodies, strict=True)))
+        records = chained("study", 0, 0, 1, zip(events, bodies, strict=True))
+        with journal.database.transaction() as database:
+            database.insert("study", records)
+            database.execute(END, of="study", length=5, crc=records[-1].crc)
         with pytest.raises(JournalError, match=r"event 3 of study 'study': a stored 'given' event cannot be read"):
             journal.read()
 

@@ -4,8 +4,7 @@ May import the core; never what decides or runs.
 """
 
 from bohb.journal.base import Journal, MemoryJournal, SharedJournal
-from bohb.journal.copy import Imported, export_jsonl, import_jsonl
-from bohb.journal.damage import last_good, repair
+from bohb.journal.copy import Imported, export_jsonl, import_jsonl, last_good, repair
 from bohb.journal.sql import SqlJournal, open_journal, stored_events, study_names
 
 __all__ = [

@@ -1,25 +1,30 @@
-"""Export a study to a text file and import it; rename and delete the studies of a journal, while nobody runs them.
+"""Export a study to a text file and import it; rename, delete and repair the studies of a journal that nobody runs.
 
-A text file has one JSON object per line, with checksums as in the database.
+A text file has one JSON object per line, with checksums as in the database. They show damage; they are no signature:
+whoever changes a file on purpose can compute them again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bohb.core.events import Event
 from bohb.errors import InvalidArgument, JournalBusy, JournalDamaged, JournalError
 from bohb.journal.base import Journal
-from bohb.journal.database import HEAD, HEAD_LOCKED, NEW_HEAD, NEW_STUDY
-from bohb.journal.location import files_directory, plain_component
-from bohb.journal.records import DamagedAt, Reader, body_of, chained, check_study_name
+from bohb.journal.database import HEAD, HEAD_LOCKED, NEW_HEAD, NEW_STUDY, Database
+from bohb.journal.location import files_directory, plain_component, shown_journal
+from bohb.journal.lock import WriterLock
+from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name
 from bohb.journal.sql import Head, SqlJournal
 
 FORMAT = 1
@@ -41,16 +46,21 @@ def export_jsonl(journal: Journal, path: str | Path) -> int:
     """
     events = journal.read()
     study = getattr(journal, "study", "study")
-    partial = Path(f"{path}.part")
-    with partial.open("w", encoding="ascii", newline="\n") as file:
-        header = {"format": FORMAT, "study": study, "events": len(events)}
-        file.write(json.dumps({"bohb": "journal", **header}) + "\n")
-        for record in chained(study, 0, 0, 0, ((event, body_of(event)) for event in events)):
-            place = {"position": record.position, "kind": record.kind, "key": record.key, "crc": record.crc}
-            file.write(f'{json.dumps(place)[:-1]}, "body": {record.body}}}\n')
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    partial = Path(f"{path}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        with partial.open("x", encoding="ascii", newline="\n") as file:
+            header = {"format": FORMAT, "study": study, "events": len(events)}
+            file.write(json.dumps({"bohb": "journal", **header}) + "\n")
+            for record in chained(study, 0, 0, 0, ((event, body_of(event)) for event in events)):
+                place = {"position": record.position, "kind": record.kind, "key": record.key, "crc": record.crc}
+                file.write(f'{json.dumps(place)[:-1]}, "body": {record.body}}}\n')
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise JournalError(f"study {study!r} was not exported to {path}: {error.strerror}") from error
     return len(events)
 
 
@@ -117,11 +127,7 @@ def rename_study(target: str | Path, old: str, new: str) -> None:
             if database.execute(HEAD, of=new):
                 raise InvalidArgument(f"{journal.name} already has a study {new!r}; choose another name")
             _remove(journal, len(bodies), head)
-            records = chained(new, 0, 0, head.epoch, bodies)
-            database.execute(NEW_STUDY, of=new)
-            database.insert(new, records)
-            end = {"length": len(records), "crc": records[-1].crc}
-            database.execute(NEW_HEAD, of=new, **end, epoch=head.epoch + 1, owner=head.owner)
+            _store(database, new, chained(new, 0, 0, head.epoch, bodies), head.epoch, head.owner)
         _move_files(journal, new)
 
 
@@ -165,6 +171,14 @@ def _remove(journal: SqlJournal, n_events: int, head: Head) -> None:
         journal.database.execute(f"DELETE FROM {table} WHERE study = :of", of=journal.study)
 
 
+def _store(database: Database, study: str, records: list[Record], epoch: int, owner: str) -> None:
+    """Store all records of a study that the database does not have; later writers get higher epochs."""
+    database.execute(NEW_STUDY, of=study)
+    database.insert(study, records)
+    end = {"length": len(records), "crc": records[-1].crc if records else 0}
+    database.execute(NEW_HEAD, of=study, **end, epoch=epoch + 1, owner=owner)
+
+
 def _move_files(journal: SqlJournal, new: str) -> Path | None:
     """Rename the directory of a study's checkpoints and logs; return its new place, None if it has none."""
     old, place = (files_directory(journal.path, name) for name in (journal.study, new))
@@ -174,3 +188,71 @@ def _move_files(journal: SqlJournal, new: str) -> Path | None:
         raise JournalError(f"the study was changed, but its files stay in {old}, because {place} exists already")
     old.rename(place)
     return place
+
+
+def last_good(target: str | Path, study: str = "study") -> int:
+    """Return the number of valid events of a study before the first damaged one."""
+    return len(_sound(target, study))
+
+
+def repair(target: str | Path, study: str = "study") -> int:
+    """Cut a study back to its valid events. Return their number.
+
+    A new file is written, because a damaged one cannot safely be changed in place. It contains the other studies as
+    well, each up to its last valid event. The old file is kept as `<file>.bak`.
+    """
+    check_study_name(study)
+    if "://" in str(target):
+        shown = shown_journal(str(target))
+        raise JournalError(f"{shown}: repair works on SQLite files; for a server, restore the database's own backup")
+    path = Path(target).resolve()
+    lock = WriterLock(path, exclusive=True)
+    try:
+        names = (f"{path}.bak{number if number > 1 else ''}" for number in count(1))
+        backup = next(name for name in names if not Path(name).exists())
+        for suffix in ("-wal", ""):
+            if Path(f"{path}{suffix}").exists():
+                shutil.copy2(f"{path}{suffix}", f"{backup}{suffix}")
+        kept = {name: _sound(path, name) for name in {*_names(path), study}}
+        with TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as directory:
+            fresh = Path(directory) / path.name
+            with SqlJournal(fresh) as journal, journal.database.transaction() as database:
+                for name, records in kept.items():
+                    if records:
+                        _store(database, name, records, records[-1].epoch, "repair")
+            for leftover in (f"{path}-wal", f"{path}-shm"):
+                Path(leftover).unlink(missing_ok=True)
+            os.replace(fresh, path)
+        lock.discard()
+        return len(kept[study])
+    finally:
+        lock.release()
+
+
+def _sound(target: str | Path, study: str) -> list[Record]:
+    """Return the stored rows before the first damaged one."""
+    reader, found = Reader(study), list[Record]()
+    with (
+        suppress(JournalDamaged),
+        SqlJournal(target, study, read_only=True) as journal,
+        journal.database.transaction(reads=True),
+    ):
+        for row in journal.raw_rows():
+            reader.check([row])
+            found.append(row)
+    return found
+
+
+def _names(path: Path) -> set[str]:
+    """Return the names of the studies that either table contains."""
+    names = set[str]()
+    for table in ("study", "event"):
+        with (
+            suppress(JournalError),
+            SqlJournal(path, read_only=True) as journal,
+            journal.database.transaction(reads=True) as database,
+        ):
+            for (name,) in database.execute(f"SELECT DISTINCT study FROM {table}"):
+                with suppress(InvalidArgument):  # a damaged one
+                    names.add(check_study_name(name))
+    return names

@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
+from bohb.errors import Conflict, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.lock import WriterLock
-from bohb.journal.records import SCHEMA
+from bohb.journal.records import SCHEMA, Record
 
 TURN_SECONDS = 60.0  # after which a runner that was stopped in the middle of its turn loses it, unless it says less
 
@@ -50,10 +50,6 @@ LEASE = "SELECT holder FROM lease WHERE study = :of AND holder = :holder"
 END_LEASE = "DELETE FROM lease WHERE study = :of AND holder = :holder"
 END_EXPIRED_LEASE = f"{END_LEASE} AND NOT (generation = :generation AND expires >= {{clock}})"
 LEASES = "SELECT holder FROM lease WHERE study = :of AND generation = :generation AND expires >= {clock}"
-
-
-class Duplicate(Exception):
-    """A row has the key of another one."""
 
 
 class LockTimeout(JournalUnavailable):
@@ -155,14 +151,15 @@ class Database(ABC):
             cursor.execute(self.written(statement), parameters)
             return cursor.fetchall() if cursor.description else []
 
-    def insert(self, study: str, rows: Sequence[Any]) -> None:
-        """Store records of a study. Raises Duplicate if a key exists."""
+    def insert(self, study: str, rows: Sequence[Record]) -> None:
+        """Store records of a study. Raises Conflict if it has one of their keys."""
         with self._explaining():
             values = [{"study": study, **row._asdict()} for row in rows]
             try:
                 self._alive().cursor().executemany(self.written(NEW_ROWS), values)
             except self.duplicate as error:
-                raise Duplicate(str(error)) from error
+                keys = ", ".join(row.key for row in rows[:3])
+                raise Conflict(f"study {study!r} already has one of the events {keys} ({error})") from error
 
     def prepare(self) -> None:
         """Create the tables of a new journal; refuse databases that are not journals or have a newer format."""

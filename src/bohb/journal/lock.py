@@ -175,8 +175,8 @@ class WriterLock(_Lock):
                     self.ends = {}  # a new journal, or one that the user has deleted
                 self.generation = uuid.uuid4().hex
                 self._write()
-                if SHARED and not exclusive:
-                    _when_free(lambda: _share(self._handle), OPEN_SECONDS)  # a faster process may be alone for a moment
+                if SHARED and not exclusive:  # a faster process may be alone for a moment
+                    _when_free(lambda: fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB), OPEN_SECONDS)
                     self.generation = self._load().generation  # another process may have been alone in between
         except OSError as error:
             self._close()
@@ -265,8 +265,7 @@ class TurnLock(_Lock):
 
     def give(self) -> None:
         """Let another process have its turn."""
-        if sys.platform != "win32":
-            fcntl.flock(self._handle, fcntl.LOCK_UN)
+        fcntl.flock(self._handle, fcntl.LOCK_UN)
 
 
 _held: weakref.WeakSet[_Lock] = weakref.WeakSet()
@@ -353,9 +352,3 @@ def _take(handle: int, exclusive: bool) -> bool:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return False
     return True
-
-
-def _share(handle: int) -> None:
-    """Let others share the lock that this process has taken alone."""
-    if sys.platform != "win32":
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

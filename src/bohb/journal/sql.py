@@ -14,7 +14,7 @@ from bohb.core.events import Event, NoteAdded
 from bohb.errors import Conflict, InvalidArgument, JournalDamaged, JournalError, MissingExtra, install_hint
 from bohb.journal import database
 from bohb.journal.base import Journal, MemoryJournal
-from bohb.journal.database import Database, Duplicate, LockTimeout, Row
+from bohb.journal.database import Database, LockTimeout, Row
 from bohb.journal.location import path_of, shown_journal
 from bohb.journal.lock import End, check_complete, entries, this_process
 from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
@@ -113,7 +113,9 @@ class SqlJournal:
                     return []
                 raise Conflict(f"study {self.study!r} has {head.length} events, not {after}")
             records = chained(self.study, after, head.crc, epoch, bodies)
-            self._insert(records)
+            if records:
+                self.database.insert(self.study, records)
+                self.database.execute(database.END, of=self.study, length=records[-1].position + 1, crc=records[-1].crc)
         return records
 
     @contextmanager
@@ -291,16 +293,6 @@ class SqlJournal:
         # Two runners may make the same decision; only the one whose epoch is stored was first.
         mine = all(epoch == self._epoch for _, epoch, *_ in found)
         return mine and [_contents(row) for row in found] == [_contents(record) for record in records]
-
-    def _insert(self, records: list[Record]) -> None:
-        if not records:
-            return
-        try:
-            self.database.insert(self.study, records)
-        except Duplicate as error:
-            keys = ", ".join(record.key for record in records[:3])
-            raise Conflict(f"study {self.study!r} already has one of the events {keys} ({error})") from error
-        self.database.execute(database.END, of=self.study, length=records[-1].position + 1, crc=records[-1].crc)
 
 
 def _contents(row: Sequence[Any]) -> tuple[str, str, Any]:

@@ -141,11 +141,13 @@ class DurableJournalContract(JournalContract):
             journal.append(numbered_events(1, first=50), after=len(example_events()))
             assert list(journal.read(len(example_events()))) == numbered_events(1, first=50)
 
-    def test_studies_in_one_store_do_not_mix(self, journal_factory: JournalFactory) -> None:
-        for study, count in {"a": 3, "b": 2, "A": 1}.items():
+    def test_studies_in_one_store_do_not_mix_whatever_their_names(self, journal_factory: JournalFactory) -> None:
+        odd = ["<script>alert(1)</script>", "../../etc/passwd", "';DROP TABLE event;--", '"', "%s :of ?", "🦉" * 200]
+        lengths = {name: count for count, name in enumerate(["a", "b", "A", *odd], 1)}
+        for study, count in lengths.items():
             with closing(journal_factory(study)) as journal:
                 journal.append(numbered_events(count), after=0)
-        for study, count in {"a": 3, "b": 2, "A": 1, "c": 0}.items():
+        for study, count in {**lengths, "c": 0}.items():
             with closing(journal_factory(study)) as journal:
                 assert list(journal.read()) == numbered_events(count)
 
@@ -185,15 +187,6 @@ class DurableJournalContract(JournalContract):
     def test_a_hostile_study_name_is_refused(self, journal_factory: JournalFactory, study: str) -> None:
         with pytest.raises(InvalidArgument, match="study="):
             journal_factory(study)
-
-    @pytest.mark.parametrize(
-        "study", ["<script>alert(1)</script>", "../../etc/passwd", "';DROP TABLE event;--", '"', "%s :of ?", "🦉" * 200]
-    )
-    def test_an_odd_study_name_is_just_text(self, journal_factory: JournalFactory, study: str) -> None:
-        with closing(journal_factory(study)) as journal:
-            journal.append(numbered_events(2), after=0)
-        with closing(journal_factory(study)) as journal:
-            assert list(journal.read()) == numbered_events(2)
 
 
 class SharedJournalContract(DurableJournalContract):
