@@ -178,7 +178,8 @@ def draw_targets(study: bohb.Study, path: Path) -> None:
     """Draw how each rung is shifted to the next, and the targets that follow."""
     history, results = study.history, targets.Results(study.history.space.d)
     results.catch_up(history)
-    rows, losses = results.table(len(results), targets.rungs(history))
+    table = results.table(len(results), targets.rungs(history))
+    losses = table.losses
     figure, panels = plt.subplots(1, 4, figsize=(11, 3), constrained_layout=True)
     for axes, column in zip(panels, range(losses.shape[1] - 1, 0, -1), strict=False):
         below, above = losses[:, column], losses[:, column - 1]
@@ -189,8 +190,8 @@ def draw_targets(study: bohb.Study, path: Path) -> None:
         ends = np.array([below[shared].min(), below[shared].max()])
         axes.plot(ends, ends + shift, color=ORANGE, lw=1.5)
         axes.set(xlabel=f"loss on budget {low:g}", ylabel=f"on {high:g}", title=f"shifted by {shift:.2f}")
-    found = targets.targets(rows, losses)
-    place = {row: i for i, row in enumerate(rows.tolist())}
+    found = targets.targets(table)
+    place = {row: i for i, row in enumerate(table.rows.tolist())}
     seen = losses[[place[row] for row in found.rows.tolist()], found.below]
     for column in range(losses.shape[1] - 1, -1, -1):
         here = (found.below == column) & np.isfinite(seen)

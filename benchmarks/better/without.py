@@ -26,7 +26,7 @@ class Part(NamedTuple):
     instead: Any
 
 
-_prior = process.prior
+_prior, _process = process.prior, Samplers.process
 
 
 def noisy_prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
@@ -40,7 +40,7 @@ def noisy_prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
 PARTS = {
     "novelty": (Part(Surrogate, "_deviation_given_neighbour", lambda _, similar: np.full(len(similar), np.inf)),),
     "plateaus": (Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),),
-    "largest_only": (Part(Samplers, "process_on_largest", Samplers.process),),
+    "largest_only": (Part(Samplers, "process", lambda self, **_: _process(self)),),
     "no_random": (Part(InformedRule, "random_share", lambda _, history, _index: history.settings.random_fraction),),
     "repeats": (Part(InformedRule, "repeats", lambda *_: False),),
     "priors": (Part(process, "prior", noisy_prior), Part(gaussian, "prior", noisy_prior)),

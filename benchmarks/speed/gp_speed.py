@@ -65,10 +65,10 @@ def fit_of(made: BOHB) -> Callable[[], object]:
     rungs = targets.rungs(history)
 
     def fit() -> object:
-        every = targets.targets(*results.table(len(results), rungs))
+        every = targets.targets(results.table(len(results), rungs))
         found = targets.best_first(every, FIT_POINTS)
         points, start = embedding(results.vectors(found.rows)), gp.prior(history.space.d, len(rungs))[0]
-        return gp.fit(start, embedding.owner, points, found.below, found.y, STEPS)
+        return gp.fit(start, found.data(len(rungs), points, embedding.owner), STEPS)
 
     return fit
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bohb.core.history import History
     from bohb.core.limits import Limits
     from bohb.core.results import Result
-    from bohb.core.samplers.function import Sampler
+    from bohb.core.samplers.chain import Sampler
     from bohb.core.samplers.proposal import Situation
     from bohb.core.schedule.plan import Plan
     from bohb.core.settings import Settings

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError
 
 from bohb.analysis.axes import LARGEST, Array, Axis, axes, configurations, loss_range, places, telling_budget
 from bohb.analysis.importance import importance, most_important_pair
@@ -170,10 +169,7 @@ def beliefs(history: History, number: int | None = None, sampler: GaussianSample
     trial = history.trials[number] if number is not None else None if best is None else best.trial
     if trial is None or not uses_process(history):
         return None
-    try:
-        surrogate = (sampler or GaussianSampler(history.space)).surrogate(history)
-    except LinAlgError:
-        return None
+    surrogate = (sampler or GaussianSampler(history.space)).surrogate(history)
     if surrogate is None:
         return None
     x = history.space.encode(trial.config)

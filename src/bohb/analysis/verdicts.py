@@ -218,14 +218,9 @@ def _of_process(history: History) -> float | None:
     full, best = history.budgets[-1], history.incumbent
     if MODELS[history.settings.model] != "process" or best is None or best.budget != full or not history.goals.single:
         return None
-    from scipy.linalg import LinAlgError
-
     from bohb.core.samplers.gaussian import GaussianSampler  # slow to import, and most studies do without
 
-    try:
-        surrogate = GaussianSampler(history.space).surrogate(history)
-    except LinAlgError:
-        return None
+    surrogate = GaussianSampler(history.space).surrogate(history)
     return None if surrogate is None else surrogate.noise
 
 

@@ -25,9 +25,8 @@ from bohb.core.decide import (
 from bohb.core.events import BracketPlanned, BracketShortened, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
 from bohb.core.limits import UNLIMITED, Limits, Now, reason_to_stop
-from bohb.core.samplers.chain import Samplers
+from bohb.core.samplers.chain import Sampler, Samplers
 from bohb.core.samplers.density import Model
-from bohb.core.samplers.function import Sampler
 from bohb.core.samplers.proposal import Proposal, significant
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.rules import Rule, rule_of

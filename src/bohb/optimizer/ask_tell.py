@@ -19,8 +19,8 @@ from bohb.core.history import History
 from bohb.core.limits import UNLIMITED, Limits
 from bohb.core.notes import new_note
 from bohb.core.results import BestResults
+from bohb.core.samplers.chain import Sampler
 from bohb.core.samplers.density import Model
-from bohb.core.samplers.function import Sampler
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space

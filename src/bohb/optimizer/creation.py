@@ -15,7 +15,7 @@ from bohb.core.budgets import GivenBudgets
 from bohb.core.events import BudgetsRaised, ConfigGiven, Event, StudyCreated
 from bohb.core.goals import Goals, goals_of
 from bohb.core.history import History
-from bohb.core.samplers.function import Sampler, sampler_name
+from bohb.core.samplers.chain import Sampler, sampler_name
 from bohb.core.schedule.rules import grown, promoting_bracket
 from bohb.core.settings import TPE, Preset, SettingChanges, Settings, nearest_preset, preset_settings
 from bohb.core.space import Space

@@ -14,7 +14,7 @@ from bohb.arguments import pick, with_help
 from bohb.core.budgets import Budgets, GivenBudgets
 from bohb.core.goals import Direction, Objectives
 from bohb.core.limits import Limits
-from bohb.core.samplers.function import Sampler
+from bohb.core.samplers.chain import Sampler
 from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space
 from bohb.executors.base import Objective

@@ -30,7 +30,7 @@ from bohb.core.events import (
 )
 from bohb.core.history import History
 from bohb.core.limits import Now
-from bohb.core.samplers.function import Sampler, sampler_name
+from bohb.core.samplers.chain import Sampler, sampler_name
 from bohb.core.settings import TPE, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Trial

@@ -14,8 +14,7 @@ from bohb.core.goals import goals_of
 from bohb.core.order import cells, hypervolume
 from bohb.core.samplers.front import SeveralSampler, log_hypervolume_improvement
 from bohb.core.samplers.plateaus import Plateaus
-from bohb.core.samplers.quantity import quantities
-from bohb.core.samplers.targets import best_first, targets, winsorised
+from bohb.core.samplers.targets import Table, best_first, quantities, targets, winsorised
 from bohb.core.trial import outcome_of
 
 SPACE: dict[str, Any] = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
@@ -125,7 +124,7 @@ def test_a_bound_far_beyond_the_best_stays_visible_when_high_values_are_cut() ->
 
 
 def test_too_many_results_are_chosen_by_merit_instead_of_the_value_that_is_modelled() -> None:
-    found = targets(np.arange(6), np.arange(6.0)[:, None])
+    found = targets(Table(np.arange(6), np.arange(6.0)[:, None]))
     assert sorted(best_first(found, 3).rows.tolist()) == [0, 1, 2]
     assert sorted(best_first(found, 3, np.array([0, 1, 1, 1, 0, 0])).rows.tolist()) == [0, 4, 5]
 

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr
 from scipy.stats import chisquare, kstest
 from statsmodels.nonparametric.kernel_density import KDEMultivariate
 
 from bohb.core.samplers import kde
-from bohb.core.samplers.kde import upper_tail
 from bohb.core.space.coordinates import Coordinates
 
 # statsmodels 0.15 announces a change of its random generator, which the density does not use.
@@ -188,11 +186,6 @@ def test_points_that_are_not_there_yet_widen_the_kernels() -> None:
     wide = kde.scott(one_point, coordinates([0, 2]), unknown=9)
     expected = 1.06 * np.sqrt([0.9 / 12, 0.55 * 0.45]) * 10 ** (-1 / 6)
     np.testing.assert_allclose(wide, expected)
-
-
-def test_the_tabulated_normal_tail_is_scipys() -> None:
-    t = np.concatenate([np.linspace(0, 9, 100_001), [50.0, 1e6]])
-    assert np.abs(upper_tail(t) - ndtr(-t)).max() < 1e-13
 
 
 def test_the_last_bits_of_points_do_not_reach_the_bandwidths() -> None:

@@ -15,7 +15,17 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from bohb.core.samplers.gaussian import log_expected_improvement
-from bohb.core.samplers.process import Embedding, Kernel, Process, cholesky, fit, matern, negative_log_likelihood, prior
+from bohb.core.samplers.process import (
+    Data,
+    Embedding,
+    Kernel,
+    Process,
+    cholesky,
+    fit,
+    matern,
+    negative_log_likelihood,
+    prior,
+)
 from bohb.core.space import Array, Space
 
 Indices = NDArray[np.intp]
@@ -71,12 +81,13 @@ def example(seed: int, n: int = 30, studies: int = 1) -> tuple[Kernel, Indices, 
 def test_the_gradient_is_that_of_the_likelihood(seed: int, studies: int) -> None:
     kernel, owner, points, below, y = example(seed, studies=studies)
     theta = kernel.vector()
-    _, gradient = negative_log_likelihood(kernel, owner, points, below, y)
+    _, gradient = negative_log_likelihood(kernel, Data(owner, points, below, y))
     for i in range(len(theta)):
         step = np.zeros(len(theta))
         step[i] = 1e-5
         more, less = (
-            negative_log_likelihood(Kernel.of(theta + s, 3, studies), owner, points, below, y)[0] for s in (step, -step)
+            negative_log_likelihood(Kernel.of(theta + s, 3, studies), Data(owner, points, below, y))[0]
+            for s in (step, -step)
         )
         assert gradient[i] == pytest.approx((more - less) / 2e-5, rel=1e-4, abs=1e-5)
 
@@ -106,13 +117,13 @@ def test_the_likelihood_is_that_of_a_normal_distribution(studies: int) -> None:
     K = covariance(kernel, scaled, below, scaled, below)
     K += np.diag(np.exp(kernel.noises)[below % 3] + 1e-8)
     expected = 0.5 * y @ np.linalg.solve(K, y) + 0.5 * np.linalg.slogdet(K)[1]
-    assert negative_log_likelihood(kernel, owner, points, below, y)[0] == pytest.approx(expected, rel=1e-5)
+    assert negative_log_likelihood(kernel, Data(owner, points, below, y))[0] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("studies", [1, 3])
 def test_the_posterior_is_the_textbook_formula(studies: int) -> None:
     kernel, owner, points, below, y = example(1, 12, studies)
-    process = Process(kernel, owner, points, below, y)
+    process = Process(kernel, Data(owner, points, below, y))
     scale = np.exp(-kernel.lengths)[owner]
     at = np.random.default_rng(5).random((4, 4))
     top = np.zeros(4, dtype=np.intp)
@@ -130,7 +141,7 @@ def test_a_fit_finds_which_hyperparameter_matters() -> None:
     rng = np.random.default_rng(0)
     points = rng.random((60, 2))
     y = np.sin(6 * points[:, 0])
-    found = fit(prior(2, 1)[0], np.arange(2), points, np.zeros(60, dtype=np.intp), (y - y.mean()) / y.std(), 12)
+    found = fit(prior(2, 1)[0], Data(np.arange(2), points, np.zeros(60, dtype=np.intp), (y - y.mean()) / y.std()), 12)
     assert found.lengths[1] - found.lengths[0] > 1  # more than e times as long
 
 
@@ -140,7 +151,7 @@ def test_a_fit_finds_how_noisy_the_largest_budget_is(noise: float) -> None:
     points = rng.random((60, 2))
     y = np.sin(4 * points[:, 0]) + points[:, 1]
     y = (y - y.mean()) / y.std() + noise * rng.standard_normal(60)
-    found = fit(prior(2, 1)[0], np.arange(2), points, np.zeros(60, dtype=np.intp), y, 30)
+    found = fit(prior(2, 1)[0], Data(np.arange(2), points, np.zeros(60, dtype=np.intp), y), 30)
     deviation = float(np.exp(0.5 * found.noises[0]))
     assert noise / 1.5 < deviation < max(1.5 * noise, 0.02)
 
@@ -157,8 +168,9 @@ def two_rungs(low: Callable[[Array], Array]) -> tuple[Kernel, float]:
     y = np.concatenate([top(points[promoted]), low(points)])
     below = np.repeat([0, 1], [12, 40])
     X, centre, spread = np.vstack([points[promoted], points]), y.mean(), y.std()
-    kernel = fit(prior(2, 2)[0], np.arange(2), X, below, (y - centre) / spread, 30)
-    process = Process(kernel, np.arange(2), X, below, (y - centre) / spread)
+    data = Data(np.arange(2), X, below, (y - centre) / spread)
+    kernel = fit(prior(2, 2)[0], data, 30)
+    process = Process(kernel, data)
     found = process.mean(elsewhere, 0) * spread + centre
     return kernel, float(np.sqrt(np.mean((found - top(elsewhere)) ** 2)) / np.std(top(elsewhere)))
 

@@ -12,6 +12,7 @@ import bohb
 from bohb.core.events import BracketPlanned
 from bohb.core.samplers.targets import (
     Results,
+    Table,
     best_first,
     joined,
     prefixes,
@@ -51,7 +52,7 @@ def test_rungs_are_chained_to_the_largest_budget() -> None:
     top = np.array([1.0, 2.0, 3.0, NAN, NAN])
     middle = np.array([2.0, 3.0, 4.0, 5.0, NAN])  # one more than on the largest budget
     low = np.array([4.0, 5.0, 6.0, 7.0, 8.0])  # two more than in the middle
-    found = targets(np.arange(5), np.column_stack([top, middle, low]))
+    found = targets(Table(np.arange(5), np.column_stack([top, middle, low])))
     assert found.y * found.spread + found.centre == pytest.approx(1.0 + found.rows)
     assert sorted(zip(found.rows.tolist(), found.below.tolist(), strict=True))[-3:] == [(3, 1), (3, 2), (4, 2)]
     assert found.below[found.highest].tolist() == [0, 0, 0, 1, 2]
@@ -61,14 +62,14 @@ def test_rungs_are_chained_to_the_largest_budget() -> None:
 
 def test_a_failure_counts_as_the_worst_that_did_not_fail() -> None:
     losses = np.array([[1.0, 1.0], [2.0, 2.0], [INF, 3.0], [NAN, 7.0], [NAN, INF]])
-    found = targets(np.arange(5), losses)
+    found = targets(Table(np.arange(5), losses))
     raw = (found.y * found.spread + found.centre)[found.highest]
     assert found.finite == 4
     assert raw[[2, 4]] == pytest.approx(raw[3])
 
 
 def test_nothing_but_failures_gives_targets_that_say_nothing() -> None:
-    found = targets(np.arange(2), np.array([[INF], [INF]]))
+    found = targets(Table(np.arange(2), np.array([[INF], [INF]])))
     assert (found.finite, found.y.tolist()) == (0, [0, 0])
 
 
@@ -82,7 +83,7 @@ def test_nothing_but_failures_gives_targets_that_say_nothing() -> None:
 def test_targets_are_finite_whatever_the_losses(losses: np.ndarray) -> None:
     losses = losses[~np.isnan(losses).all(1)]
     if len(losses):
-        found = targets(np.arange(len(losses)), losses)
+        found = targets(Table(np.arange(len(losses)), losses))
         assert np.isfinite(found.y).all()
         assert found.finite == int(np.isfinite(losses).any(axis=1).sum())
 
@@ -96,12 +97,12 @@ def test_equal_losses_are_not_told_apart_by_rounding() -> None:
 
 def test_the_highest_rungs_and_lowest_losses_are_kept() -> None:
     losses = np.array([[NAN, 5.0], [NAN, 1.0], [9.0, NAN], [8.0, NAN]])
-    assert best_first(targets(np.arange(4), losses), 3).rows.tolist() == [3, 2, 1]
+    assert best_first(targets(Table(np.arange(4), losses)), 3).rows.tolist() == [3, 2, 1]
 
 
 def test_lower_results_of_promoted_configurations_get_a_third_of_the_places() -> None:
     losses = np.column_stack([np.arange(100.0), np.arange(100.0) + 1])
-    kept = best_first(targets(np.arange(100), losses), 40)
+    kept = best_first(targets(Table(np.arange(100), losses)), 40)
     assert kept.rows[kept.highest].tolist() == list(range(26))
     assert kept.rows[~kept.highest].tolist() == list(range(14))
 
@@ -127,7 +128,7 @@ def test_a_result_on_a_middle_budget_is_none_of_the_top() -> None:
         study.tell(trial, trial.config["x"] + 100 / trial.budget)
     results = Results(1)
     results.catch_up(study.history)
-    _, losses = results.table(len(results), rungs(study.history))
+    losses = results.table(len(results), rungs(study.history)).losses
     on = [trial.budget for trial in study.history.trials.values()]
     assert np.isfinite(losses).sum(axis=0).tolist() == [on.count(budget) for budget in (300, 200, 100)]
 
@@ -160,11 +161,11 @@ def test_results_of_one_configuration_share_a_row_whichever_study_they_are_from(
     results.catch_up(study.history)  # nothing added or repeated
     assert len(results) == 8
     assert (results.n_earlier, results.studies) == (4, 2)
-    rows, losses = results.table(8, [1.0, 3.0])
+    rows, losses, _ = results.table(8, [1.0, 3.0])
     by_row = dict(zip(rows.tolist(), losses.tolist(), strict=True))
     assert (~np.isnan(losses)).sum() == 4
     on_27 = sum(event.budget == 27 for event in study.history.observed)
-    assert (~np.isnan(results.table(8, [1.0, 3.0], study=1)[1])).sum() == 4 - on_27
+    assert (~np.isnan(results.table(8, [1.0, 3.0], study=1).losses)).sum() == 4 - on_27
     for number, outcome in study.history.outcomes.items():
         trial = study.history.trials[number]
         row = next(r for r in by_row if results.vectors(np.array([r]))[0] == study.space.encode(trial.config))
@@ -174,7 +175,7 @@ def test_results_of_one_configuration_share_a_row_whichever_study_they_are_from(
 def test_a_bad_configuration_looks_bad_on_whichever_rung_it_was_seen() -> None:
     low = np.array([1.0, 1.1, 1.2, 5.0, 6.0, 7.0, 8.0])
     top = np.array([1.0, 1.1, 1.2, NAN, NAN, NAN, 8.0])  # one of the worst was seen among the best
-    found = targets(np.arange(7), np.column_stack([top, low]))
+    found = targets(Table(np.arange(7), np.column_stack([top, low])))
     assert found.y[found.rows == 6].tolist() == [found.y.max()] * 2
 
 
@@ -193,13 +194,13 @@ def test_every_study_has_its_own_scale_and_earlier_ones_get_the_places_that_are_
     results.catch_up(study.history)
     found = joined(results, len(results), [1.0], 26)
     assert np.bincount(found.study).tolist() == [6, 10, 10]
-    assert found.group(1).tolist() == found.study.tolist()
+    assert found.data(1, np.zeros((26, 1)), np.arange(1)).group.tolist() == found.study.tolist()
     own = found.study == 0
     for study_number, factor in ((0, 1.0), (1, 1.0), (2, 100.0)):
-        every = targets(*results.table(len(results), [1.0], study_number))
+        every = targets(results.table(len(results), [1.0], study_number))
         assert every.y.std() == pytest.approx(1)
         assert 5 * factor < every.centre < 6 * factor
-    alone = targets(*results.table(len(results), [1.0]))
+    alone = targets(results.table(len(results), [1.0]))
     assert (found.centre, found.spread) == (alone.centre, alone.spread)
     assert sorted(found.y[own]) == sorted(alone.y)
     assert joined(results, len(results), [1.0], 4).study.tolist() == [0] * 4

@@ -15,7 +15,7 @@ from bohb.analysis.agreement import bracket_choices
 from bohb.analysis.why import why
 from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.gaussian import GaussianSampler
-from bohb.core.samplers.process import LEVEL, Kernel, Process, matern
+from bohb.core.samplers.process import LEVEL, Data, Kernel, Process, matern
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
 from bohb.core.schedule.informed import shared_noise
 from bohb.core.schedule.rules import rule_of
@@ -250,7 +250,7 @@ def test_the_covariance_of_rungs_is_that_of_the_conditioned_normal_distribution(
     rng = np.random.default_rng(0)
     kernel = Kernel.of(rng.normal(-0.5, 0.3, 2 + 1 + 2 + 2 + 3), rungs=3)
     points, new, group = rng.random((12, 2)), rng.random((4, 2)), np.arange(12) % 3
-    process = Process(kernel, np.arange(2), points, group, rng.standard_normal(12))
+    process = Process(kernel, Data(np.arange(2), points, group, rng.standard_normal(12)))
     scale, rungs = np.exp(-kernel.lengths), np.arange(3)
 
     def covariance(A: Any, a: Any, B: Any, b: Any) -> Any:

@@ -1,22 +1,34 @@
-"""The samplers of a study in the order in which they are asked for a configuration."""
+"""The samplers of a study in the order in which they are asked for a configuration, and a user's own function."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bohb.core.history import History
 from bohb.core.samplers.density import DensitySampler, Model, min_points
-from bohb.core.samplers.failures import Failures, fit_failures
-from bohb.core.samplers.function import CustomSampler, Sampler
-from bohb.core.samplers.proposal import Proposal, Proposer, Situation, propose_random
-from bohb.errors import InvalidArgument
+from bohb.core.samplers.proposal import (
+    TRIES,
+    Declined,
+    Failures,
+    Proposal,
+    Proposer,
+    Situation,
+    fit_failures,
+    propose_random,
+)
+from bohb.core.space import Array, Space
+from bohb.core.trial import Origin, jsonable
+from bohb.errors import ForbiddenConfiguration, InvalidArgument, InvalidConfiguration
 
 if TYPE_CHECKING:
     from bohb.core.samplers.front import SeveralSampler
     from bohb.core.samplers.gaussian import GaussianSampler
+
+Answer = Mapping[str, Any] | Array | Sequence[float]
+Sampler = Callable[[np.random.Generator, Situation], Answer | tuple[Answer, Mapping[str, Any]] | None]
 
 
 class Samplers:
@@ -28,8 +40,7 @@ class Samplers:
     def __init__(self, history: History, function: Sampler | None = None) -> None:
         self._history, self._function = history, function
         self._density = DensitySampler()
-        self._process: GaussianSampler | None = None
-        self._on_largest: GaussianSampler | None = None
+        self._processes: dict[bool, GaussianSampler] = {}  # whether of the largest budget alone -> process
         self._several: SeveralSampler | None = None
         self._chain: Sequence[Proposer] = ()
         self._failures: Failures | None = None
@@ -46,7 +57,7 @@ class Samplers:
         history = self._history
         chain = self._chain or self._make_chain()
         if on_largest:
-            chain = (self.process_on_largest(), *chain)
+            chain = (self.process(on_largest=True), *chain)
         may_repeat = not history.space.finite or history.settings.duplicates
 
         def is_new(config: Mapping[str, Any]) -> bool:
@@ -64,21 +75,13 @@ class Samplers:
             why = answer.why
         return propose_random(rng, situation, why)
 
-    def process(self) -> GaussianSampler:
-        """Return the Gaussian process of all results."""
-        if self._process is None:
+    def process(self, on_largest: bool = False) -> GaussianSampler:
+        """Return the Gaussian process of all results, or of those on the largest budget alone."""
+        if on_largest not in self._processes:
             from bohb.core.samplers.gaussian import GaussianSampler  # slow to import, and not every study has a process
 
-            self._process = GaussianSampler(self._history.space)
-        return self._process
-
-    def process_on_largest(self) -> GaussianSampler:
-        """Return the Gaussian process that knows the results on the largest budget alone."""
-        if self._on_largest is None:
-            from bohb.core.samplers.gaussian import GaussianSampler
-
-            self._on_largest = GaussianSampler(self._history.space, largest_only=True)
-        return self._on_largest
+            self._processes[on_largest] = GaussianSampler(self._history.space, largest_only=on_largest)
+        return self._processes[on_largest]
 
     def model(self) -> Model | None:
         """Return the densities of the next proposal; None while there are too few results, or if it uses none."""
@@ -91,14 +94,9 @@ class Samplers:
             return None
         n, n_failed = sum(len(d_b) for d_b in history.observations.values()), history.n_failures_known
         if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
-            n_min = min_points(history.space, history.settings)
+            known, n_min = history.evidence, min_points(history.space, history.settings)
             self._failures = fit_failures(
-                history.space.coordinates,
-                history.evidence.recent_ok,
-                history.evidence.recent_failed,
-                n - n_failed,
-                n_failed,
-                n_min,
+                history.space.coordinates, known.recent_ok, known.recent_failed, n - n_failed, n_failed, n_min
             )
         return self._failures
 
@@ -123,3 +121,62 @@ class Samplers:
                     "sampler=…"
                 )
         return self._chain
+
+
+def sampler_name(sampler: Sampler) -> str:
+    """Return the name of a sampler in the journal: that of the function, or of its class."""
+    function = getattr(sampler, "func", sampler)  # of a functools.partial
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+class CustomSampler:
+    """Turns the answers of a user's function into proposals."""
+
+    def __init__(self, function: Sampler) -> None:
+        self._function = function
+        self._name = sampler_name(function)
+
+    def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
+        """Ask the function, again if its answer is forbidden or known; decline if it returns None.
+
+        Exceptions of the function are not caught: a bug must not look like a random configuration.
+        """
+        before: dict[str, Any] | None = None
+        for _ in range(TRIES):
+            answer: Any = self._function(rng, situation)
+            reason: Mapping[str, Any] = {}
+            if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping):
+                answer, reason = answer
+            if answer is None:
+                return Declined("sampler declined")
+            try:
+                config = _config(situation.space, answer)
+            except ForbiddenConfiguration:
+                continue
+            except InvalidConfiguration as error:
+                raise InvalidConfiguration(f"the sampler {self._name!r} proposed {answer!r:.200}: {error}") from error
+            if situation.is_new(config):
+                return Proposal(config, Origin.MODEL, {"sampler": self._name, **jsonable(reason)}, "function")
+            if config == before:  # it would repeat itself
+                break
+            before = config
+        return Declined("no candidate allowed")
+
+
+def _config(space: Space, answer: Answer) -> dict[str, Any]:
+    """Return the legal configuration of an answer: a configuration as it is, or the one nearest to a vector."""
+    if isinstance(answer, Mapping):
+        return space.decode(space.encode(answer))
+    try:
+        vector = np.array(answer, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidConfiguration(f"it must be a configuration, a vector or None ({error})") from error
+    if vector.shape != (space.d,):
+        raise InvalidConfiguration(f"its shape {vector.shape} does not fit a space of {space.d} dimensions")
+    for j, scale in enumerate(space.dimensions):
+        highest = max(1, space.choices[j] - 1)
+        if vector[j] < 0 or vector[j] > highest:
+            raise InvalidConfiguration(f"coordinate {j}, {scale.name!r}, must lie in [0, {highest}]")
+    categorical = space.coordinates.categorical
+    vector[categorical] = np.rint(vector[categorical])
+    return space.decode(space.snap(vector[None, :])[0])

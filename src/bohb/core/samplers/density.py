@@ -12,11 +12,10 @@ from bohb.core.history import History
 from bohb.core.samplers import kde
 from bohb.core.samplers.kde import Array, Density
 from bohb.core.samplers.observations import Observations
-from bohb.core.samplers.proposal import TRIES, Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers.proposal import TRIES, Declined, Proposal, Situation, first_allowed, significant
 from bohb.core.settings import Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin
-from bohb.errors import ForbiddenConfiguration
 
 _SCORE_DECIMALS = 9  # of log l/g; candidates that differ by less count as equal
 
@@ -116,20 +115,16 @@ def propose_by(model: Model, rng: np.random.Generator, situation: Situation) -> 
             model.good.sample(rng, settings.num_samples, settings.bandwidth_factor, settings.widen_categorical)
         )
         log_ratio = model.log_ratio(candidates)
-        score = log_ratio if situation.failures is None else log_ratio + situation.failures.log_chance(candidates)
-        for i in descending(score, _SCORE_DECIMALS):
-            try:
-                config = space.decode(candidates[i])
-            except ForbiddenConfiguration:
-                continue
-            if situation.is_new(config):
-                reason = {
-                    "log_ratio": significant(float(log_ratio[i])),
-                    "model_budget": model.budget,
-                    "model_points": model.n,
-                    "good_points": len(model.good.points),
-                }
-                return Proposal(config, Origin.MODEL, reason, "density")
+        score = log_ratio + situation.log_chance(candidates)
+        found = first_allowed(space, candidates, score, _SCORE_DECIMALS, situation.is_new)
+        if found is not None:
+            reason = {
+                "log_ratio": significant(float(log_ratio[found[0]])),
+                "model_budget": model.budget,
+                "model_points": model.n,
+                "good_points": len(model.good.points),
+            }
+            return Proposal(found[1], Origin.MODEL, reason, "density")
     return Declined("no candidate allowed")
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError
 from scipy.special import log_ndtr, logsumexp
 
 from bohb.core import order
@@ -29,13 +29,11 @@ from bohb.core.samplers.gaussian import (
     Surrogate,
     log_expected_improvement,
 )
-from bohb.core.samplers.proposal import Declined, Proposal, Situation, descending, significant
-from bohb.core.samplers.quantity import Quantity, quantities
+from bohb.core.samplers.proposal import Declined, Proposal, Situation, first_allowed, significant
 from bohb.core.samplers.search import SCORE_DECIMALS, search
-from bohb.core.samplers.targets import Results, Targets
+from bohb.core.samplers.targets import Quantity, Results, Targets, quantities
 from bohb.core.space import Array, Space
 from bohb.core.trial import Origin, Outcome
-from bohb.errors import ForbiddenConfiguration
 
 LIKELY = 0.5  # the probability from which an observed configuration counts as feasible
 FEWEST = 8  # results that determine the units of objectives
@@ -48,32 +46,22 @@ _CONFIGURATIONS = 300  # the last ones, among which the front is looked for, bes
 _AUGMENTED = 0.05  # the weight of the sum in the augmented Chebyshev scalarisation
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """A constraint on a value that a process models, on the process's scale."""
 
     process: Surrogate
     bound: float
     upper: bool
 
-    def log_chance(self, X: Array) -> Array:
-        """Return log P(the value keeps the bound) for every row of X, measurement noise included."""
-        model = self.process.process
-        mean, deviation = model.predict(model.similarity(self.process.embedding(X)))
-        spread = np.sqrt(deviation**2 + math.exp(model.kernel.noises[0]))
-        z = (self.bound - mean) / spread
-        return np.asarray(log_ndtr(z if self.upper else -z))
 
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """A random scalarisation of many objectives, and standard normal numbers to take its moments with."""
+class Weights(NamedTuple):
+    """A random augmented Chebyshev scalarisation, and standard normal numbers to take its moments with."""
 
     weights: Array  # (m,)
     normal: Array  # (samples, m)
 
     def scalarised(self, losses: Array) -> Array:
-        """Return the augmented Chebyshev scalarisation of losses, (…, m), relative to the ideal point."""
+        """Return the scalarisation of losses relative to the ideal point, (…, m)."""
         weighted = losses * self.weights
         return np.asarray(weighted.max(axis=-1) + _AUGMENTED * weighted.sum(axis=-1))
 
@@ -82,7 +70,6 @@ class Weights:
 class Surrogates:
     """The processes of a study, and what a proposal needs from their data.
 
-    goals: the study's objectives and constraints.
     objectives: the processes of the objectives that differ at all, and `quantities`, what they model.
     bounds: the constraints that values may break.
     front: the expected losses of the best configurations that are likely to be feasible, (k, m); none if k is 0.
@@ -90,7 +77,6 @@ class Surrogates:
     weights: the scalarisation if there are more than three objectives.
     """
 
-    goals: Goals
     objectives: tuple[Surrogate, ...]
     quantities: tuple[Quantity, ...]
     bounds: tuple[Bound, ...]
@@ -105,9 +91,7 @@ class Surrogates:
         score = self.log_chance(X)
         if not len(self.front):
             return score
-        predicted = [process.predict(X) for process in self.objectives]
-        mean = np.column_stack([of for of, _ in predicted])
-        deviation = np.column_stack([of for _, of in predicted])
+        mean, deviation = np.stack([process.predict(X) for process in self.objectives], axis=-1)
         if self.weights is not None:
             score = score + self._log_scalarised(self.weights, mean, deviation)
         else:
@@ -117,8 +101,8 @@ class Surrogates:
         return np.asarray(score + np.max([process.log_new(X) for process in self.objectives], axis=0))
 
     def log_chance(self, X: Array) -> Array:
-        """Return log P(all constraints are kept) for every row of X."""
-        return sum((bound.log_chance(X) for bound in self.bounds), np.zeros(len(X)))
+        """Return log P(all constraints are kept, measurement noise included) for every row of X."""
+        return log_chance(self.bounds, X)
 
     def _log_scalarised(self, weights: Weights, mean: Array, deviation: Array) -> Array:
         """Return log EI of the scalarised losses, which are taken as normal with the moments of samples."""
@@ -159,10 +143,7 @@ class SeveralSampler:
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
         """Propose the candidate of highest acquisition that is neither known nor running."""
-        try:
-            found = self.surrogates(rng, situation.history)
-        except LinAlgError:
-            return Declined("no fit")
+        found = self.surrogates(rng, situation.history)
         if found is None:
             return Declined("no model yet")
         return search(rng, found, self._samplers[0].is_new(situation), situation)
@@ -174,23 +155,16 @@ class SeveralSampler:
         """
         if not self._goals.constraints or rng.random() < UNFILTERED:
             return Declined("no filter")
-        try:
-            found = self.surrogates(rng, situation.history)
-        except LinAlgError:
-            return Declined("no fit")
+        found = self.surrogates(rng, situation.history)
         if found is None or not found.bounds:
             return Declined("no model yet")
         X = situation.space.draw(rng, LIKELY_DRAWS)
         chance = np.exp(found.log_chance(X))
         is_new = self._samplers[0].is_new(situation)
-        for i in descending(np.minimum(chance, LIKELY), SCORE_DECIMALS):
-            try:
-                config = situation.space.decode(X[i])
-            except ForbiddenConfiguration:
-                continue
-            if is_new(config):
-                reason = {"why": "random fraction", "chance": significant(float(chance[i]))}
-                return Proposal(config, Origin.RANDOM, reason)
+        likely = first_allowed(situation.space, X, np.minimum(chance, LIKELY), SCORE_DECIMALS, is_new)
+        if likely is not None:
+            reason = {"why": "random fraction", "chance": significant(float(chance[likely[0]]))}
+            return Proposal(likely[1], Origin.RANDOM, reason)
         return Declined("no candidate allowed")
 
     def surrogates(self, rng: np.random.Generator, history: History) -> Surrogates | None:
@@ -212,18 +186,20 @@ class SeveralSampler:
         )
         X = self._configurations(history)
         losses = np.stack([np.round(p.process.mean(p.embedding(X), 0), SCORE_DECIMALS) for p in objectives], axis=1)
-        chance = np.exp(sum((bound.log_chance(X) for bound in bounds), np.zeros(len(X))))
+        chance = np.exp(log_chance(bounds, X))
         unlikely = np.where(chance >= LIKELY, 0.0, np.round(1 - chance, SCORE_DECIMALS))
         best_first = order.ranked(np.column_stack([unlikely, losses]))
-        front = _front(losses[unlikely == 0])
+        front, m = _front(losses[unlikely == 0]), len(objectives)
+        weights = None
+        if m > max(MOST_FRONT):
+            weights = Weights(np.round(rng.dirichlet(np.ones(m)), 9), rng.standard_normal((_SAMPLES, m)))
         return Surrogates(
-            self._goals,
             objectives,
             tuple(quantity for quantity, _ in named),
             bounds,
             front,
             _reference(front, losses),
-            _weights(rng, len(objectives)),
+            weights,
             X[best_first[:PARENTS]],
             objectives[0].earlier,
         )
@@ -265,6 +241,17 @@ class SeveralSampler:
         return np.array([self._space.encode(history.trials[n].config) for n in [*leading, *recent]])
 
 
+def log_chance(bounds: Sequence[Bound], X: Array) -> Array:
+    """Return log P(all bounds are kept, measurement noise included) for every row of X."""
+    total = np.zeros(len(X))
+    for surrogate, bound, upper in bounds:
+        process = surrogate.process
+        mean, deviation = process.predict(process.similarity(surrogate.embedding(X)))
+        z = (bound - mean) / np.sqrt(deviation**2 + math.exp(process.kernel.noises[0]))
+        total += log_ndtr(z if upper else -z)
+    return total
+
+
 def _front(losses: Array) -> Array:
     """Return the distinct losses that no others dominate; so few that their hypervolume is computed quickly."""
     front = np.unique(losses[order.first_front(losses)], axis=0)
@@ -282,12 +269,6 @@ def _reference(front: Array, losses: Array) -> Array:
     low, high = front.min(axis=0), front.max(axis=0)
     beyond = high + _MARGIN * np.where(high > low, high - low, 1.0)
     return np.asarray(np.maximum(beyond, np.median(losses, axis=0)))
-
-
-def _weights(rng: np.random.Generator, m: int) -> Weights | None:
-    if m <= max(MOST_FRONT):
-        return None
-    return Weights(np.round(rng.dirichlet(np.ones(m)), 9), rng.standard_normal((_SAMPLES, m)))
 
 
 def log_hypervolume_improvement(mean: Array, deviation: Array, lower: Array, upper: Array) -> Array:

@@ -18,9 +18,8 @@ from bohb.core.samplers import targets
 from bohb.core.samplers.plateaus import Plateaus, plateau_width
 from bohb.core.samplers.process import MOST_BELOW, Embedding, Kernel, Process, fit, prior
 from bohb.core.samplers.proposal import Declined, Proposal, Situation, descending, significant
-from bohb.core.samplers.quantity import LOSS, Quantity
 from bohb.core.samplers.search import SCORE_DECIMALS, search
-from bohb.core.samplers.targets import Results, Targets
+from bohb.core.samplers.targets import LOSS, Quantity, Results, Targets
 from bohb.core.space import Array, Space
 from bohb.core.trial import Trial
 
@@ -132,10 +131,7 @@ class GaussianSampler:
 
     def propose(self, rng: np.random.Generator, situation: Situation) -> Proposal | Declined:
         """Propose the candidate of highest expected improvement that is neither known nor running."""
-        try:
-            surrogate = self.surrogate(situation.history)
-        except LinAlgError:
-            return Declined("no fit")
+        surrogate = self.surrogate(situation.history)
         if surrogate is None:
             return Declined("no model yet")
         return search(rng, surrogate, self.is_new(situation), situation)
@@ -152,7 +148,7 @@ class GaussianSampler:
         return is_new
 
     def surrogate(self, history: History, merit: Merit | None = None) -> Surrogate | None:
-        """Return the process given all results; None while there are too few, or if all losses are equal.
+        """Return the process given all results; None if there are too few, all are equal, or it cannot be factorised.
 
         merit: what to choose results by if there are more than POINTS; default: their losses.
         """
@@ -162,7 +158,10 @@ class GaussianSampler:
         found = targets.joined(self._results, n, rungs, POINTS, by)
         if found.finite < configurations_needed(self._results.vectors(found.rows)) or not found.y.any():
             return None
-        return self._given(self._kernel(n, rungs), found, history.pending.values(), rungs)
+        try:
+            return self._given(self._kernel(n, rungs), found, history.pending.values(), rungs)
+        except LinAlgError:
+            return None
 
     def _given(self, kernel: Kernel, found: Targets, pending: Iterable[Trial], rungs: Sequence[float]) -> Surrogate:
         """Return the process given the targets and the running trials.
@@ -171,9 +170,9 @@ class GaussianSampler:
         them, and `best` includes their expected losses.
         """
         X = self._results.vectors(found.rows)
-        owner, points = self._embedding.owner, self._embedding(X)
-        group, own = found.group(len(kernel.noises)), found.study == 0
-        process = Process(kernel, owner, points, group, found.y, found.counts)
+        points, own = self._embedding(X), found.study == 0
+        data = found.data(len(kernel.noises), points, self._embedding.owner)
+        process = Process(kernel, data)
         mean = process.observed_on_top()
         best = float(mean[own].min() if own.any() else mean.min())
         parents, earlier = (
@@ -187,9 +186,15 @@ class GaussianSampler:
         if running:
             added = self._embedding(np.array([self._space.encode(trial.config) for trial in running]))
             below = targets.rungs_below(np.array([trial.budget for trial in running]), rungs)
-            y = np.concatenate([found.y, process.mean(added, below)])
-            counts = np.concatenate([found.counts, np.ones(len(running))])
-            process = Process(kernel, owner, np.vstack([points, added]), np.concatenate([group, below]), y, counts)
+            process = Process(
+                kernel,
+                data._replace(
+                    points=np.vstack([points, added]),
+                    group=np.concatenate([data.group, below]),
+                    y=np.concatenate([data.y, process.mean(added, below)]),
+                    counts=np.concatenate([found.counts, np.ones(len(running))]),
+                ),
+            )
             own = np.concatenate([own, np.full(len(running), True)])
             best = min(best, float(process.mean(added, 0).min()))
             known = np.vstack([known, added])
@@ -221,8 +226,7 @@ class GaussianSampler:
         if found.finite < 2 or not found.y.any():
             return start
         points = self._embedding(self._results.vectors(found.rows))
-        group = found.group(len(start.noises))
-        return fit(start, self._embedding.owner, points, group, found.y, STEPS, found.counts, found.squares)
+        return fit(start, found.data(len(start.noises), points, self._embedding.owner), STEPS)
 
 
 def configurations_needed(X: Array) -> int:

@@ -11,22 +11,20 @@ from numpy.typing import NDArray
 from bohb.core.order import ranked
 
 Array = NDArray[np.float64]
-_MANY = 32  # more new observations than this are sorted, fewer are inserted one by one
 
 
 class Observations:
     """Vectors and losses of one budget; a failed evaluation has the loss +inf.
 
-    New observations are put in order when the order is needed: a few by binary search, so that `ask` never sorts, and
-    many, as when a stored study is opened, by one sort. Arrays double in size when they are full.
+    New observations are sorted and inserted when the order is needed, so that `ask` never sorts all of them. Arrays
+    double in size when they are full.
     """
 
     def __init__(self, d: int) -> None:
         self._vectors = np.empty((16, d))
         self._unordered = np.empty(16)  # losses in the order of arrival
-        self._losses = np.empty(16)  # ascending
-        self._order = np.empty(16, dtype=np.int64)  # _vectors[_order[i]] has _losses[i]
-        self._n_ordered = 0
+        self._losses = np.empty(0)  # ascending, of those that are in order
+        self._order = np.empty(0, dtype=np.intp)  # _vectors[_order[i]] has _losses[i]
         self.n = 0
         self.n_finite = 0
 
@@ -35,8 +33,9 @@ class Observations:
 
     def add(self, vector: Array, loss: float) -> None:
         """Add one observation; it comes last among equal losses."""
-        if self.n == len(self._losses):
-            self._grow()
+        if self.n == len(self._unordered):
+            self._vectors = np.resize(self._vectors, (2 * self.n, self._vectors.shape[1]))
+            self._unordered = np.resize(self._unordered, 2 * self.n)
         self._vectors[self.n] = vector
         self._unordered[self.n] = loss
         self.n += 1
@@ -51,32 +50,16 @@ class Observations:
     def losses(self) -> Array:
         """All losses, ascending."""
         self._put_in_order()
-        return self._losses[: self.n]
+        return self._losses
 
     def _put_in_order(self) -> None:
-        if self.n - self._n_ordered > _MANY:
-            self._order[: self.n] = np.argsort(self._unordered[: self.n], kind="stable")
-            self._losses[: self.n] = self._unordered[self._order[: self.n]]
-            self._n_ordered = self.n
-        while self._n_ordered < self.n:
-            self._insert(self._n_ordered)
-            self._n_ordered += 1
-
-    def _insert(self, n: int) -> None:
-        """Insert observation n into the n that are in order."""
-        loss = self._unordered[n]
-        at = int(np.searchsorted(self._losses[:n], loss, side="right"))
-        self._losses[at + 1 : n + 1] = self._losses[at:n]
-        self._order[at + 1 : n + 1] = self._order[at:n]
-        self._losses[at] = loss
-        self._order[at] = n
-
-    def _grow(self) -> None:
-        size = 2 * len(self._losses)
-        self._vectors = np.resize(self._vectors, (size, self._vectors.shape[1]))
-        self._unordered = np.resize(self._unordered, size)
-        self._losses = np.resize(self._losses, size)
-        self._order = np.resize(self._order, size)
+        start = len(self._order)
+        if start < self.n:
+            fresh = self._unordered[start : self.n]
+            by_loss = np.argsort(fresh, kind="stable")
+            at = np.searchsorted(self._losses, fresh[by_loss], side="right")
+            self._order = np.insert(self._order, at, start + by_loss)
+            self._losses = np.insert(self._losses, at, fresh[by_loss])
 
 
 class RankedObservations(Observations):
@@ -95,7 +78,6 @@ class RankedObservations(Observations):
         self._standings.append(standing)
 
     def _put_in_order(self) -> None:
-        if self._n_ordered < self.n:
-            self._order[: self.n] = ranked(np.array(self._standings))
-            self._losses[: self.n] = self._unordered[self._order[: self.n]]
-            self._n_ordered = self.n
+        if len(self._order) < self.n:
+            self._order = ranked(np.array(self._standings))
+            self._losses = self._unordered[self._order]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -179,35 +180,39 @@ def squared_distances(A: Array, B: Array) -> Array:
     return np.asarray(np.maximum(squares, 0.0))
 
 
-class Process:
-    """The posterior process given results.
+class Data(NamedTuple):
+    """The results that a process is given.
 
-    kernel: its hyperparameters.
-    points: φ(x) of the results, (n, columns), and `owner` of their columns.
+    owner: the hyperparameter of each column of the points, see `Embedding`.
+    points: φ(x) of the results, (n, columns).
     group: their rungs and studies, see `Kernel.groups`; in this study the rung, counted down from the largest budget.
     y: their standardised losses.
     counts: how many evaluations each of them is the mean of.
+    squares: the sums of the squared deviations of these; they show the noise alone.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        owner: NDArray[np.intp],
-        points: Array,
-        group: NDArray[np.intp],
-        y: Array,
-        counts: Array | float = 1.0,
-    ) -> None:
+    owner: NDArray[np.intp]
+    points: Array
+    group: NDArray[np.intp]
+    y: Array
+    counts: Array | float = 1.0
+    squares: Array | float = 0.0
+
+
+class Process:
+    """The posterior process given results."""
+
+    def __init__(self, kernel: Kernel, data: Data) -> None:
         self.kernel = kernel
-        self._scale = np.exp(-kernel.lengths)[owner]
-        self._points, self._group = points * self._scale, group
+        self._scale = np.exp(-kernel.lengths)[data.owner]
+        self._points, self._group = data.points * self._scale, data.group
         self._groups = kernel.groups()
         self.observed_similarity = matern(self._points, self._points)
-        covariance = self._covariance(self.observed_similarity, group)
-        noises = kernel.group_noises()[group] / counts
+        covariance = self._covariance(self.observed_similarity, data.group)
+        noises = kernel.group_noises()[data.group] / data.counts
         covariance[np.diag_indices_from(covariance)] += noises
         self._factor = cholesky(covariance)
-        self._weights = cho_solve((self._factor, True), y, check_finite=False)
+        self._weights = cho_solve((self._factor, True), data.y, check_finite=False)
         self.residuals = np.sqrt(noises) * self._weights  # the expected noise of each result, in its deviations
 
     def _covariance(self, similarity: Array, group: NDArray[np.intp] | int) -> Array:
@@ -262,20 +267,8 @@ def cholesky(K: Array) -> Array:
     raise LinAlgError("the covariance matrix is not positive definite")
 
 
-def fit(
-    start: Kernel,
-    owner: NDArray[np.intp],
-    points: Array,
-    group: NDArray[np.intp],
-    y: Array,
-    steps: int,
-    counts: Array | float = 1.0,
-    squares: Array | float = 0.0,
-) -> Kernel:
-    """Return the hyperparameters of highest posterior probability that `steps` of L-BFGS find from `start`.
-
-    counts, squares: see `Targets`; the deviations of repeated evaluations show the noise alone.
-    """
+def fit(start: Kernel, data: Data, steps: int) -> Kernel:
+    """Return the hyperparameters of highest posterior probability that `steps` of L-BFGS find from `start`."""
     from scipy.optimize import minimize  # slow to import, and not every study needs it
 
     rungs, studies = len(start.noises), start.studies
@@ -283,8 +276,7 @@ def fit(
     middle = centre.vector()
 
     def negative(theta: Array) -> tuple[float, Array]:
-        kernel = Kernel.of(theta, rungs, studies)
-        value, gradient = negative_log_likelihood(kernel, owner, points, group, y, counts, squares)
+        value, gradient = negative_log_likelihood(Kernel.of(theta, rungs, studies), data)
         z = (theta - middle) / widths
         return value + 0.5 * float(z @ z), gradient + z / widths
 
@@ -300,20 +292,13 @@ def fit(
     return Kernel.of(np.round(found.x, _THETA_DECIMALS), rungs, studies)
 
 
-def negative_log_likelihood(
-    kernel: Kernel,
-    owner: NDArray[np.intp],
-    points: Array,
-    group: NDArray[np.intp],
-    y: Array,
-    counts: Array | float = 1.0,
-    squares: Array | float = 0.0,
-) -> tuple[float, Array]:
+def negative_log_likelihood(kernel: Kernel, data: Data) -> tuple[float, Array]:
     """Return −log p(y | x, r, t) without its constant, and its gradient with respect to `kernel.vector()`.
 
     The mean of k evaluations has the variance σ²/k; their squared deviations from it, divided by σ², are χ² with k − 1
     degrees of freedom.
     """
+    owner, points, group, y, counts, squares = data
     scaled = points * np.exp(-kernel.lengths)[owner]
     noises, n_rungs = kernel.group_noises(), len(kernel.noises)
     groups = kernel.groups()[group].take(group, axis=1)

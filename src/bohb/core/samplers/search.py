@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bohb.core.samplers.proposal import Declined, Proposal, Situation, descending, significant
+from bohb.core.samplers.proposal import Declined, Proposal, Situation, descending, first_allowed, significant
 from bohb.core.space import Array, Space
 from bohb.core.trial import Origin
-from bohb.errors import ForbiddenConfiguration
 
 UNIFORM, MUTATIONS, LOCAL = 200, 200, 100  # candidates from the prior, near the best, and near the best candidates
 WIDTHS = (0.08, 0.025)  # of the local steps, one round each
@@ -66,24 +65,15 @@ def search(
         steps = mutations(rng, space, X[descending(score, SCORE_DECIMALS)[:5]], LOCAL, width)
         X = np.vstack([X, steps])
         score = np.concatenate([score, scores(steps)])
-    for i in descending(score, SCORE_DECIMALS):
-        try:
-            config = space.decode(X[i])
-        except ForbiddenConfiguration:
-            continue
-        if is_new(config):
-            reason = _reason(acquisition, X[i : i + 1], float(score[i]), situation)
-            return Proposal(config, Origin.MODEL, reason, "process")
-    return Declined("no candidate allowed")
-
-
-def _reason(acquisition: Acquisition, x: Array, score: float, situation: Situation) -> dict[str, object]:
-    if not situation.space.has_prior:
-        return acquisition.reason(x, score, {})
-    weight = situation.prior_weight
-    by_prior = float(log_prior(situation.space, x, weight)[0])
-    more = {"log_prior": significant(by_prior), "prior_weight": significant(weight)}
-    return acquisition.reason(x, score - by_prior, more)
+    found = first_allowed(space, X, score, SCORE_DECIMALS, is_new)
+    if found is None:
+        return Declined("no candidate allowed")
+    i, config = found
+    x, by_prior, more = X[i : i + 1], 0.0, {}
+    if space.has_prior:
+        by_prior = float(log_prior(space, x, situation.prior_weight)[0])
+        more = {"log_prior": significant(by_prior), "prior_weight": significant(situation.prior_weight)}
+    return Proposal(config, Origin.MODEL, acquisition.reason(x, float(score[i]) - by_prior, more), "process")
 
 
 def log_prior(space: Space, X: Array, weight: float) -> Array:

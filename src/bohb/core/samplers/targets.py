@@ -1,22 +1,99 @@
-"""What the Gaussian process learns from: all results, shifted to the level of the largest budget and standardised."""
+"""What a Gaussian process learns from: a number of every result, on the level of the largest budget, standardised.
+
+With one objective it is the loss. With several objectives or constraints, there is a process for every `Quantity`.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bohb.core.events import ObservationAdded
+from bohb.core.goals import Constraint, Goals, Objective
 from bohb.core.history import History
-from bohb.core.samplers.process import MOST_BELOW
-from bohb.core.samplers.quantity import LOSS, Quantity
+from bohb.core.samplers.process import MOST_BELOW, Data
 from bohb.core.space import Array
+from bohb.core.trial import Outcome
 
 LOWER_SHARE = 0.35  # of the results that the process is given may be lower results of promoted configurations
 _LARGEST = 1e308
+_SMALL = 0.1  # of a bound or a usual value: above it values are compared by ratios, below it by differences
+_HIGHEST = 700.0  # the hyperbolic sine of more overflows
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number of each result that one process models.
+
+    objective: the objective that it is the loss of, or None for a value that is only bounded.
+    constraints: the bounds on this value.
+    first: whether it is the first objective: a failed evaluation counts as bad there, elsewhere its value is unknown.
+    unit: the loss of an objective counts by its logarithm where it is larger than this; 0: it counts as it is.
+    """
+
+    objective: Objective | None
+    constraints: tuple[Constraint, ...] = ()
+    first: bool = True
+    unit: float = 0.0
+
+    def value(self, result: Outcome | ObservationAdded) -> float:
+        """Return the number of a result; NaN if it is unknown, +inf for the first objective of a failed evaluation.
+
+        A value that is only bounded counts by its logarithm, unless it is far below its bound, and so does an objective
+        other than the first, if its sign does not change. One huge value then does not hide the differences between the
+        others, and budgets on which all values are twice as high differ by a constant. Below the bound is good.
+        """
+        if self.first:
+            return math.inf if result.loss is None else result.loss
+        value = result.values.get(self.constraints[0].name if self.objective is None else self.objective.name)
+        return math.nan if value is None else self._scaled(value)
+
+    @property
+    def bounds(self) -> list[tuple[float, bool]]:
+        """Each bound on the scale of `value`, and whether it is an upper one."""
+        if self.objective is not None:
+            maximised = self.objective.maximised
+            return [(self._scaled(c.bound), (c.sense == "<=") != maximised) for c in self.constraints]
+        return [(self._scaled(c.bound), True) for c in self.constraints]
+
+    def _scaled(self, value: float) -> float:
+        if self.objective is not None:
+            loss = self.objective.loss(value)
+            return math.asinh(loss / self.unit) if self.unit else loss
+        constraint = self.constraints[0]
+        ratio = math.asinh(value / (_SMALL * abs(constraint.bound) or 1.0))
+        return ratio if constraint.sense == "<=" else 0.0 - ratio
+
+    def loss(self, scaled: float) -> float:
+        """Return the loss of an objective that has this value; the inverse of `value`."""
+        return self.unit * math.sinh(min(max(scaled, -_HIGHEST), _HIGHEST)) if self.unit else scaled
+
+
+LOSS = Quantity(Objective("loss"))
+
+
+def quantities(goals: Goals, results: Iterable[Outcome | ObservationAdded] = ()) -> Sequence[Quantity]:
+    """Return what to model: the objectives first, then the values that are only bounded.
+
+    results: some of the study, whose medians determine the units of objectives.
+    """
+    known = [result.values for result in results]
+    found = []
+    for number, objective in enumerate(goals.objectives):
+        bounds = tuple(c for c in goals.constraints if c.name == objective.name)
+        usual = [values[objective.name] for values in known if number and objective.name in values]
+        # values of both signs show that ratios mean nothing
+        unit = _SMALL * abs(statistics.median(usual)) if usual and min(usual) * max(usual) > 0 else 0.0
+        found.append(Quantity(objective, bounds, first=number == 0, unit=unit))
+    names = {objective.name for objective in goals.objectives}
+    return [*found, *(Quantity(None, (c,), first=False) for c in goals.constraints if c.name not in names)]
 
 
 class Results:
@@ -87,9 +164,9 @@ class Results:
     def _add(self, vector: Array, budget: float, loss: float, study: int) -> None:
         row = self._row_of.setdefault(vector.tobytes(), len(self._row_of))
         if row == len(self._vectors):
-            self._vectors = np.concatenate([self._vectors, np.empty_like(self._vectors)])
+            self._vectors = np.resize(self._vectors, (2 * row, self._vectors.shape[1]))
         if self._n == len(self._entries):
-            self._entries = np.concatenate([self._entries, np.empty_like(self._entries)])
+            self._entries = np.resize(self._entries, (2 * self._n, 4))
         self._vectors[row] = vector
         if math.isnan(loss):
             return
@@ -101,44 +178,42 @@ class Results:
         self._n += 1
         self.studies = max(self.studies, study + 1)
 
-    def table(self, n: int, budgets: Sequence[float], study: int = 0) -> tuple[NDArray[np.intp], Array]:
-        """Return a study's configurations among the first n results, and their losses by rung, (m, rungs).
+    def table(self, n: int, budgets: Sequence[float], study: int = 0) -> Table:
+        """Return a study's results among the first n ones.
 
-        The first column is the largest of `budgets`, the next one the second largest, and so on; NaN where nothing is
-        known, +inf where an evaluation failed. Of repeated evaluations the mean counts, of several results on one rung
-        otherwise the latest. Results of an earlier study on larger budgets are left out.
+        Of several results on one rung the latest counts. Results of an earlier study on larger budgets are left out.
         """
         entries = self._entries[:n]
         entries = entries[(entries[:, 1] <= budgets[-1] * (1 + 1e-9)) & (entries[:, 3] == study)]
-        rows = entries[:, 0].astype(np.intp)
         below = rungs_below(entries[:, 1], budgets)
         if self._largest_only:
-            entries, rows, below = entries[below == 0], rows[below == 0], below[below == 0]
+            entries, below = entries[below == 0], below[below == 0]
         losses = np.full((len(self._row_of), 1 + int(below.max(initial=0))), np.nan)
-        losses[rows, below] = entries[:, 2]
-        for row, column, values in self._repetitions(n, budgets, study):
-            losses[row, column] = values.mean()
-        known = np.flatnonzero(~np.isnan(losses).all(axis=1))
-        return known, losses[known]
-
-    def _repetitions(self, n: int, budgets: Sequence[float], study: int) -> Iterator[tuple[int, int, Array]]:
-        """Yield the row, the rung and the losses of repeated evaluations among the first n results."""
+        losses[entries[:, 0].astype(np.intp), below] = entries[:, 2]
+        repeated = []
         for (row, budget, of), places in self._repeated.items():
             known = [place for place in places if place < n]
-            if of != study or len(known) < 2 or budget > budgets[-1] * (1 + 1e-9):
-                continue
-            below = int(rungs_below(np.array([budget]), budgets)[0])
-            if below == 0 or not self._largest_only:
-                yield row, below, self._entries[known, 2]
+            if of == study and len(known) > 1 and budget <= budgets[-1] * (1 + 1e-9):
+                column = int(rungs_below(np.array([budget]), budgets)[0])
+                if column == 0 or not self._largest_only:
+                    repeated.append((row, column, self._entries[known, 2]))
+                    losses[row, column] = repeated[-1][2].mean()
+        rows = np.flatnonzero(~np.isnan(losses).all(axis=1))
+        return Table(rows, losses[rows], repeated)
 
-    def averaged(self, found: Targets, n: int, budgets: Sequence[float], study: int) -> Targets:
-        """Return the targets of a study with the numbers of evaluations that were averaged, and what they differed."""
-        counts, squares = found.counts.copy(), found.squares.copy()
-        for row, column, values in self._repetitions(n, budgets, study):
-            at = np.flatnonzero((found.rows == row) & (found.below == column))
-            counts[at] = len(values)
-            squares[at] = (((values - values.mean()) / found.spread) ** 2).sum()
-        return replace(found, counts=counts, squares=squares)
+
+class Table(NamedTuple):
+    """The results of one study.
+
+    rows: which configurations, as `Results` numbers them.
+    losses: by rung, (configurations, rungs). The first column is the largest budget, the next one the second largest,
+        and so on; NaN where nothing is known, +inf where an evaluation failed. Of repeated evaluations, the mean.
+    repeated: the row, the rung and the losses of repeated evaluations.
+    """
+
+    rows: NDArray[np.intp]
+    losses: Array
+    repeated: Sequence[tuple[int, int, Array]] = ()
 
 
 def rungs(history: History) -> tuple[float, ...]:
@@ -181,38 +256,52 @@ class Targets:
     below: how many rungs below the largest budget each was evaluated.
     y: the loss there, shifted to the largest budget and standardised: less `centre`, divided by `spread`.
     highest: whether the configuration has no result on a larger budget.
-    finite: how many configurations have a loss.
     study: whose result it is; 0 is this study.
     counts: how many evaluations each loss is the mean of.
     squares: the sum of the squared deviations of these from their mean, in units of the squared `spread`.
+    finite: how many configurations have a loss.
     """
 
     rows: NDArray[np.intp]
     below: NDArray[np.intp]
     y: Array
     highest: NDArray[np.bool_]
-    centre: float
-    spread: float
-    finite: int
     study: NDArray[np.intp]
     counts: Array
     squares: Array
+    centre: float
+    spread: float
+    finite: int
 
-    def group(self, rungs: int) -> NDArray[np.intp]:
-        """Return the groups of the results, as `Kernel.groups` numbers them."""
-        return self.study * rungs + self.below
+    def data(self, rungs: int, points: Array, owner: NDArray[np.intp]) -> Data:
+        """Return what a process with so many rungs is given; points: φ of the configurations, and their `owner`."""
+        return Data(owner, points, self.study * rungs + self.below, self.y, self.counts, self.squares)
+
+    def take(self, kept: NDArray[np.intp]) -> Targets:
+        """Return some of the results."""
+        return replace(self, **{name: getattr(self, name)[kept] for name in _OF_EACH})
+
+    def with_earlier(self, earlier: Targets) -> Targets:
+        """Return the results of two studies; the user's scale is the first one's, if it is known."""
+        both = {name: np.concatenate([getattr(self, name), getattr(earlier, name)]) for name in _OF_EACH}
+        centre = self.centre if self.finite else earlier.centre
+        spread = self.spread if self.y.any() else earlier.spread
+        return Targets(**both, centre=centre, spread=spread, finite=self.finite + earlier.finite)
 
 
-def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf) -> Targets:
-    """Return the targets of a table of losses by rung, as `Results.table` gives it.
+_OF_EACH = ("rows", "below", "y", "highest", "study", "counts", "squares")  # have an entry for every result
+
+
+def targets(table: Table, bound: float = -math.inf, study: int = 0) -> Targets:
+    """Return the targets of a study.
 
     Longer training lowers all losses. Each rung is therefore shifted by the median difference of the configurations
     that were evaluated on it and the next one; what else separates rungs is left to the process. Losses are cut once
     they are on one scale: if they were cut rung by rung, a bad configuration among the good ones of a high rung would
     look good. A failed evaluation counts as the worst that did not fail.
     """
-    unit = float(np.abs(losses[np.isfinite(losses)]).max(initial=0.0)) or 1.0
-    shifted = losses / unit  # so that no square overflows
+    unit = float(np.abs(table.losses[np.isfinite(table.losses)]).max(initial=0.0)) or 1.0
+    shifted = table.losses / unit  # so that no square overflows
     columns = np.flatnonzero(np.isfinite(shifted).any(axis=0)).tolist()
     for above, column in itertools.pairwise(columns):
         shifted[:, column] += shift(shifted[:, column], shifted[:, above])  # +inf stays
@@ -221,21 +310,14 @@ def targets(rows: NDArray[np.intp], losses: Array, bound: float = -math.inf) -> 
     finite = np.isfinite(y)
     y[~finite] = y[finite].max(initial=-math.inf)
     y, centre, spread = standardised(winsorised(y, bound / unit))
+    centre, spread = bounded(centre * unit), bounded(spread * unit)
     highest = below == np.argmax(~np.isnan(shifted), axis=1)[configuration]
+    rows, counts, squares = table.rows[configuration], np.ones(len(y)), np.zeros(len(y))
+    for row, column, values in table.repeated:
+        at = (rows == row) & (below == column)
+        counts[at], squares[at] = len(values), (((values - values.mean()) / spread) ** 2).sum()
     n = int(np.isfinite(shifted).any(axis=1).sum())
-    own = np.zeros_like(below)
-    return Targets(
-        rows[configuration],
-        below,
-        y,
-        highest,
-        bounded(centre * unit),
-        bounded(spread * unit),
-        n,
-        own,
-        np.ones(len(y)),
-        np.zeros(len(y)),
-    )
+    return Targets(rows, below, y, highest, np.full_like(below, study), counts, squares, centre, spread, n)
 
 
 def joined(
@@ -249,29 +331,12 @@ def joined(
     merit: returns what to compare this study's results by if there are too many, lower is better; default: the losses.
     """
     bound = max((bound for bound, _ in results.quantity.bounds), default=-math.inf)
-    own = results.averaged(targets(*results.table(n, budgets), bound), n, budgets, 0)
-    kept = best_first(own, most, None if merit is None else merit(own))
+    every = [targets(results.table(n, budgets, study), bound, study) for study in range(results.studies)]
+    kept = best_first(every[0], most, None if merit is None else merit(every[0]))
     room = (most - len(kept.y)) // max(1, results.studies - 1)
-    for study in range(1, results.studies):
-        every = results.averaged(targets(*results.table(n, budgets, study), bound), n, budgets, study)
-        kept = _with_earlier(kept, best_first(every, room), study)
+    for earlier in every[1:]:
+        kept = kept.with_earlier(best_first(earlier, room))
     return kept
-
-
-def _with_earlier(own: Targets, earlier: Targets, study: int) -> Targets:
-    """Return the targets of two studies; the user's scale is the first one's, if it is known."""
-    return Targets(
-        np.concatenate([own.rows, earlier.rows]),
-        np.concatenate([own.below, earlier.below]),
-        np.concatenate([own.y, earlier.y]),
-        np.concatenate([own.highest, earlier.highest]),
-        own.centre if own.finite else earlier.centre,
-        own.spread if own.y.any() else earlier.spread,
-        own.finite + earlier.finite,
-        np.concatenate([own.study, np.full(len(earlier.y), study)]),
-        np.concatenate([own.counts, earlier.counts]),
-        np.concatenate([own.squares, earlier.squares]),
-    )
 
 
 def shift(x: Array, y: Array) -> float:
@@ -308,11 +373,7 @@ def best_first(found: Targets, most: int, merit: Array | None = None) -> Targets
     n_highest = int(found.highest.sum())
     highest, lower = order[:n_highest], order[n_highest:]
     room = max(most - len(lower), math.floor((1 - LOWER_SHARE) * most))
-    kept = np.concatenate([highest[:room], lower])[:most]
-    parts = {
-        name: getattr(found, name)[kept] for name in ("rows", "below", "y", "highest", "study", "counts", "squares")
-    }
-    return replace(found, **parts)
+    return found.take(np.concatenate([highest[:room], lower])[:most])
 
 
 def prefixes(n: int, growth: float = 1.15, first: int = 8) -> list[int]:

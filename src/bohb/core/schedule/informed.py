@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError
 
 from bohb.core.history import History
 from bohb.core.samplers import targets
@@ -37,10 +36,7 @@ def lower_rungs_pay(
     They do not pay if a bracket on the largest budget alone has the largest expected gain. While there is no process,
     lower rungs pay, and there are no numbers.
     """
-    try:
-        surrogate = process.surrogate(history)
-    except LinAlgError:
-        surrogate = None
+    surrogate = process.surrogate(history)
     if surrogate is None:
         return True, {}
     correlation = rung_correlation(rng, history, surrogate)
