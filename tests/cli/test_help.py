@@ -101,3 +101,11 @@ def test_the_package_gives_its_names_when_they_are_asked_for() -> None:
     assert bohb.errors.BohbError is not None
     assert not hasattr(bohb, "no_such_module")
     assert not hasattr(bohb, "_private")
+
+
+@pytest.mark.parametrize(("shell", "start"), [("bash", "complete "), ("zsh", "compdef "), ("fish", "complete ")])
+def test_a_shell_learns_to_complete_commands(shell: str, start: str) -> None:
+    script = call("completion", shell).stdout
+    assert f"_BOHB_COMPLETE={shell}_complete" in script
+    assert any(line.strip().startswith(start) for line in script.splitlines())
+    assert "'csh' is not one of" in complaint("completion", "csh", code=2)

@@ -235,3 +235,30 @@ def test_the_studies_of_a_journal_are_listed(finished: Path, tmp_path: Path) -> 
     assert "has no journal yet" in complaint("studies", file)
     call("run", file, "--max-trials", "2", "--quiet", "--workers", "0")
     assert answer("studies", file) == {"bowl": 2}
+
+
+def test_the_only_journal_of_a_directory_need_not_be_named(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert complaint("status") == (
+        "bohb: there is no study.toml here; name a journal such as study.db, or a study file"
+    )
+    (tmp_path / "one.db").write_bytes(finished.read_bytes())
+    assert answer("status")["journal"] == "one.db"
+    assert answer("why", "0")["number"] == 0
+    (tmp_path / "two.db").write_bytes(finished.read_bytes())
+    assert complaint("why", "0").endswith("but several journals; name one of one.db, two.db")
+
+
+def test_a_study_may_be_named_before_or_after_what_a_command_is_about(finished: Path, tmp_path: Path) -> None:
+    assert call("why", finished, "3").stdout == call("why", "3", finished).stdout
+    file = written(tmp_path)
+    assert complaint("why", file, "3") == complaint("why", "3", file)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(finished.read_bytes())
+    assert answer("enqueue", copy, json.dumps({"x": 0.5, "act": "tanh"}))["added"]
+    assert answer("note", copy, "promising")["text"] == "promising"
+    assert answer("note", "see old.db", copy)["text"] == "see old.db"
+    assert answer("rename", copy, "basin")["to"] == "basin"
+    assert answer("status", copy)["study"] == "basin"

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import bohb
-from bohb.cli.track import TRACKERS
+from bohb.cli.stored import TRACKERS
 from bohb.errors import InvalidArgument, JournalError, MissingExtra
 from bohb.integrations import trackers
 from bohb.integrations.listening import Listener, Tracker, TrackerUnavailable, follow

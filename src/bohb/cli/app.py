@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import ShellComplete, get_completion_class
 
 from bohb._version import __version__
-from bohb.cli import ask, confirm, lists, look, maintain, mcp, plan, plots, run, track, transfer
-from bohb.cli.text import table
+from bohb.cli import ask, lists, look, mcp, plan, plots, run, stored
+from bohb.cli.text import emit, json_option, table
 from bohb.errors import BohbError, StudyMismatch
 from bohb.units import printable
 
@@ -98,9 +99,27 @@ def app(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for _module in (plan, run, ask, confirm, look, lists, plots, track, mcp, transfer, maintain):
+for _module in (plan, run, ask, look, lists, plots, mcp, stored):
     for _command in _module.COMMANDS:
         app.add_command(_command)
+
+
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@json_option
+def completion(shell: str, as_json: bool) -> None:
+    """Print a script that makes a shell complete commands and options.
+
+    \b
+    Examples:
+      bohb completion bash >> ~/.bashrc
+      bohb completion zsh >> ~/.zshrc
+      bohb completion fish > ~/.config/fish/completions/bohb.fish
+    """
+    complete = get_completion_class(shell)
+    assert complete is not None
+    script = ShellComplete.source(complete(app, {}, "bohb", "_BOHB_COMPLETE"))
+    emit(as_json, {"shell": shell, "script": script}, script)
 
 
 def main(prog_name: str = "bohb") -> None:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.arguments import pick
-from bohb.cli.options import SECONDS, WithNegativeNumbers, limit_options
-from bohb.cli.target import DEFAULT, find, history
+from bohb.cli.options import DEFAULT, SECONDS, WithNegativeNumbers, find, limit_options
 from bohb.cli.text import emit, json_option, note
 from bohb.core.limits import Limits
 from bohb.core.trial import Outcome, Status, Trial, jsonable
@@ -52,7 +51,7 @@ def external(target: str, study: str | None, **options: Any) -> ExternalStudy:
     from bohb.running.external import ExternalStudy
 
     place = find(target, study)
-    history(place)  # explains a study that does not exist, before anything is opened for writing
+    place.history()  # explains a study that does not exist, before anything is opened for writing
     if target.endswith(".toml"):
         from bohb.studyfile.load import load
 
@@ -253,14 +252,6 @@ def store(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
         values = {key: result[key] for key in ("loss", "losses", "info", "cost") if key in result}
         told = study.tell(number, result["loss"] if list(values) == ["loss"] else values, attempt)
     return {"number": number, "result": told, "text": _SAID[told].format(number, what)}
-
-
-def store_point(target: str, number: int, loss: float, step: float, attempt: int | None, place: dict[str, Any]) -> None:
-    """Store one point of a trial's learning curve.
-
-    place: the study and the directory, as `external` takes them.
-    """
-    external(target, **place).report(number, step, loss, attempt)
 
 
 COMMANDS = (ask, tell)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bohb.cli.target import Target, find, find_journal, history, target_options
+from bohb.cli.options import Target, find_journal, on_study
 from bohb.cli.text import as_data, emit, json_option, note, table
 from bohb.core.trial import STATES, Origin
 from bohb.errors import InvalidArgument, MissingExtra
@@ -35,7 +35,7 @@ _BESIDE = 4  # configurations beside each other
 
 
 @click.command()
-@target_options
+@on_study
 @click.option("--status", type=click.Choice(STATES), multiple=True, help="Only trials with this status; repeatable.")
 @click.option("--origin", type=click.Choice(_ORIGINS), multiple=True, help="Only trials of this origin; repeatable.")
 @click.option("--budget", type=float, multiple=True, help="Only trials on this budget; repeatable.")
@@ -53,8 +53,7 @@ _BESIDE = 4  # configurations beside each other
 )
 @json_option
 def trials(
-    target: str | None,
-    study: str | None,
+    place: Target,
     status: Sequence[str],
     origin: Sequence[str],
     budget: Sequence[float],
@@ -76,7 +75,7 @@ def trials(
     """
     from bohb.analysis.trials import sorted_trials, state
 
-    found = history(find(target, study))
+    found = place.history()
     wanted = [
         n
         for n, trial in found.trials.items()
@@ -231,7 +230,7 @@ def compare(targets: tuple[str, ...], as_json: bool) -> None:
     places = [place for target in targets for place in _places(target)]
     if len(places) < 2:
         raise InvalidArgument(f"there is only {places[0].name}; name at least two studies to compare")
-    seen = [history(place) for place in places]
+    seen = [place.history() for place in places]
     found = comparison(seen)
     named = [{"journal": shown_journal(place.journal), "study": place.study} for place in places]
     data = [name | of for name, of in zip(named, found.data(), strict=True)]

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.options import Bounds, bound_options
-from bohb.cli.target import Target, find, history, target_options
+from bohb.cli.options import Bounds, Target, bound_options, on_study
 from bohb.cli.text import as_data, emit, json_option, pairs, table, wrapped
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
@@ -25,40 +24,41 @@ from bohb.journal.lock import entries
 from bohb.units import counted, number, printable, value_text
 
 if TYPE_CHECKING:
+    from bohb.analysis.overview import Overview
     from bohb.core.confirm import Confirmation
     from bohb.core.history import History
     from bohb.core.results import Result
 
 
 @click.command()
-@target_options
+@on_study
 @json_option
-def status(target: str | None, study: str | None, as_json: bool) -> None:
+def status(place: Target, as_json: bool) -> None:
     """Show the progress of a study, and who runs it.
 
     \b
     Examples:
-      bohb status                   the study of ./study.toml
+      bohb status                   the study of ./study.toml, or of the only journal here
       bohb status study.db          the only study in a journal
       bohb status study.db --study mnist --json
     """
-    place = find(target, study)
-    seen = history(place)
+    facts = _overview(place)
     if as_json:
-        emit(True, study_status(place, seen), "")
-        return
-    from bohb.analysis.overview import Overview
-
-    facts = Overview(seen, time.time(), model=False)
-    emit(False, None, pairs([("study", place.name), *facts.rows(runner=runner(place) or "none")]))
+        emit(True, study_status(place, facts), "")
+    else:
+        emit(False, None, pairs([("study", place.name), *facts.rows(runner=runner(place) or "none")]))
 
 
-def study_status(place: Target, seen: History) -> dict[str, Any]:
+def study_status(place: Target, facts: Overview | None = None) -> dict[str, Any]:
     """Return the progress of a study as JSON."""
+    where = {"journal": shown_journal(place.journal), "study": place.study, "runner": runner(place)}
+    return where | (facts or _overview(place)).data()
+
+
+def _overview(place: Target) -> Overview:
     from bohb.analysis.overview import Overview
 
-    where = {"journal": shown_journal(place.journal), "study": place.study, "runner": runner(place)}
-    return where | Overview(seen, time.time(), model=False).data()
+    return Overview(place.history(), time.time(), model=False)
 
 
 def runner(place: Target) -> str | None:
@@ -91,7 +91,7 @@ def _has_ended(name: str, pattern: str) -> bool:
 
 
 @click.command()
-@target_options
+@on_study
 @click.option("--budget", type=float, help="Best on this budget instead of the largest one.")
 @click.option(
     "--format",
@@ -102,15 +102,7 @@ def _has_ended(name: str, pattern: str) -> bool:
 )
 @bound_options
 @json_option
-def best(
-    target: str | None,
-    study: str | None,
-    budget: float | None,
-    form: str,
-    max_bounds: Bounds,
-    min_bounds: Bounds,
-    as_json: bool,
-) -> None:
+def best(place: Target, budget: float | None, form: str, max_bounds: Bounds, min_bounds: Bounds, as_json: bool) -> None:
     """Show the best configuration so far.
 
     This is the winner of the last 'bohb confirm'. Without one it is the lowest loss on the largest budget that has a
@@ -128,8 +120,7 @@ def best(
     """
     from bohb.core.confirm import last_confirmed
 
-    place = find(target, study)
-    seen = history(place)
+    seen = place.history()
     confirmed = last_confirmed(seen.confirmations)
     if budget is None and confirmed is not None and not (max_bounds or min_bounds):
         _show_confirmed(seen, confirmed, form, as_json)
@@ -196,13 +187,11 @@ def _key(name: str) -> str:
 
 
 @click.command()
-@target_options
+@on_study
 @click.option("--budget", type=float, help="The front on this budget instead of the largest one.")
 @bound_options
 @json_option
-def front(
-    target: str | None, study: str | None, budget: float | None, max_bounds: Bounds, min_bounds: Bounds, as_json: bool
-) -> None:
+def front(place: Target, budget: float | None, max_bounds: Bounds, min_bounds: Bounds, as_json: bool) -> None:
     """Show the results that no other dominates.
 
     This is the front of a study with several objectives. Only results that keep the constraints count. With one
@@ -216,8 +205,7 @@ def front(
     """
     from bohb.analysis.verdicts import below_the_largest_budget, result_data
 
-    place = find(target, study)
-    seen = history(place)
+    seen = place.history()
     found = seen.front if budget is None else seen.fronts.get(budget, [])
     if budget is not None and not seen.goals.several and budget in seen.best:
         found = [seen.best[budget]]
@@ -278,22 +266,22 @@ def best_within(seen: History, budget: float | None, most: Bounds, least: Bounds
 
 @click.command()
 @click.argument("trial", type=int)
-@target_options
+@on_study
 @json_option
-def why(trial: int, target: str | None, study: str | None, as_json: bool) -> None:
+def why(trial: int, place: Target, as_json: bool) -> None:
     """Explain why a trial was sampled, promoted or stopped.
 
     Shows how its configuration was chosen, its rank in the rung, and which trials were promoted.
 
     \b
     Examples:
-      bohb why 17                   trial 17 of the study of ./study.toml
+      bohb why 17                   trial 17 of the study of ./study.toml, or of the only journal here
       bohb why 17 study.db
     """
     from bohb.analysis.why import why as explain
     from bohb.core.trial import jsonable
 
-    found = explain(history(find(target, study)), trial)
+    found = explain(place.history(), trial)
     emit(as_json, jsonable(asdict(found)), printable(str(found)))
 
 

@@ -17,8 +17,8 @@ import click
 from bohb._version import __version__
 from bohb.cli.ask import askable, asked, checked, external, store
 from bohb.cli.look import study_status
+from bohb.cli.options import find
 from bohb.cli.plan import study_plan
-from bohb.cli.target import find, history
 from bohb.cli.text import emit, json_option
 from bohb.core.trial import jsonable
 from bohb.errors import BohbError, InvalidArgument, MissingExtra, NoTrialReady, StudyDone, install_hint
@@ -26,6 +26,7 @@ from bohb.errors import BohbError, InvalidArgument, MissingExtra, NoTrialReady, 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
+    from bohb.core.history import History
     from bohb.running.external import ExternalStudy
     from bohb.studyfile.load import StudyFile
 
@@ -99,7 +100,8 @@ def _explained(tool: Tool) -> Callable[..., Data]:
     @functools.wraps(tool)
     def call(*arguments: Any, **named: Any) -> Data:
         try:
-            return tool(*arguments, **named)
+            data: Data = jsonable(tool(*arguments, **named))
+            return data
         except click.ClickException as error:
             raise ToolError(error.format_message()) from error
         except (BohbError, OSError) as error:
@@ -207,29 +209,30 @@ class Tools:
 
     def status(self, study: str) -> Data:
         """Return the progress of a study: trials, failures by kind, brackets, cost and the best result."""
-        place = find(self._path(study), None)
-        return _plain(study_status(place, history(place)))
+        return study_status(find(self._path(study), None))
 
     def best(self, study: str) -> Data:
         """Return the best result so far: on the largest budget that has one."""
         from bohb.analysis.verdicts import remarks, result_data
 
-        seen = history(find(self._path(study), None))
-        found = result_data(seen.goals, seen.require_incumbent())
-        return _plain({**found, "remarks": remarks(seen, model=False)})
+        seen = self._history(study)
+        return {**result_data(seen.goals, seen.require_incumbent()), "remarks": remarks(seen, model=False)}
 
     def front(self, study: str) -> Data:
         """Return the results that no other dominates, if the study has several objectives; otherwise the best one."""
         from bohb.analysis.verdicts import result_data
 
-        seen = history(find(self._path(study), None))
-        return {"front": [_plain(result_data(seen.goals, found)) for found in seen.front]}
+        seen = self._history(study)
+        return {"front": [result_data(seen.goals, found) for found in seen.front]}
 
     def why(self, study: str, number: int) -> Data:
         """Explain in words and numbers why a trial was sampled, promoted or stopped."""
         from bohb.analysis.why import why
 
-        return _plain(asdict(why(history(find(self._path(study), None)), number)))
+        return asdict(why(self._history(study), number))
+
+    def _history(self, study: str) -> History:
+        return find(self._path(study), None).history()
 
     def _askable(self, study: str) -> ExternalStudy:
         return askable(self._path(study), None, None, None, {}, {"wait_seconds": _WAIT_SECONDS})
@@ -255,12 +258,6 @@ class Tools:
 
 
 Tools.write_study.__doc__ = f"{Tools.write_study.__doc__}\n{_EXAMPLE}"
-
-
-def _plain(data: Data) -> Data:
-    """Return data for JSON."""
-    plain: Data = jsonable(data)
-    return plain
 
 
 COMMANDS = (mcp,)

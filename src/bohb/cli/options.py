@@ -1,9 +1,14 @@
-"""Option types and options that several commands share."""
+"""What commands share: the study that they work on, and the types and declarations of their options."""
 
 from __future__ import annotations
 
+import functools
+import gc
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,14 +16,137 @@ import click
 from bohb import arguments
 from bohb.arguments import BYTES, COUNT, FLAG, GRACE, MOMENT, NUMBER, POSITIVE, TIMEOUT, Kind, declared, summary
 from bohb.core.limits import Limits
+from bohb.errors import InvalidArgument, JournalError
+from bohb.journal import stored_events, study_names
+from bohb.journal.location import shown_journal
 from bohb.units import memory, moment, seconds
 
 if TYPE_CHECKING:
-    _Type = click.ParamType[float]
-    _PairType = click.ParamType[tuple[str, float]]
-    _TextsType = click.ParamType[tuple[str, str]]
+    from bohb.core.history import History
+
+    _Type = click.ParamType[Any]
 else:
-    _Type = _PairType = _TextsType = click.ParamType  # older versions of click cannot be subscripted
+    _Type = click.ParamType  # older versions of click cannot be subscripted
+
+DEFAULT = "study.toml"
+Command = TypeVar("Command", bound=Callable[..., Any])
+Bounds = Sequence[tuple[str, float]]  # what `--max` and `--min` give
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A study: its journal, and its name in the journal."""
+
+    journal: str
+    study: str
+
+    @property
+    def name(self) -> str:
+        """How messages name the study."""
+        return f"study {self.study!r} in {shown_journal(self.journal)}"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the journal is a file of this machine."""
+        return not self.journal.startswith("postgresql")
+
+    def history(self) -> History:
+        """Read and fold the study. Raises JournalError, with the names of the others, if there is none."""
+        from bohb.core.history import History
+        from bohb.journal.records import no_collector
+
+        events = stored_events(self.journal, self.study)
+        if not events:
+            names = ", ".join(study_names(self.journal)) or "none"
+            raise JournalError(f"there is no {self.name}; its studies are: {names}")
+        with no_collector():
+            folded = History().extend(events)
+            gc.freeze()  # a command keeps all of it until it ends: collecting it takes time and frees nothing
+            return folded
+
+
+class _StudyArgument(click.Argument):
+    """The argument that names a study. It may come before the other argument of the command, too."""
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        here = self.name
+        for there in [other.name for other in ctx.command.params if isinstance(other, click.Argument)]:
+            first, last = opts.get(there or ""), opts.get(here or "")
+            if _names_a_study(first) and isinstance(last, str) and not _names_a_study(last):
+                assert isinstance(opts, dict)  # from which the other argument is read, too
+                opts[there], opts[here] = last, first
+        return super().handle_parse_result(ctx, opts, args)
+
+
+def _names_a_study(text: object) -> bool:
+    return isinstance(text, str) and ("://" in text or text.endswith((".toml", ".db")) or Path(text).is_file())
+
+
+def on_study(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument and the option that name a stored study, which it gets as `place`."""
+
+    @functools.wraps(command)
+    def on_found(target: str | None, study: str | None, **given: Any) -> None:
+        command(place=find(target, study), **given)
+
+    return target_options(on_found)
+
+
+def target_options(command: Command) -> Command:
+    """Add the argument and the option that name a study."""
+    command = click.option("--study", help="Name of the study, if the journal holds several.")(command)
+    metavar = "[JOURNAL|STUDYFILE]"
+    return click.argument("target", cls=_StudyArgument, required=False, is_eager=True, metavar=metavar)(command)
+
+
+def find(target: str | None, study: str | None) -> Target:
+    """Return the study that the arguments of a command name."""
+    journal, named = find_journal(target)
+    study = study or named
+    return Target(journal, study or only_study(journal))
+
+
+def find_journal(target: str | None) -> tuple[str, str | None]:
+    """Return the journal that the argument of a command names, and the study if it is a study file.
+
+    The default is the study file, study.toml, or else the only journal in this directory.
+    """
+    journal = given = target or _default()
+    study = None
+    if given.endswith(".toml"):
+        from bohb.studyfile.load import load
+
+        file = load(given)
+        journal, study = file.journal, file.study
+    if "://" not in journal and not Path(journal).exists():
+        if journal is not given:
+            raise JournalError(f"the study of {given} has no journal yet; 'bohb run {given}' starts it in {journal}")
+        raise JournalError(f"there is no journal {journal}; check the path, or start a study with 'bohb run'")
+    return journal, study
+
+
+def _default() -> str:
+    if Path(DEFAULT).exists():
+        return DEFAULT
+    journals = sorted(str(path) for path in Path().glob("*.db") if path.is_file())
+    if len(journals) == 1:
+        return journals[0]
+    if journals:
+        raise InvalidArgument(f"there is no {DEFAULT} here, but several journals; name one of {', '.join(journals)}")
+    raise InvalidArgument(f"there is no {DEFAULT} here; name a journal such as study.db, or a study file")
+
+
+def only_study(journal: str) -> str:
+    """Return the name of the only study in a journal."""
+    names = study_names(journal)
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise JournalError(f"{shown_journal(journal)} holds no study yet")
+    which = ", ".join(names)
+    raise InvalidArgument(f"{shown_journal(journal)} holds {len(names)} studies; choose one with --study: {which}")
 
 
 class WithNegativeNumbers(click.Command):
@@ -46,69 +174,51 @@ def _is_number(text: str) -> bool:
     return True
 
 
-class Quantity(_Type):
-    """A number with an optional unit, as in study files."""
+class Parsed(_Type):
+    """A value that `read` parses; its ValueError says which rule the text breaks."""
 
-    def __init__(self, name: str, read: Callable[[object], float]) -> None:
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name
         self._read = read
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
         try:
             return self._read(value)
         except ValueError as error:
             self.fail(f"{value!r} {error}", param, ctx)
 
 
-class Resource(_PairType):
-    """A resource that each trial needs, such as gpu=1 or memory=8GB."""
-
-    name = "name=amount"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, amount = value.partition("=")
-        if not (name and equals):
-            self.fail(f"{value!r} must be of the form name=amount, such as gpu=1", param, ctx)
-        try:
-            return name, memory(amount) if name == "memory" else float(amount)
-        except ValueError:
-            self.fail(f"{value!r} must end with a number, such as gpu=1 or memory=8GB", param, ctx)
+def _resource(text: str) -> tuple[str, float]:
+    name, equals, amount = text.partition("=")
+    if not (name and equals):
+        raise ValueError("must be of the form name=amount, such as gpu=1")
+    try:
+        return name, memory(amount) if name == "memory" else float(amount)
+    except ValueError:
+        raise ValueError("must end with a number, such as gpu=1 or memory=8GB") from None
 
 
-class Bound(_TextsType):
-    """A constraint, such as latency<=10ms or accuracy>=0.9."""
-
-    name = "name<=bound"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        found = re.fullmatch(r"\s*(.+?)\s*([<>]=.+)", value)
-        if found is None:
-            self.fail(f"{value!r} must be of the form name<=bound or name>=bound, such as latency<=10ms", param, ctx)
-        return found[1], found[2]
+def _constraint(text: str) -> tuple[str, str]:
+    found = re.fullmatch(r"\s*(.+?)\s*([<>]=.+)", text)
+    if found is None:
+        raise ValueError("must be of the form name<=bound or name>=bound, such as latency<=10ms")
+    return found[1], found[2]
 
 
-class NamedNumber(_PairType):
-    """A value and a number, such as latency=10."""
-
-    name = "name=number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        if isinstance(value, tuple):
-            return value
-        name, found, text = value.partition("=")
-        try:
-            return name.strip(), float(text if found and name.strip() else "none")
-        except ValueError:
-            self.fail(f"{value!r} must be of the form name=number, such as latency=10", param, ctx)
+def _named_number(text: str) -> tuple[str, float]:
+    name, _, amount = text.partition("=")
+    with suppress(ValueError):
+        if name.strip():
+            return name.strip(), float(amount)
+    raise ValueError("must be of the form name=number, such as latency=10")
 
 
-CONSTRAINT = Bound()
-RESOURCE = Resource()
-SECONDS = Quantity("seconds", seconds)
+CONSTRAINT = Parsed("name<=bound", _constraint)
+RESOURCE = Parsed("name=amount", _resource)
+SECONDS = Parsed("seconds", seconds)
+_NAMED_NUMBER = Parsed("name=number", _named_number)
 _TYPES: dict[Kind, Any] = {
     COUNT: click.IntRange(1),
     NUMBER: float,
@@ -116,12 +226,10 @@ _TYPES: dict[Kind, Any] = {
     arguments.SECONDS: SECONDS,
     TIMEOUT: SECONDS,
     GRACE: SECONDS,
-    BYTES: Quantity("bytes", memory),
-    MOMENT: Quantity("time", moment),
+    BYTES: Parsed("bytes", memory),
+    MOMENT: Parsed("time", moment),
 }
 _FORMS = {SECONDS: ", such as 90, 30m or 8h", _TYPES[BYTES]: ", such as 4GB", _TYPES[MOMENT]: ", such as 18:00"}
-Command = TypeVar("Command", bound=Callable[..., Any])
-Bounds = Sequence[tuple[str, float]]  # what `--max` and `--min` give
 
 
 def declared_options(group: type, *names: str, prefix: str = "") -> Callable[[Command], Command]:
@@ -142,15 +250,29 @@ def declared_options(group: type, *names: str, prefix: str = "") -> Callable[[Co
     return decorate
 
 
-def bound_options(command: Command) -> Command:
-    """Give a command the options that restrict results to those within bounds."""
-    for name, words in (("--min", "at least"), ("--max", "at most")):
-        text = (
-            f"Only results with {words} this value, such as latency=10; a named value or an entry of info. Repeatable."
+limit_options = declared_options(Limits, prefix="Limit: ")
+
+
+def running_options(command: Command) -> Command:
+    """Give a command the options that say where trials run, and where their study is stored."""
+    for option in reversed(
+        (
+            click.option("--workers", type=click.IntRange(0), help="Trials at once; 0 runs them in this process."),
+            click.option("--executor", help="Where trials run: dask://host:8786, ray://auto, or module:name."),
+            click.option("--journal", help="A file or a database URL."),
+            click.option("--study", help="The name of the study in the journal."),
+            click.option("--quiet", is_flag=True, help="Show no progress."),
         )
-        option = name.removeprefix("--")
-        command = click.option(name, f"{option}_bounds", type=NamedNumber(), multiple=True, help=text)(command)
+    ):
+        command = option(command)
     return command
 
 
-limit_options = declared_options(Limits, prefix="Limit: ")
+def bound_options(command: Command) -> Command:
+    """Give a command the options that restrict results to those within bounds."""
+    for name, words in (("min", "at least"), ("max", "at most")):
+        text = (
+            f"Only results with {words} this value, such as latency=10; a named value or an entry of info. Repeatable."
+        )
+        command = click.option(f"--{name}", f"{name}_bounds", type=_NAMED_NUMBER, multiple=True, help=text)(command)
+    return command

@@ -1,7 +1,8 @@
-"""`bohb init` and `bohb plan`: prepare a study."""
+"""`bohb init`, `bohb plan`, `bohb check`: write a study file, show what it would run, and test its objective."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -10,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.arguments import pick, summary
-from bohb.cli.options import SECONDS
-from bohb.cli.target import DEFAULT, find, history
-from bohb.cli.template import TEMPLATE
-from bohb.cli.text import emit, json_option, note
+from bohb.cli.options import DEFAULT, SECONDS, find
+from bohb.cli.text import emit, json_option, note, pairs
 from bohb.core.budgets import Budgets
 from bohb.core.schedule.brackets import hyperband
 from bohb.core.schedule.plan import Plan
@@ -24,6 +23,8 @@ from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
     from bohb.studyfile.load import StudyFile
+
+_SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command()
@@ -39,7 +40,7 @@ def init(path: Path, as_json: bool) -> None:
     """
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE)
+            file.write(Path(__file__).with_name("study.toml").read_text(encoding="utf-8"))
     except FileExistsError as error:
         raise InvalidArgument(f"{path} already exists and was not changed; name another file") from error
     emit(as_json, {"file": str(path)}, f"{path} written; edit it, then: bohb plan {path}")
@@ -130,7 +131,7 @@ def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> 
     from bohb.core.times.forecast import planned_time
 
     place = find(like, None)
-    costs = learnt(history(place))
+    costs = learnt(place.history())
     if costs is None:
         raise InvalidArgument(f"{place.name} has no successful trial with a known duration; name another study")
     expected, low, high = planned_time(planned.brackets, workers, costs)
@@ -183,4 +184,55 @@ def _data(planned: Plan, unit: str | None) -> dict[str, Any]:
     }
 
 
-COMMANDS = (init, plan)
+@click.command()
+@click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
+@click.option("--trial-seconds", type=SECONDS, default=600, show_default=True, help="Give up on a call after this.")
+@json_option
+def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
+    """Check the search space and the objective before a study.
+
+    Print the space as it was understood, and call the objective on the two smallest budgets: can a worker process
+    import it, does it return a number, is it deterministic, does continuing from its checkpoint equal training in one
+    go, does its memory grow, how long would a round of brackets take? Nothing is written
+    to the journal. Exit code: 1 if a check fails.
+
+    \b
+    Examples:
+      bohb check study.toml
+      bohb check study.toml --json
+    """
+    from bohb.core.space.describe import describe
+    from bohb.executors.options import trial_options
+    from bohb.studyfile.check import preflight
+    from bohb.studyfile.load import load
+
+    file = load(studyfile)
+    with file.named_in_errors():
+        arguments = {"trial_seconds": trial_seconds, **file.arguments}
+        given = pick(Budgets, arguments)
+        budgets, goals = given.values(), file.goals
+        options = trial_options({**arguments, "resources": None, "recycle_after": None})
+    space = file.space()
+    findings = preflight(
+        file.objective(space.names),
+        space,
+        budgets,
+        seed=file.values.get("seed", 0),
+        options=options,
+        config=next(iter(file.values.get("initial_configs", ())), None),
+        eta=given.eta,
+        workers=file.values.get("workers") or 1,
+        goals=goals,
+    )
+    lines = ["space:", *(f"  {printable(line)}" for line in describe(space)), ""]
+    for finding in findings:
+        verdict = click.style(finding.verdict, fg=_SIGNS[finding.verdict])
+        lines.append(f"{verdict}  {finding.check:13}  {printable(finding.detail)}")
+    advice = [(finding.check, finding.advice) for finding in findings if finding.advice]
+    lines += ["", "what to do:", pairs(advice)] if advice else []
+    emit(as_json, [asdict(finding) for finding in findings], "\n".join(lines))
+    if any(finding.verdict == "fail" for finding in findings):
+        sys.exit(1)
+
+
+COMMANDS = (init, plan, check)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import click
 
-from bohb.cli.ask import store_point
-from bohb.cli.options import WithNegativeNumbers
-from bohb.cli.target import DEFAULT, find, history, target_options
+from bohb.cli.ask import external
+from bohb.cli.options import DEFAULT, WithNegativeNumbers, find, target_options
 from bohb.cli.text import emit, json_option, pairs
 from bohb.errors import InvalidArgument
 from bohb.journal.location import shown_journal
@@ -60,7 +59,7 @@ def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: boo
     if len(wanted) > 1 and out is not None and out.suffix:
         raise InvalidArgument(f"--out={out} must be a directory for {len(wanted)} plots")
     place = find(rest[0] if rest else None, study)
-    study_history = history(place)
+    study_history = place.history()
     chosen = {name: text for name, text in given.items() if text is not None}
     options = {name: PLOTS[name].required(study_history, chosen) for name in wanted}
     written = [
@@ -122,7 +121,7 @@ def report(
     if number is not None or step is not None:
         if target is None or number is None or loss is None or step is None:
             raise click.UsageError("a point of a learning curve needs NUMBER, LOSS and --step")
-        store_point(target, number, loss, step, attempt, {"study": study, "directory": directory})
+        external(target, study, directory=directory).report(number, step, loss, attempt)
         emit(
             as_json,
             {"number": number, "step": step, "loss": str(loss)},
@@ -132,7 +131,7 @@ def report(
     from bohb.plots.report import write_report
 
     place = find(target, study)
-    write_report(history(place), out, name=place.study)
+    write_report(place.history(), out, name=place.study)
     emit(as_json, {"file": str(out)}, f"{out} written")
 
 

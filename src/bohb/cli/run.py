@@ -1,4 +1,4 @@
-"""`bohb run`, `bohb check`, `bohb enqueue`: run a study file, check its objective, and add a configuration."""
+"""`bohb run`, `bohb confirm`, `bohb enqueue`: run a study, evaluate its best configurations again, and add some."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.arguments import pick
-from bohb.cli.options import CONSTRAINT, RESOURCE, SECONDS, declared_options, limit_options
-from bohb.cli.target import Target, find, history, target_options
-from bohb.cli.text import emit, json_option, note, pairs
-from bohb.core.budgets import Budgets
+from bohb.cli.options import (
+    CONSTRAINT,
+    RESOURCE,
+    Parsed,
+    Target,
+    declared_options,
+    find,
+    limit_options,
+    on_study,
+    running_options,
+)
+from bohb.cli.text import emit, json_option, note, table, wrapped
 from bohb.core.settings import PRESETS
 from bohb.executors.options import TrialOptions
 from bohb.journal import study_names
@@ -26,22 +32,17 @@ from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:
     from bohb.running.study import Study
-    from bohb.studyfile.check import Finding
     from bohb.studyfile.load import StudyFile
 
 INTERRUPTED = 130
-_SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command()
 @click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
-@click.option("--workers", type=click.IntRange(0), help="Trials at once; 0 runs them in this process.")
-@click.option("--executor", help="Where trials run: dask://host:8786, ray://auto, or module:name.")
+@running_options
 @click.option(
     "--resource", "resources", type=RESOURCE, multiple=True, help="What each trial needs, such as gpu=1 or memory=8GB."
 )
-@click.option("--journal", help="A file or a database URL.")
-@click.option("--study", help="The name of the study in the journal.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset: best (default), paper or hpbandster.")
 @click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
@@ -57,7 +58,6 @@ _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @limit_options
 @declared_options(SessionOptions, "grace", "forget_failures")
 @declared_options(TrialOptions, "trial_seconds", "trial_memory")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
 @json_option
 def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     """Run a study, or continue it.
@@ -119,7 +119,7 @@ def _announce(arguments: dict[str, Any]) -> None:
     if new:
         note(f"new {target.name}")
         return
-    seen = history(target)
+    seen = target.history()
     note(f"{target.name} continues: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
 
 
@@ -159,67 +159,68 @@ def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
     }
 
 
+def _config(text: str) -> dict[str, Any]:
+    """Parse a configuration."""
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"is not JSON ({error})") from error
+    if not isinstance(values, dict):
+        raise ValueError('must be a JSON object such as {"lr": 0.01}')
+    return values
+
+
 @click.command()
 @click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
-@click.option("--trial-seconds", type=SECONDS, default=600, show_default=True, help="Give up on a call after this.")
+@click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Configurations to evaluate again.")
+@click.option(
+    "--repeats", type=click.IntRange(2), default=5, show_default=True, help="New evaluations of each, on average."
+)
+@click.option(
+    "--default",
+    type=Parsed("json", lambda text: text if text == "space" else _config(text)),
+    help="Compare with this configuration (JSON), or with that of the space: 'space'.",
+)
+@running_options
 @json_option
-def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
-    """Check the search space and the objective before a study.
+def confirm(studyfile: Path, top: int, repeats: int, default: Any, quiet: bool, as_json: bool, **given: Any) -> None:
+    """Evaluate the best configurations again to find the winner.
 
-    Print the space as it was understood, and call the objective on the two smallest budgets: can a worker process
-    import it, does it return a number, is it deterministic, does continuing from its checkpoint equal training in one
-    go, does its memory grow, how long would a round of brackets take? Nothing is written
-    to the journal. Exit code: 1 if a check fails.
+    They run on the largest budget with new seeds and without checkpoints. Better ones get more evaluations. The answer
+    follows from the new evaluations alone and is stored in the journal. After an interruption the same command goes on.
+    Exit code: 0 when done, 130 after Ctrl-C, 1 if every evaluation failed.
 
     \b
     Examples:
-      bohb check study.toml
-      bohb check study.toml --json
+      bohb confirm study.toml
+      bohb confirm study.toml --top 3 --repeats 10 --workers 8
+      bohb confirm study.toml --default '{"lr": 0.001, "units": 64}'
     """
-    from bohb.core.space.describe import describe
-    from bohb.executors.options import trial_options
-    from bohb.studyfile.check import preflight
+    from bohb.analysis.verdicts import columns, confirmation_data, rows, verdict
+    from bohb.running.confirm import confirm as evaluate_again
     from bohb.studyfile.load import load
 
     file = load(studyfile)
-    with file.named_in_errors():
-        arguments = {"trial_seconds": trial_seconds, **file.arguments}
-        given = pick(Budgets, arguments)
-        budgets, goals = given.values(), file.goals
-        options = trial_options({**arguments, "resources": None, "recycle_after": None})
-    space = file.space()
-    findings = preflight(
-        file.objective(space.names),
-        space,
-        budgets,
-        seed=file.values.get("seed", 0),
-        options=options,
-        config=next(iter(file.values.get("initial_configs", ())), None),
-        eta=given.eta,
-        workers=file.values.get("workers") or 1,
-        goals=goals,
-    )
-    report = "\n".join(["space:", *(f"  {printable(line)}" for line in describe(space)), "", _report(findings)])
-    emit(as_json, [asdict(finding) for finding in findings], report)
-    if any(finding.verdict == "fail" for finding in findings):
-        sys.exit(1)
-
-
-def _report(findings: list[Finding]) -> str:
-    lines = []
-    for finding in findings:
-        verdict = click.style(finding.verdict, fg=_SIGNS[finding.verdict])
-        lines.append(f"{verdict}  {finding.check:13}  {printable(finding.detail)}")
-    advice = [(finding.check, finding.advice) for finding in findings if finding.advice]
-    return "\n".join(lines) + ("\n\nwhat to do:\n" + pairs(advice) if advice else "")
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if "journal" not in chosen:
+        find(str(studyfile), given["study"]).history()  # explains a study that does not exist
+    if "workers" in chosen:
+        chosen["workers"] = chosen["workers"] or None
+    with warnings_shown(), file.named_in_errors():
+        setup = file.setup(file.objective(file.space().names), **chosen)
+        found = evaluate_again(setup, top, repeats, default, quiet)
+    listed = table(columns(found), rows(found), left=("candidate",))
+    emit(as_json, confirmation_data(found), "\n".join([*map(wrapped, verdict(found)), "", listed]))
+    if found.chosen is None:
+        sys.exit(1 if found.finished else INTERRUPTED)
 
 
 @click.command()
-@click.argument("config")
-@target_options
+@click.argument("config", type=Parsed("json", _config))
+@on_study
 @click.option("--budget", type=float, help="Evaluate it directly on this budget, one of the study's.")
 @json_option
-def enqueue(config: str, target: str | None, study: str | None, budget: float | None, as_json: bool) -> None:
+def enqueue(config: dict[str, Any], place: Target, budget: float | None, as_json: bool) -> None:
     """Add a configuration to a study, to be evaluated next.
 
     CONFIG is a JSON object with a value for every active hyperparameter. It takes the next place of a bracket that is
@@ -234,20 +235,13 @@ def enqueue(config: str, target: str | None, study: str | None, budget: float | 
     from bohb.journal import SqlJournal
     from bohb.optimizer.ask_tell import BOHB
 
-    try:
-        values = json.loads(config)
-    except ValueError as error:
-        raise click.BadParameter(f"{config!r:.200} is not JSON ({error})", param_hint="CONFIG") from error
-    if not isinstance(values, dict):
-        raise click.BadParameter(f'{config!r:.200} must be a JSON object such as {{"lr": 0.01}}', param_hint="CONFIG")
-    place = find(target, study)
-    history(place)  # explains a study that does not exist, before anything is opened for writing
+    place.history()  # explains a study that does not exist, before anything is opened for writing
     with SqlJournal(place.journal, place.study) as journal:
         optimizer = BOHB.from_journal(journal)
-        added = optimizer.enqueue(values, budget)
+        added = optimizer.enqueue(config, budget)
     waiting = len(optimizer.history.given)
     what = "added" if added else "not added, because the study was given this configuration before"
     emit(as_json, {"added": added, "waiting": waiting}, f"{what}; {counted(waiting, 'configuration')} to be started")
 
 
-COMMANDS = (run, check, enqueue)
+COMMANDS = (run, confirm, enqueue)
