@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -25,3 +26,9 @@ settings.load_profile("any speed")
 def pytest_xdist_auto_num_workers() -> int:
     """With `-n auto`, use one worker more than there are cores, because many tests wait for processes."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(autouse=True)
+def _logger_of_the_package() -> None:
+    """Enable our logger again: libraries that configure logging, such as alembic, disable those that exist."""
+    logging.getLogger("bohb").disabled = False

@@ -63,7 +63,7 @@ def test_the_algorithm_by_hand_runs_the_planned_rungs(by_hand: dict[str, Any]) -
 
 def test_the_algorithm_by_hand_uses_no_class_that_would_do_its_work() -> None:
     source = (EXAMPLES / "bohb_by_hand.py").read_text()
-    modules = ("density", "density.kde", "density.observations", "schedule.brackets", "schedule.halving", "space")
+    modules = ("samplers", "samplers.kde", "samplers.observations", "schedule.brackets", "schedule.halving", "space")
     imported = set(re.findall(r"^(?:from|import) (bohb[\w.]*)", source, flags=re.MULTILINE))
     assert imported == {f"bohb.core.{module}" for module in modules}
 

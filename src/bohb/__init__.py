@@ -62,7 +62,7 @@ _HOMES = {
     "core.results": ("Result",),
     "core.schedule.plan": ("Plan",),
     "core.settings": ("Settings",),
-    "core.samplers.function": ("Sampler",),
+    "core.samplers.chain": ("Sampler",),
     "core.samplers.proposal": ("Situation",),
     "core.space": ("Space",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),

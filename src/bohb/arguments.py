@@ -112,7 +112,7 @@ def check(group: Any) -> None:
 
 
 def check_value(name: str, value: object, kind: Kind, *, none: bool = False) -> None:
-    """Raise InvalidArgument if a value breaks the rule of its kind; `none` allows None."""
+    """Raise InvalidArgument if a value breaks the rule of this kind; `none` allows None."""
     if not (none and value is None) and not kind.holds(value):
         raise InvalidArgument(f"{name}={value!r} {kind.rule}{', or None' if none else ''}")
 

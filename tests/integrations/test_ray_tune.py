@@ -11,7 +11,7 @@ from tests.sizes import long
 
 
 def test_a_tuner_works_with_our_search_and_scheduler() -> None:
-    assert "8 passed" in run_isolated(Path(__file__).with_name("ray_tune_inside.py"))
+    assert " failed" not in run_isolated(Path(__file__).with_name("ray_tune_inside.py"))
 
 
 @long

@@ -196,10 +196,10 @@ def test_initial_configurations_of_a_later_call_are_added_once(tmp_path: Path) -
 def test_a_study_without_a_success_names_the_cause(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "bohb"):
         study = run(broken, max_trials=3)
-    cause = "3 of them with: RuntimeError: no such file: data.csv"
-    assert "failed    3 crashed: RuntimeError: no such file: data.csv" in str(study)
-    assert cause in caplog.text
+    cause = "3 crashed: RuntimeError: no such file: data.csv"
+    assert f"failed    {cause}" in str(study)
     assert cause in study._repr_html_()
+    assert "3 of them with: RuntimeError: no such file: data.csv" in caplog.text
 
 
 def test_limits_are_the_same_for_minimize_the_study_file_and_the_command_line() -> None:
@@ -216,7 +216,9 @@ def test_a_study_and_a_plan_are_shown_as_tables() -> None:
     assert repr(study) == str(study)
     assert "&lt;b&gt;" in page
     assert "<b></td>" not in page
-    assert page.count("<tr>") == 3
+    labels = [line.split()[0] for line in str(study).splitlines() if not line.startswith(" ")]
+    assert labels
+    assert all(f"<b>{label}</b>" in page for label in labels)
     assert "<svg" in page
     plan = study.plan()
     assert repr(plan) == str(plan)
