@@ -177,7 +177,7 @@ def loss(trial: bohb.Trial) -> float:
 space = {"x": (0.0, 1.0)}
 bohb.minimize(loss, space, min_budget=1, max_budget=27, max_cost=15, trial_seconds=30, until="18:00", grace=60)
 bohb.minimize(loss, space, budgets=[1, 3], preset="paper", random_fraction=1, until=datetime.datetime.now())
-bohb.BOHB(space, budgets="adaptive", min_budget=1, max_budget=9, eta=4, num_samples=5)
+bohb.BOHB(space, min_budget=1, max_budget=9, eta=4, num_samples=5)
 """
 WRONG = {
     "n_trials=3": "call-arg",

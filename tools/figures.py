@@ -30,8 +30,6 @@ from bohb.core.samplers.density import fit_model
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.samplers.observations import Observations
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
-from bohb.core.schedule.correlations import agreements, correlations
-from bohb.core.schedule.gains import expected_gain
 from bohb.executors.evaluate import SimulatedExecutor
 from bohb.plots import PLOTS
 
@@ -178,7 +176,7 @@ def draw_targets(study: bohb.Study, path: Path) -> None:
     """Draw how each rung is shifted to the next, and the targets that follow."""
     history, results = study.history, targets.Results(study.history.space.d)
     results.catch_up(history)
-    table = results.table(len(results), targets.rungs(history))
+    table = results.table(len(results), history.budgets)
     losses = table.losses
     figure, panels = plt.subplots(1, 4, figsize=(11, 3), constrained_layout=True)
     for axes, column in zip(panels, range(losses.shape[1] - 1, 0, -1), strict=False):
@@ -286,42 +284,6 @@ def _vectors(optimizer: bohb.BOHB) -> np.ndarray:
     return results.vectors(np.arange(len({trial.config_id for trial in optimizer.history.trials.values()})))
 
 
-def draw_adaptive(path: Path) -> None:
-    """Draw the corrected correlation among promoted configurations, and the gain of each bracket."""
-    rng, rho, n = np.random.default_rng(5), 0.8, 243
-    low = rng.standard_normal(n)
-    high = rho * low + math.sqrt(1 - rho**2) * rng.standard_normal(n)
-    order = np.argsort(low)
-    on = np.concatenate([order[:72], rng.choice(order[72:], 9, replace=False)])
-    steps, names = [1.0, 3.0], [str(i).encode() for i in range(n)]
-    seen = {1.0: dict(zip(names, low.tolist(), strict=True)), 3.0: {names[i]: float(high[i]) for i in on}}
-    [known] = agreements(steps, seen, correlations(rng, steps, seen))
-    best = float(np.corrcoef(low[on[:72]], high[on[:72]])[0, 1])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), constrained_layout=True)
-    left.scatter(low, high, s=9, color=GREY, label=f"all: {np.corrcoef(low, high)[0, 1]:.2f} (never seen)")
-    left.scatter(low[on[:72]], high[on[:72]], s=12, color=BLUE, label=f"promoted as the best: {best:.2f}")
-    left.scatter(low[on[72:]], high[on[72:]], s=12, color=GREEN, label="promoted at random")
-    told = f"corrected: {known.rho:.2f}, {known.interval[0]:.2f} to {known.interval[1]:.2f}"
-    left.plot([], [], " ", label=told)
-    left.set(xlabel="loss on budget 1", ylabel="loss on budget 3", title="correlation of two rungs")
-    left.legend(frameon=False, fontsize=8, loc="lower right")
-    rhos, brackets = np.linspace(-0.4, 0.95, 19), hyperband(geometric_budgets(1, 27))
-    for bracket, colour in zip(brackets, BUDGET_COLOURS, strict=False):
-        start, sizes = len(brackets) - len(bracket.rungs), [rung.size for rung in bracket.rungs]
-        gains = [expected_gain(rng, sizes, _chain(r)[start:, start:])[0] for r in rhos]
-        right.plot(rhos, gains, color=colour, label=f"from budget {bracket.rungs[0].budget:g}")
-    right.set(xlabel="correlation of budgets 1 and 3 (0.9 of the others)", ylabel="expected gain, in deviations")
-    right.set(title="what a bracket promises")
-    right.legend(frameon=False, fontsize=8)
-    save(figure, path)
-
-
-def _chain(first: float) -> np.ndarray:
-    """Return the correlations of four rungs whose neighbours correlate by `first`, 0.9 and 0.9."""
-    steps = np.array([first, 0.9, 0.9])
-    return np.array([[np.prod(steps[min(i, j) : max(i, j)]) for j in range(4)] for i in range(4)])
-
-
 def save(figure: Any, path: Path) -> None:
     """Save a figure as a PNG without metadata that changes from run to run."""
     for axes in figure.axes:
@@ -342,13 +304,13 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
     several = bohb.minimize(
         measured, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=8, progress=False, **goals
     )
-    adaptive = simulated(4, 81, 24, min_budget=3, budgets="adaptive")
+    informed = simulated(4, 27, 24, preset="best")
     reporting = bohb.minimize(objective, SPACE, min_budget=1, max_budget=27, seed=4, preset="paper", max_brackets=4)
     studies = {"front": several, "hypervolume": several, "model": simulated(4, 27, 6, preset="best")}
     pictures: dict[str, tuple[str, bohb.Study, dict[str, Any]]] = {
         **{key: (key, studies.get(key, study), {}) for key in PLOTS},
         "trajectory-cost": ("trajectory", study, {"over": "cost"}),
-        "correlation-neighbours": ("correlation", adaptive, {"pairs": "neighbours"}),
+        "correlation-neighbours": ("correlation", informed, {"pairs": "neighbours"}),
         "curves-steps": ("curves", reporting, {"along": "steps"}),
         "model-density": ("model", study, {"model": "density"}),
     }
@@ -377,7 +339,6 @@ def main(directory: Path) -> None:
     draw_targets(study, directory / "targets.png")
     draw_arc(directory / "arc.png")
     draw_process(directory / "process.png")
-    draw_adaptive(directory / "adaptive.png")
     draw_plots(study, directory)
 
 

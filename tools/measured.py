@@ -212,7 +212,6 @@ def bullets(*texts: str) -> str:
 METHODS = {
     "bohb": "BOHB as published",
     "best": "BEST",
-    "best:schedule='adaptive'": "BEST, adaptive budgets",
     "hyperband": "Hyperband",
     "random": "random search",
     "hpbandster": "HpBandSter",
@@ -225,7 +224,7 @@ METHODS = {
     "synetune-cqr": "Syne Tune, ASHA-CQR",
     "neps-priorband": "NePS, PriorBand",
 }
-PACKAGES = tuple(METHODS)[5:]
+PACKAGES = tuple(METHODS)[4:]
 CASES = {
     "low": "`min_budget` 10 times too small",
     "high": "`min_budget` 10 times too large",

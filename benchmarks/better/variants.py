@@ -34,8 +34,7 @@ WORDS = {
     "high": "min_budget 10× too large",
     "short": "max_budget 3× too small, then raised",
 }
-ADAPTIVE = "best:schedule='adaptive'"
-MISSPECIFIED_METHODS = ("bohb", "best", ADAPTIVE)
+MISSPECIFIED_METHODS = ("bohb", "best")
 
 
 @dataclass(frozen=True, slots=True)

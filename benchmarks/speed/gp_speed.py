@@ -62,7 +62,7 @@ def fit_of(made: BOHB) -> Callable[[], object]:
     history = made.history
     results, embedding = targets.Results(history.space.d), gp.Embedding(history.space)
     results.catch_up(history)
-    rungs = targets.rungs(history)
+    rungs = history.budgets
 
     def fit() -> object:
         every = targets.targets(results.table(len(results), rungs))

@@ -164,7 +164,6 @@ _KINDS: dict[str, Callable[[], BOHB]] = {
     "many parameters": lambda: _timed({f"p{j}": (0.0, 1.0) for j in range(20)}, 60, mostly),
     "finite": lambda: _timed({"a": (1, 4), "b": ["u", "v"]}, 24, mostly),
     "hostile": _hostile,
-    "adaptive": lambda: _timed(XY, 150, mostly, budgets=[3, 9, 27], schedule="adaptive"),
     "best": lambda: _timed(spaces.conditional(), 80, mostly, preset="best"),
     "maximised": lambda: _timed(XY, 60, _score, direction="maximize"),
     "two objectives": lambda: _timed(

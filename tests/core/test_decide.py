@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from bohb import BOHB, Origin, Settings
+from bohb import BOHB, Origin
 from bohb.core.decide import Decision, PlanBracket, Restart, StartPromotion, StartSample, decide, first_run, ready_runs
 from bohb.core.events import BracketPlanned, BracketShortened, BudgetsRaised, ConfigGiven, Event, RungCut
 from bohb.core.history import History
@@ -24,7 +24,6 @@ ANYWHERE = ConfigGiven(0, {"x": 0.5})
 DIRECTLY = ConfigGiven(0, {"x": 0.5}, 3)
 OWN = BracketPlanned(0, ((3, 1),), "given")
 INFORMED = created(settings=PRESETS["best"])
-ADAPTIVE = created(settings=Settings(schedule="adaptive"))
 USUAL = ((1, 3), (3, 1))
 FIRST = [*FULL, promoted(3, started(1)), finished(3, 0.1)]  # the whole first bracket
 ROUND = [*FIRST, *rung(0.5, 0.6, first=4, bracket=1, budget=3)]
@@ -119,13 +118,6 @@ TABLE: dict[str, tuple[list[Event], Decision]] = {
     "a bracket that leaves out rungs starts on the largest budget": (
         [INFORMED, *ROUND, *AGAIN, BracketPlanned(3, ((3, 2),), "skip")],
         StartSample(3, 0, 3),
-    ),
-    # adaptive studies
-    "the first bracket of an adaptive study is Hyperband's": ([ADAPTIVE], StartSample(0, 0, 1)),
-    "the next one is chosen": ([ADAPTIVE, *RUNNING], PlanBracket(1)),
-    "a chosen bracket may start below": (
-        [ADAPTIVE, *RUNNING, BracketPlanned(1, ((0.5, 5), (1, 3), (3, 1)), "adaptive")],
-        StartSample(1, 0, 0.5),
     ),
 }
 

@@ -165,15 +165,6 @@ def test_a_bracket_that_leaves_out_rungs_has_the_largest_budget_alone_and_no_ran
         history.apply(start)
 
 
-def test_an_adaptive_study_states_the_gains_by_which_it_chooses_a_bracket() -> None:
-    (planned,) = following(created(settings=Settings(schedule="adaptive")), started(0), started(1), started(2))
-    assert isinstance(planned, BracketPlanned)
-    assert planned.index == 1
-    assert planned.rungs[-1][0] == 3
-    start = planned.reason["starts"].index(planned.rungs[0][0])
-    assert planned.reason["gains"][start] == max(planned.reason["gains"])
-
-
 def test_before_a_deadline_nothing_starts_that_would_not_end_in_time() -> None:
     assert following(left=time_left(0.0)) == []
     assert following(FULL, left=time_left(1.0)) == []

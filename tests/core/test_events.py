@@ -50,7 +50,7 @@ KEYS: list[tuple[Event, str]] = [
     (ConfigGiven(2, {"x": 1}), "given/2"),
     (ObservationAdded(3, {"x": 1}, 1.0, 0.5), "observed/3"),
     (BudgetsRaised((1.0, 3.0), 5), "budgets/5"),
-    (BracketPlanned(6, ((1.0, 3),), "adaptive"), "bracket/6"),
+    (BracketPlanned(6, ((1.0, 3),), "skip"), "bracket/6"),
     (TrialStarted(TRIAL), "started/7/2"),
     (TrialFinished(7, OK), "finished/7"),
     (TrialLost(7, 2, "gone"), "lost/7/2"),

@@ -153,11 +153,11 @@ REFUSED: dict[str, tuple[list[Event], str]] = {
     "a second end": ([started(0), finished(0, 0.5), finished(0, 0.5)], "trial 0 finishes, but it is not running"),
     "the loss of a trial that does not run": ([lost(0)], "trial 0 is lost, but it is not running"),
     "a bracket that is not the next": (
-        [BracketPlanned(2, ((1, 3), (3, 1)), "adaptive")],
+        [BracketPlanned(2, ((1, 3), (3, 1)), "repeat")],
         "bracket 2 is planned, but the next one is 0",
     ),
     "a bracket that is planned twice": (
-        [BracketPlanned(0, ((3, 1),), "adaptive"), BracketPlanned(0, ((3, 1),), "adaptive")],
+        [BracketPlanned(0, ((3, 1),), "skip"), BracketPlanned(0, ((3, 1),), "skip")],
         "bracket 0 is planned",
     ),
     "a shortened bracket that is not open": (

@@ -69,7 +69,7 @@ def damaged(bodies: list[tuple[str, Any]], rng: random.Random) -> list[tuple[str
 @pytest.mark.filterwarnings("ignore")  # of ConfigSpace, about hostile spaces
 def test_a_study_of_invalid_events_is_read_or_refused_with_an_error_of_ours() -> None:
     rng, refused = random.Random(26), 0
-    studies = [study_events(), study_events(preset="best"), study_events(budgets="adaptive")]
+    studies = [study_events(), study_events(preset="best")]
     stored = [[(event.kind, json.loads(json.dumps(to_json(event)))) for event in events] for events in studies]
     for _ in range(size(300, 10_000)):
         bodies = damaged(rng.choice(stored), rng)

@@ -269,7 +269,6 @@ BEST: dict[str, Any] = {"preset": "best"}
 HPBANDSTER: dict[str, Any] = {"preset": "hpbandster"}
 TWO: dict[str, Any] = {"objectives": ["loss", "-speed"]}
 BOUND: dict[str, Any] = {"constraints": {"latency": "<= 60ms", "memory": "<= 0.8"}, "objectives": ["loss"]}
-ADAPTIVE: dict[str, Any] = {"budgets": "adaptive", **LARGE}
 
 RECORDED: dict[str, Record] = {
     "paper": lambda: here(bowl, MIXED, 60, **SMALL),
@@ -313,16 +312,6 @@ RECORDED: dict[str, Record] = {
     "own-sampler-parallel": lambda: simulated(
         fragile, PLANE, 40, workers=3, sampler=SAMPLERS["own-sampler-parallel"], **BEST, **SMALL
     ),
-    "adaptive": lambda: simulated(steady, PLANE, 90, budgets="adaptive", min_budget=3, max_budget=27),
-    "adaptive-lowered": lambda: simulated(
-        steady, PLANE, 90, workers=2, budgets="adaptive", min_budget=9, max_budget=27
-    ),
-    "adaptive-misled": lambda: simulated(misled, PLANE, 80, workers=4, budgets="adaptive", **SMALL),
-    "adaptive-integer-budgets": lambda: simulated(
-        bowl, MIXED, 70, workers=2, budgets="adaptive", min_budget=2, max_budget=50, integer_budgets=True
-    ),
-    "adaptive-deadline": lambda: simulated(steady, PLANE, None, workers=2, limits={"until": 150.0}, **ADAPTIVE),
-    "best-adaptive": lambda: simulated(steady, PLANE, 60, workers=2, **BEST, **ADAPTIVE),
     "best": lambda: here(bowl, MIXED, 60, **BEST, **SMALL),
     "best-local-workers": lambda: here(bowl, MIXED, 50, workers=2, **BEST, **SMALL),
     "best-parallel": lambda: simulated(misled, PLANE, 80, workers=4, straggling=0.5, **BEST, **SMALL),

@@ -29,7 +29,7 @@ SHOWN: dict[str, tuple[int | None, tuple[int, int, int]]] = {
     "paper-sessions": (60, (2, 14, 20)),
     "best-objectives": (None, (3, 20, 44)),
     "best-constraints": (None, (3, 20, 44)),
-    "adaptive-deadline": (None, (5, 50, 90)),
+    "best-deadline": (None, (30, 81, 115)),
 }
 _BLOCKS = {"p", "div", "section", "header", "nav", "main", "footer", "h1", "h2", "h3", "h4", "table", "caption"}
 _BLOCKS |= {"tr", "li", "ul", "ol", "dl", "dt", "dd", "details", "summary", "figure", "figcaption", "pre", "form"}

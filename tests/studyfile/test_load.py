@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -279,23 +278,6 @@ def test_what_init_writes_is_a_study_file(tmp_path: Path) -> None:
     before = path.read_text()
     assert "already exists" in complaint("init", path)
     assert path.read_text() == before
-
-
-def test_budgets_that_adapt(tmp_path: Path) -> None:
-    file = written(tmp_path, STUDY.replace("min = 1", "adaptive = true\nmin = 1"))
-    assert load(file).arguments["schedule"] == "adaptive"
-    call("plan", file)
-    call("run", file, "--max-brackets", "2", "--quiet", "--workers", "0")
-    assert "was chosen to start on budget" in call("why", "15", tmp_path / "study.db").stdout
-    refusal = refused(tmp_path, STUDY.replace("min = 1", 'adaptive = "yes"\nmin = 1'))
-    assert refusal == 'budget.adaptive = "yes" must be true or false'
-
-
-def test_budgets_that_adapt_by_an_option(tmp_path: Path) -> None:
-    file = written(tmp_path)
-    call("run", file, "--adaptive", "--max-trials", "1", "--quiet", "--workers", "0")
-    refusal = call("run", file, "--max-trials", "1", "--quiet", "--workers", "0", code=1).stderr
-    assert re.search(r"schedule +'adaptive' +'informed'", refusal)
 
 
 def test_a_file_may_name_the_preset_and_change_single_settings(tmp_path: Path) -> None:

@@ -1,12 +1,11 @@
-"""How well budgets agree: rank correlations, corrected agreement, and the brackets that were chosen by it."""
+"""How well budgets agree: rank correlations, corrected agreement, and why brackets have their rungs."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,6 @@ from bohb.core.history import History
 from bohb.core.schedule import correlations as corrected
 from bohb.core.schedule.brackets import Bracket, BracketRule
 from bohb.core.schedule.correlations import Agreement, agreements
-from bohb.core.schedule.gains import ladder
 
 _VERDICTS: Mapping[BracketRule, str] = {
     "hyperband": "published",
@@ -99,31 +97,26 @@ def _interval(rho: float | None, n: int) -> tuple[float, float] | None:
 class BracketChoice:
     """One opened or planned bracket, and why it has its rungs.
 
-    published: whether it is a bracket of Hyperband as published, or one that the user wanted; then the numbers below
-        are empty.
     start: the budget of its first rung.
-    verdict: "published", or "given" if the user wanted a configuration there, "deadline" if it was chosen to end in
-        time, "grown" if it continues the best configurations after the largest budget has grown, "skips" if it leaves
-        out lower rungs that do not pay, "repeated" if it repeats a bracket of Hyperband that is unfinished, or "kept",
-        "raised" or "lowered", compared with the study's smallest budget.
-    settled: whether it promotes a single configuration to the top, because the last two rungs agree.
+    verdict: "published" if it is the next one of Hyperband, or "given" if the user wanted a configuration there,
+        "deadline" if it was chosen to end in time, "grown" if it continues the best configurations after the largest
+        budget has grown, "skips" if it leaves out lower rungs that do not pay, "repeated" if it repeats a bracket of
+        Hyperband that is unfinished.
+
+    In an informed study, unless they are empty:
+
     starts, gains: the budgets it could have started on, and the expected gain of each: how far below the mean its best
         configuration was expected to be on the largest budget, in standard deviations.
-    agreement: for each pair of neighbouring rungs low, high, shared, rho with its 90 % interval, to_top, and the ρ that
-        was drawn to compute the gains.
-    to_top: in an informed study, the expected correlation of a result on each of the smaller budgets with one on the
-        largest, for promising configurations; `starts` and `gains` are known as well, also of published brackets.
+    to_top: the expected correlation of a result on each of the smaller budgets with one on the largest, for promising
+        configurations.
     """
 
     index: int
     bracket: Bracket
-    published: bool
     start: float
     verdict: str
-    settled: bool = False
     starts: tuple[float, ...] = ()
     gains: tuple[float, ...] = ()
-    agreement: tuple[Mapping[str, Any], ...] = ()
     to_top: tuple[float, ...] = ()
 
 
@@ -132,8 +125,6 @@ def rung_agreement(history: History) -> list[Agreement]:
     if history.created is None:
         return []
     rng = np.random.default_rng(history.created.seed)
-    if history.schedule.adaptive:
-        return ladder(rng, history.budgets, history.created.eta, history.evidence.seen)[1]
     seen = losses_by_budget(history)
     return agreements(history.budgets, seen, corrected.correlations(rng, history.budgets, seen))
 
@@ -145,24 +136,9 @@ def bracket_choice(history: History, index: int) -> BracketChoice:
     start = bracket.rungs[0].budget
     event = history.schedule.planned.get(index)
     if event is None:
-        return BracketChoice(index, bracket, True, start, "published")
-    reason = event.reason
-    if event.rule != "adaptive":
-        starts, gains, to_top = (tuple(reason.get(name, ())) for name in ("starts", "gains", "to_top"))
-        choice = BracketChoice(index, bracket, event.rule != "skip", start, _VERDICTS[event.rule])
-        return replace(choice, starts=starts, gains=gains, to_top=to_top)
-    lowest = reason["lowest"]
-    return BracketChoice(
-        index,
-        bracket,
-        False,
-        start,
-        "kept" if start == lowest else "raised" if start > lowest else "lowered",
-        reason["settled"],
-        tuple(reason["starts"]),
-        tuple(reason["gains"]),
-        tuple(reason["agreement"]),
-    )
+        return BracketChoice(index, bracket, start, "published")
+    starts, gains, to_top = (tuple(event.reason.get(name, ())) for name in ("starts", "gains", "to_top"))
+    return BracketChoice(index, bracket, start, _VERDICTS[event.rule], starts, gains, to_top)
 
 
 def bracket_choices(history: History) -> list[BracketChoice]:

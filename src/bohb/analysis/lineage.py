@@ -37,9 +37,7 @@ class RungTable:
     keep: number of trials that are promoted; 0 on the last rung.
     next_budget: the budget of the next rung; None on the last rung.
     complete: whether all its trials have finished and the promotions are decided.
-    cutoff: the worst loss that was promoted, except at random; None while there is none, and where the loss alone does
-        not decide.
-    at_random: the trial that was promoted at random, or None.
+    cutoff: the worst loss that was promoted; None while there is none, and where the loss alone does not decide.
     """
 
     bracket: int
@@ -50,7 +48,6 @@ class RungTable:
     next_budget: float | None
     complete: bool
     cutoff: float | None
-    at_random: int | None
     entries: tuple[Entry, ...]
 
     @property
@@ -70,8 +67,7 @@ def rung_of(history: History, number: int) -> RungTable:
     # A bracket without a survivor ends early; its rung is then the number of its rungs.
     complete = halving.rung > rung
     survivors = halving.survivors[rung] if complete and rung < len(halving.survivors) else []
-    lucky = next((n for n in survivors if n in history.schedule.at_random), None)
-    by_merit = [history.outcomes[n].ranking_loss for n in survivors if n != lucky]
+    losses = [history.outcomes[n].ranking_loss for n in survivors]
     ranked = history.order.best_first(n for n in members if n in history.outcomes)
     rank = {n: place for place, n in enumerate(ranked, start=1)}
     entries = tuple(
@@ -93,8 +89,7 @@ def rung_of(history: History, number: int) -> RungTable:
         keep=0 if last else rungs[rung + 1].size,
         next_budget=None if last else rungs[rung + 1].budget,
         complete=complete,
-        cutoff=max(by_merit, default=None) if history.goals.single else None,
-        at_random=lucky,
+        cutoff=max(losses, default=None) if history.goals.single else None,
         entries=entries,
     )
 

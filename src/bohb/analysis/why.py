@@ -12,12 +12,9 @@ from bohb.analysis.lineage import RungTable, records, rung_of, standing
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
-from bohb.core.schedule.brackets import PUBLISHED_EVERY
 from bohb.core.trial import Explains, Origin, Status, Trial
 from bohb.errors import UnknownTrial
 from bohb.units import duration
-
-_GAIN = "in standard deviations of its best configuration below the mean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +246,7 @@ def _promoted_from(history: History, trial: Trial, number: int | None, rung: Run
     rank = "" if entry.rank is None else f", rank {entry.rank} of {rung.finished}"
     what = goals.described(before.ranking_loss, before.values)
     source = f"trial {number} ({what} on budget {rung.budget:g}{rank})"
-    if trial.reason.get("picked") == "at random":
-        yield f"It was promoted at random from {source}, to measure how well rungs agree."
-    else:
-        yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(goals, rung)}{_place(goals, trial)}."
+    yield f"It was promoted from {source}: {_best(rung)} promoted{_cutoff(goals, rung)}{_place(goals, trial)}."
     if trial.reuses is not None:
         yield (
             f"It did not run: it reuses the result of trial {trial.reuses}, which had already evaluated this "
@@ -304,11 +298,6 @@ def _went_on(goals: Goals, rung: RungTable, rank: int | None, fate: str, promote
             yield f"{ranked}; {_best(rung)} promoted to budget {rung.next_budget:g}{next_trial}"
 
 
-def _gains(choice: BracketChoice) -> str:
-    """The expected gains of brackets by the budget they start on."""
-    return ", ".join(f"{gain:.2f} from {b:g}" for b, gain in zip(choice.starts, choice.gains, strict=True))
-
-
 _INFORMED = {  # by verdict, what is special about a bracket of an informed study
     "published": "is the next one in the order of Hyperband",
     "skips": "leaves out the lower rungs, because they no longer pay",
@@ -337,35 +326,15 @@ def _bracket(history: History, choice: BracketChoice) -> Iterator[str]:
             "For the most promising configurations, the process expected this correlation of a result on a smaller "
             f"budget with one on {choice.starts[-1]:g}: {known}."
         )
-        yield f"The expected gain of a bracket, {_GAIN}: {_gains(choice)}."
-    if not history.schedule.adaptive:
-        return
-    if choice.published:
-        yield f"{name} is a bracket of Hyperband as published, like every {PUBLISHED_EVERY}rd one."
-        return
-    smallest = {"kept": "the smallest", "raised": "above the smallest", "lowered": "below the smallest"}
-    yield (
-        f"{name} was chosen to start on budget {choice.start:g}, {smallest[choice.verdict]}, because this had the "
-        f"largest expected gain ({_GAIN}): {_gains(choice)}."
-    )
-    known = ", ".join(
-        f"{pair['rho']:.2f} between {pair['low']:g} and {pair['high']:g} ({pair['interval'][0]:.2f} to "
-        f"{pair['interval'][1]:.2f}, {pair['shared']} configurations on both; drawn: {pair['drawn']:.2f})"
-        for pair in choice.agreement
-    )
-    if known:
-        yield f"The gains follow from the correlation between budgets: {known}."
-    if choice.settled:
-        yield "The last two budgets agree almost perfectly, so only one configuration is promoted to the largest."
+        gains = ", ".join(f"{gain:.2f} from {b:g}" for b, gain in zip(choice.starts, choice.gains, strict=True))
+        yield (
+            f"The expected gain of a bracket, in standard deviations of its best configuration below the mean: {gains}."
+        )
 
 
 def _best(rung: RungTable, one: str = "was", several: str = "were") -> str:
     """The subject and verb of a sentence about promotions."""
-    keep = rung.keep - (rung.at_random is not None)
-    best = "only the best" if keep == 1 else f"the best {keep}"
-    if rung.at_random is not None:
-        return f"{best} and one at random {several}"
-    return f"{best} {one if keep == 1 else several}"
+    return f"only the best {one}" if rung.keep == 1 else f"the best {rung.keep} {several}"
 
 
 def _place(goals: Goals, trial: Trial) -> str:

@@ -45,7 +45,6 @@ INTERRUPTED = 130
 )
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset: best (default), paper or hpbandster.")
-@click.option("--adaptive", is_flag=True, default=None, help="Choose brackets by how well budgets agree.")
 @click.option(
     "--objective", "objectives", multiple=True, help="A value to minimise; --objective=-accuracy maximises. Repeatable."
 )
@@ -99,8 +98,6 @@ def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
     given["resources"] = {**file.values.get("resources", {}), **dict(given["resources"])} or None
     given["objectives"] = list(given["objectives"]) or None
     given["constraints"] = {**file.values.get("constraints", {}), **dict(given["constraints"])} or None
-    if given.pop("adaptive"):
-        given["schedule"] = "adaptive"
     arguments = file.arguments | {name: value for name, value in given.items() if value is not None}
     if "executor" in arguments:
         arguments["executor"] = file.executor(arguments["executor"])

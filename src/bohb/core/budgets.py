@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from bohb.arguments import FLAG, LIST, NUMBER, argument
 from bohb.core.schedule.brackets import check_budgets, geometric_budgets, hyperband
 from bohb.errors import InvalidArgument
-
-GivenBudgets = Sequence[float] | Literal["adaptive"] | None  # a list, or how to use min_budget and max_budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +17,22 @@ class Budgets:
     min_budget: the smallest budget; no evaluation gets less.
     max_budget: the largest budget; the budgets between are a factor eta apart.
     eta: a rung keeps the best 1/eta of its configurations, by default a third.
-    budgets: a list of increasing budgets instead of min_budget and max_budget. "adaptive" in addition to them: two of
-        three brackets are then chosen by how well rungs agree, and may start on budgets down to min_budget/eta².
+    budgets: a list of increasing budgets instead of min_budget and max_budget.
     integer_budgets: whether budgets are rounded to whole numbers.
     """
 
     min_budget: float | None = argument(None, NUMBER, "budget.min")
     max_budget: float | None = argument(None, NUMBER, "budget.max")
     eta: float = argument(3, NUMBER, "budget.eta")
-    budgets: GivenBudgets = argument(None, LIST, "budget.values")
+    budgets: Sequence[float] | None = argument(None, LIST, "budget.values")
     integer_budgets: bool = argument(False, FLAG, "budget.integer")
 
     def values(self) -> tuple[float, ...]:
         """Return the budgets, smallest first. Raises InvalidArgument if they break a rule."""
         low, high, budgets = self.min_budget, self.max_budget, self.budgets
         if isinstance(budgets, str):
-            if budgets != "adaptive":
-                raise InvalidArgument(f"budgets={budgets!r} must be a list of numbers, or 'adaptive'")
-        elif budgets is not None:
+            raise InvalidArgument(f"budgets={budgets!r} must be a list of numbers")
+        if budgets is not None:
             if low is not None or high is not None:
                 raise InvalidArgument("give either budgets or min_budget and max_budget, not both")
             return self._checked(check_budgets(budgets))

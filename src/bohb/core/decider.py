@@ -200,8 +200,6 @@ class Decider:
         history = self._history
         before = history.trials[start.number]
         reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss, **self._place(start)}
-        if start.number in history.schedule.at_random:
-            reason["picked"] = "at random"  # to see whether rungs agree
         known = twin(history, start.number, start.budget)
         trial = replace(
             before,

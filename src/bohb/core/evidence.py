@@ -31,23 +31,17 @@ class Evidence:
     def __init__(self, goals: Goals = PLAIN) -> None:
         self._goals = goals
         self.observations: dict[float, Observations] = {}
-        self._seen: dict[float, dict[bytes, Standing]] = {}
         self.recent_ok: deque[Array] = deque(maxlen=_RECENT)
         self.recent_failed: deque[Array] = deque(maxlen=_RECENT)
         self.n_failures = 0
         self._waiting: deque[tuple[float, Mapping[str, Any], Standing]] = deque()
-
-    @property
-    def seen(self) -> dict[float, dict[bytes, float]]:
-        """In an adaptive study, what to compare results on each budget by: losses, or levels; +inf if one failed."""
-        return {budget: _compared(self._goals, known) for budget, known in self._seen.items()}
 
     def add(self, budget: float, config: Mapping[str, Any], result: Outcome | ObservationAdded) -> None:
         """Add a result; a failed evaluation has no loss."""
         self.n_failures += result.loss is None
         self._waiting.append((budget, config, self._goals.standing(result.loss, result.values)))
 
-    def encode(self, space: Space, adaptive: bool) -> None:
+    def encode(self, space: Space) -> None:
         """Encode the results that were added since the last call."""
         if not self._waiting:
             return
@@ -64,23 +58,8 @@ class Evidence:
                 d_b.add_standing(vector, standing)
             else:
                 d_b.add(vector, standing[1])
-            if adaptive:
-                self._seen.setdefault(budget, {})[vector.tobytes()] = standing
             (self.recent_failed if math.isinf(standing[-1]) else self.recent_ok).append(vector)
             self._waiting.popleft()
-
-
-def _compared(goals: Goals, known: Mapping[bytes, Standing]) -> dict[bytes, float]:
-    """Return what to compare results of one budget by."""
-    if goals.single:
-        return {key: losses[1] for key, losses in known.items()}
-    import numpy as np
-
-    from bohb.core.order import levels
-
-    found = levels(np.array(list(known.values()))).astype(float).tolist()
-    failed = (math.isinf(losses[0]) for losses in known.values())
-    return {key: math.inf if lost else level for key, level, lost in zip(known, found, failed, strict=True)}
 
 
 def collected(

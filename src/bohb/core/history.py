@@ -133,7 +133,7 @@ class History:
     @property
     def evidence(self) -> Evidence:
         """The results that models are fitted to, those of earlier studies included, as vectors."""
-        self._evidence.encode(self.space, self.schedule.adaptive)
+        self._evidence.encode(self.space)
         return self._evidence
 
     @property
@@ -297,7 +297,7 @@ class History:
         self.goals = goals_of(event.objectives, event.constraints)
         self._leaders = Leaders(self.goals)
         order = None if self.goals.single else self.order
-        self.schedule = Schedule(self.settings, event.eta, event.seed, event.budgets, order)
+        self.schedule = Schedule(self.settings, event.eta, event.budgets, order)
         self._evidence = Evidence(self.goals)
 
     def _apply_started(self, event: TrialStarted) -> None:

@@ -15,7 +15,7 @@ TPE = "tpe"  # the name of the built-in sampler (Algorithm 2)
 BracketSizes = Literal["paper", "hpbandster"]
 StartOrder = Literal["smallest_budget", "oldest_bracket"]
 ModelName = Literal["density", "gp"]
-ScheduleName = Literal["hyperband", "informed", "adaptive"]
+ScheduleName = Literal["hyperband", "informed"]
 MODELS: Mapping[str, Explains] = {"density": "density", "gp": "process"}  # of the built-in sampler
 
 
@@ -58,7 +58,6 @@ class Settings:
     schedule: "hyperband" is Algorithm 1. "informed" is Hyperband, but a bracket starts on the largest budget when the
         Gaussian process expects no gain from smaller ones, and a bracket is repeated while none with the same rungs has
         finished; without a process, with several objectives or if all configurations are random it is "hyperband".
-        "adaptive" chooses two of three brackets by how well rungs agree.
     """
 
     random_fraction: float = argument(1 / 3, between(0, 1, ends=True))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_TRIAL_SEED, _PROMOTION, _BRACKET, _REPEAT, _ESTIMATE, _OBSERVATION = 1, 7, 8, 9, 10, 11
+_TRIAL_SEED, _BRACKET, _REPEAT, _ESTIMATE, _OBSERVATION = 1, 8, 9, 10, 11
 
 
 def proposal_stream(seed: int, number: int) -> np.random.Generator:
@@ -21,13 +21,8 @@ def trial_seed(seed: int, number: int) -> int:
     return int(np.random.default_rng([seed, number, _TRIAL_SEED]).integers(2**31))
 
 
-def random_promotion(seed: int, bracket: int, rung: int, n: int) -> int:
-    """Return which of n configurations is promoted at random."""
-    return int(np.random.default_rng([seed, bracket, rung, _PROMOTION]).integers(n))
-
-
 def bracket_stream(seed: int, index: int) -> np.random.Generator:
-    """Return the generator that an adaptive study plans bracket `index` with."""
+    """Return the generator that bracket `index` is planned with."""
     return np.random.default_rng([seed, index, _BRACKET])
 
 

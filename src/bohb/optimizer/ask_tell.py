@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from bohb._version import __version__
 from bohb.arguments import pick, with_help
-from bohb.core.budgets import Budgets, GivenBudgets
+from bohb.core.budgets import Budgets
 from bohb.core.decider import Decider
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
@@ -79,7 +79,7 @@ class BOHB(BestResults):
         *,
         min_budget: float | None = None,
         max_budget: float | None = None,
-        budgets: GivenBudgets = None,
+        budgets: Sequence[float] | None = None,
         seed: int | None = None,
         preset: Preset = "best",
         sampler: Sampler | None = None,
@@ -104,7 +104,7 @@ class BOHB(BestResults):
             budgets=given_budgets.values(),
             eta=given_budgets.eta,
             seed=study_seed(seed),
-            settings=study_settings(preset, options, budgets, sampler).to_json(),
+            settings=study_settings(preset, options, sampler).to_json(),
             version=__version__,
             format=FORMAT,
             time=clock(),

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.budgets import GivenBudgets
 from bohb.core.events import BudgetsRaised, ConfigGiven, Event, StudyCreated
 from bohb.core.goals import Goals, goals_of
 from bohb.core.history import History
@@ -39,15 +38,9 @@ def study_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def study_settings(
-    preset: Preset, options: Mapping[str, Any], budgets: GivenBudgets, sampler: Sampler | None
-) -> Settings:
-    """Return a preset with the changes among the options, the schedule of budgets="adaptive" and the sampler's name."""
+def study_settings(preset: Preset, options: Mapping[str, Any], sampler: Sampler | None) -> Settings:
+    """Return a preset with the changes among the options and the sampler's name."""
     changes = {name: value for name, value in options.items() if name in SettingChanges.__optional_keys__}
-    if budgets == "adaptive":
-        if changes.get("schedule", "adaptive") != "adaptive":
-            raise InvalidArgument(f"budgets='adaptive' contradicts schedule={changes['schedule']!r}; give one of them")
-        changes = {**changes, "schedule": "adaptive"}
     changed = preset_settings(preset).changed(changes)
     if sampler is None:
         return changed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from bohb.core.schedule.correlations import Agreement
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
 from bohb.plots.theme import (
     BLUE,
-    GREEN,
     GREY,
     MOST_LINES,
     ORANGE,
-    PINK,
     Figure,
     budget_colours,
     budget_ticks,
@@ -30,15 +28,11 @@ from bohb.plots.theme import (
     ticks,
 )
 
-Interval: TypeAlias = tuple[float, float, float, float, int]  # x, ρ, ends of its interval, configurations on both
 _CURVE_POINTS = 200
 _DIVERGING = [[0.0, "#e8964a"], [0.5, "#f2f2f2"], [1.0, "#5aa5de"]]  # light enough for dark text everywhere
 _MOST_BRACKETS = 200
 _VERDICTS = {
     "published": (GREY, "circle-open", "as published"),
-    "kept": (BLUE, "circle", "chosen: the smallest budget"),
-    "raised": (ORANGE, "triangle-up", "chosen: raised"),
-    "lowered": (GREEN, "triangle-down", "chosen: lowered"),
     "skips": (ORANGE, "triangle-up-open", "without lower rungs"),
     "repeated": (GREY, "circle", "repeated while unfinished"),
 }
@@ -48,8 +42,8 @@ def draw_correlation(history: History, dark: bool = False, pairs: str = "all") -
     """Draw how well the losses on two budgets agree.
 
     pairs: "all" for Spearman's ρ of each pair of budgets, with the number of configurations that have both;
-        "neighbours" for the correlation of neighbouring budgets among all configurations, and the course of what
-        brackets were chosen by.
+        "neighbours" for the correlation of neighbouring budgets among all configurations, or in an informed study for
+        the course of what brackets were chosen by.
     """
     if not any(outcome.ok for outcome in history.outcomes.values()):
         return no_losses(history, dark)
@@ -108,15 +102,22 @@ def _neighbouring(history: History, dark: bool) -> Figure:
         return empty("There is only one budget, so there is nothing to compare", dark)
     rows = bracket_choices(history)
     if any(row.to_top for row in rows):
-        return _over_time(rows, _to_top(rows), "correlation with<br>the largest budget", dark)
-    if any(not row.published for row in rows):
-        return _over_time(rows, _neighbours(rows, known), "agreement ρ", dark)
+        return _over_time(rows, dark)
     return _now(known, dark)
 
 
 def _now(known: Sequence[Agreement], dark: bool) -> Figure:
-    values = [(x, row.rho, *row.interval, row.shared) for x, row in enumerate(known)]
-    bars = _intervals(values, "", mode="markers", marker={"color": BLUE, "size": 9}, showlegend=False)
+    rho, bottom, top = np.array([(row.rho, *row.interval) for row in known]).T
+    bars = go.Scatter(
+        x=list(range(len(known))),
+        y=rho,
+        error_y={"type": "data", "symmetric": False, "array": top - rho, "arrayminus": rho - bottom, "thickness": 1},
+        customdata=[row.shared for row in known],
+        mode="markers",
+        marker={"color": BLUE, "size": 9},
+        showlegend=False,
+        hovertemplate="ρ = %{y:.2f}<br>%{customdata} configurations on both<extra></extra>",
+    )
     names = [f"{row.low:g} and {row.high:g}<br>n = {row.shared}" for row in known]
     return figure(
         [bars],
@@ -126,14 +127,10 @@ def _now(known: Sequence[Agreement], dark: bool) -> Figure:
     )
 
 
-def _kept(rows: Sequence[BracketChoice]) -> list[BracketChoice]:
-    return [rows[i] for i in thinned(len(rows), _MOST_BRACKETS).tolist()]
-
-
 def _to_top(rows: Sequence[BracketChoice]) -> list[Any]:
     """Return what the process of an informed study expected of each smaller budget when a bracket opened."""
     courses: dict[float, tuple[list[int], list[float]]] = {}
-    for row in _kept(rows):
+    for row in rows:
         for budget, rho in zip(row.starts, row.to_top, strict=False):
             x, y = courses.setdefault(budget, ([], []))
             x.append(row.index)
@@ -153,64 +150,19 @@ def _to_top(rows: Sequence[BracketChoice]) -> list[Any]:
     ]
 
 
-def _neighbours(rows: Sequence[BracketChoice], known: Sequence[Agreement]) -> list[Any]:
-    """Return the agreement of neighbouring budgets when the brackets of an adaptive study were chosen, and now."""
-    pairs: dict[tuple[float, float], list[Interval]] = {}
-    for row in _kept(rows):
-        for item in row.agreement:
-            values = (row.index, item["rho"], *item["interval"], item["shared"])
-            pairs.setdefault((item["low"], item["high"]), []).append(values)
-    for now in known:
-        values = (len(rows), now.rho, *now.interval, now.shared)
-        pairs.setdefault((now.low, now.high), []).append(values)
-    colours = budget_colours([low for low, _ in pairs])
-    return [
-        _intervals(
-            pairs[low, high],
-            f"budgets {low:g} and {high:g}",
-            mode="lines+markers",
-            line={"color": colours[low], "width": 1.5},
-            marker={"color": colours[low], "size": 5},
-        )
-        for low, high in sorted(pairs)
-    ]
-
-
-def _over_time(rows: Sequence[BracketChoice], courses: Sequence[Any], title: str, dark: bool) -> Figure:
-    """Draw courses over brackets, and below them where the brackets start."""
-    kept = _kept(rows)
-    traces = [*courses, *(_starts(kept, verdict) for verdict in _VERDICTS)]
+def _over_time(rows: Sequence[BracketChoice], dark: bool) -> Figure:
+    """Draw what the process of an informed study expected over brackets, and below it where the brackets start."""
+    kept = [rows[i] for i in thinned(len(rows), _MOST_BRACKETS).tolist()]
+    traces = [*_to_top(kept), *(_starts(kept, verdict) for verdict in _VERDICTS)]
     budgets = sorted({rung.budget for row in rows for rung in row.bracket.rungs})
     return figure(
         traces,
         dark=dark,
         height=520,
         xaxis={"title": {"text": "bracket"}, "anchor": "y2"},
-        yaxis={"title": {"text": title}, "range": [-1, 1.05], "domain": [0.42, 1]},
+        yaxis={"title": {"text": "correlation with<br>the largest budget"}, "range": [-1, 1.05], "domain": [0.42, 1]},
         yaxis2=budget_ticks(budgets, budgets, title={"text": "first budget"}, domain=[0, 0.34], type="log"),
         notes=left_out(len(kept), len(rows), "brackets"),
-    )
-
-
-def _intervals(values: Sequence[Interval], name: str, **trace: Any) -> Any:
-    """Return correlations with their intervals."""
-    x, rho, bottom, top, shared = (list(column) for column in zip(*values, strict=True))
-    head = f"{name}<br>" if name else ""
-    return go.Scatter(
-        x=x,
-        y=rho,
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": np.subtract(top, rho),
-            "arrayminus": np.subtract(rho, bottom),
-            "thickness": 1,
-            "width": 3,
-        },
-        customdata=shared,
-        name=name,
-        hovertemplate=f"{head}ρ = %{{y:.2f}}<br>%{{customdata}} configurations on both<extra></extra>",
-        **trace,
     )
 
 
@@ -226,12 +178,7 @@ def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
         yaxis="y2",
         mode="markers",
         name=name,
-        marker={
-            "color": colour,
-            "symbol": symbol,
-            "size": 9,
-            "line": {"color": [PINK if row.settled else colour for row in mine], "width": 2},
-        },
+        marker={"color": colour, "symbol": symbol, "size": 9, "line": {"color": colour, "width": 2}},
         customdata=[_hover(row) for row in mine],
         hovertemplate="bracket %{x}: %{customdata}<extra></extra>",
     )
@@ -240,11 +187,7 @@ def _starts(rows: Sequence[BracketChoice], verdict: str) -> Any:
 def _hover(row: BracketChoice) -> str:
     sizes = " → ".join(f"{rung.size} on {rung.budget:g}" for rung in row.bracket.rungs)
     gains = "".join(f"<br>from {b:g}: {gain:.2f}" for b, gain in zip(row.starts, row.gains, strict=True))
-    return (
-        sizes
-        + (f"<br>expected gain{gains}" if gains else "")
-        + ("<br>one configuration reaches the largest budget" if row.settled else "")
-    )
+    return sizes + (f"<br>expected gain{gains}" if gains else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,10 +226,9 @@ _ALL = (
         "Near 1, small budgets rank configurations as large ones do; near 0, results on the smaller budget say little "
         "about the larger one. Mostly promoted configurations have both results, which makes the correlation smaller "
         "than it would be among all configurations. For neighbours, the estimate is corrected for this and has its "
-        "90 % interval. If an adaptive study chose its brackets by these correlations, the lower panel shows the first "
-        "budget of each bracket; the last values are the current ones. With the preset best, the upper panel shows how "
-        "well the process expected each smaller budget to agree with the largest one, for the most promising "
-        "configurations; brackets leave out smaller budgets that no longer pay.",
+        "90 % interval. With the preset best, the upper panel shows how well the process expected each smaller budget "
+        "to agree with the largest one, for the most promising configurations; brackets leave out smaller budgets that "
+        "no longer pay. The lower panel shows the first budget of each bracket.",
         budgets.draw_correlation,
         "budgets",
         options=("metric", "pairs"),

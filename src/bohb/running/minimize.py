@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bohb.arguments import pick, with_help
-from bohb.core.budgets import Budgets, GivenBudgets
+from bohb.core.budgets import Budgets
 from bohb.core.goals import Direction, Objectives
 from bohb.core.limits import Limits
 from bohb.core.samplers.chain import Sampler
@@ -55,7 +55,7 @@ def minimize(
     *,
     min_budget: float | None = None,
     max_budget: float | None = None,
-    budgets: GivenBudgets = None,
+    budgets: Sequence[float] | None = None,
     seed: int | None = None,
     preset: Preset = "best",
     sampler: Sampler | None = None,

@@ -46,7 +46,7 @@ def _table(name: str) -> dict[str, Kind]:
 
 
 TABLES: dict[str, dict[str, Kind]] = {
-    "budget": {**_table("budget"), "adaptive": FLAG, "unit": TEXT},
+    "budget": {**_table("budget"), "unit": TEXT},
     "limits": _table("limits"),
     "trial": _table("trial"),
     "settings": {name: kind for name, (kind, _) in declared(Settings).items()},

@@ -68,8 +68,6 @@ class StudyFile:
             if key in values:
                 found[name] = values[key]
         found |= self.values["settings"]
-        if self.values["budget"].get("adaptive", False):
-            found["schedule"] = "adaptive"
         return found
 
     @property

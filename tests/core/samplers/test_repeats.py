@@ -12,7 +12,7 @@ from bohb import BOHB, History, Outcome, Status, replay
 from bohb.core.confirm_start import promising
 from bohb.core.events import ConfirmationStarted, Event, RepeatFinished
 from bohb.core.samplers.process import Data, Kernel, Process, fit, negative_log_likelihood, prior
-from bohb.core.samplers.targets import Results, joined, rungs
+from bohb.core.samplers.targets import Results, joined
 from bohb.journal import MemoryJournal
 
 
@@ -98,17 +98,17 @@ def test_evaluations_of_a_confirmation_are_averaged_with_the_first_one() -> None
     history = History().extend(events)
     results = Results(1)
     results.catch_up(history)
-    found = joined(results, len(results), rungs(history), 200)
+    found = joined(results, len(results), history.budgets, 200)
     assert sorted(found.counts.tolist()) == [1.0] * (len(found.counts) - 2) + [3.0, 3.0]
     first = history.trials[promising(history, 1)[0]]
-    rows, table, _ = results.table(len(results), rungs(history))
+    rows, table, _ = results.table(len(results), history.budgets)
     row = np.flatnonzero((results.vectors(rows) == history.space.encode(first.config)).all(axis=1))
     loss = history.outcomes[first.number].ranking_loss
     assert table[row, 0] == pytest.approx(np.mean([loss, 0.3, 0.5]))
     assert found.squares.max() > 0
     plain = Results(1)
     plain.catch_up(optimizer.history)
-    assert not joined(plain, len(plain), rungs(history), 200).squares.any()
+    assert not joined(plain, len(plain), history.budgets, 200).squares.any()
 
 
 def test_results_have_one_order_whenever_they_are_read() -> None:
@@ -124,7 +124,7 @@ def test_results_have_one_order_whenever_they_are_read() -> None:
     at_once = Results(1)
     at_once.catch_up(resumed.history)
     for n in range(30, len(at_once) + 1):
-        for one, other in zip(*(r.table(n, rungs(resumed.history))[:2] for r in (at_once, step_by_step)), strict=True):
+        for one, other in zip(*(r.table(n, resumed.history.budgets)[:2] for r in (at_once, step_by_step)), strict=True):
             np.testing.assert_array_equal(one, other)
     report = replay(resumed.events)
     assert [line for line in report.differences if "confirm" not in line] == []

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import bohb
-from bohb.core.events import BracketPlanned
 from bohb.core.samplers.targets import (
     Results,
     Table,
     best_first,
     joined,
     prefixes,
-    rungs,
     rungs_below,
     shift,
     standardised,
@@ -128,16 +126,9 @@ def test_a_result_on_a_middle_budget_is_none_of_the_top() -> None:
         study.tell(trial, trial.config["x"] + 100 / trial.budget)
     results = Results(1)
     results.catch_up(study.history)
-    losses = results.table(len(results), rungs(study.history)).losses
+    losses = results.table(len(results), study.history.budgets).losses
     on = [trial.budget for trial in study.history.trials.values()]
     assert np.isfinite(losses).sum(axis=0).tolist() == [on.count(budget) for budget in (300, 200, 100)]
-
-
-def test_an_adaptive_study_has_the_rungs_that_it_added() -> None:
-    study = bohb.BOHB({"x": (0.0, 1.0)}, min_budget=9, max_budget=27, seed=0, budgets="adaptive")
-    assert rungs(study.history) == (9, 27)
-    study.history.schedule.planned[1] = BracketPlanned(1, ((1.0, 9), (3.0, 3), (9.0, 1)), "adaptive")
-    assert rungs(study.history) == (1, 3, 9, 27)
 
 
 def test_fits_are_due_whenever_there_are_15_percent_more_results() -> None:

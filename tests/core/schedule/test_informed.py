@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import bohb
 from bohb import BOHB, Trial
 from bohb.analysis.agreement import bracket_choices
 from bohb.analysis.why import why
+from bohb.core.events import BracketPlanned
 from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.samplers.process import LEVEL, Data, Kernel, Process, matern
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
+from bohb.core.schedule.gains import expected_gain
 from bohb.core.schedule.informed import shared_noise
 from bohb.core.schedule.rules import rule_of
 from bohb.errors import StudyMismatch
@@ -184,6 +187,48 @@ def test_after_the_largest_budget_was_raised_a_whole_round_is_hyperbands() -> No
     later = [history.schedule.rule(i) == "skip" for i in range(before, len(history.brackets))]
     assert any(later)
     assert not any(later[:6])  # the bracket that continues the best, a round of four, and the next one's first
+
+
+def test_a_bracket_that_is_planned_keeps_its_rungs_when_budgets_are_raised() -> None:
+    journal = MemoryJournal()
+    made = study(misleading, 40, journal=journal)
+    while not isinstance(made.next_events()[0], BracketPlanned):
+        trial = made.ask()
+        made.tell(trial, misleading(trial))
+    journal.append(made.next_events(), made.history.n_events)
+    larger = study(misleading, 0, journal=journal, max_budget=27)
+    index = len(made.history.brackets)
+    assert larger.history.schedule.plan(index).rungs[-1].budget == 9
+    assert larger.history.schedule.first_of_round == index + 1
+    assert larger.ask().bracket == index
+    assert larger.history.brackets[index].bracket == larger.history.schedule.plan(index)
+    assert bohb.replay(journal).ok
+
+
+def best_of(n: int) -> float:
+    """Return the expected maximum of n standard normal numbers."""
+    x = np.linspace(-8, 8, 20_001)
+    return float(np.sum(x * n * norm.pdf(x) * norm.cdf(x) ** (n - 1)) * (x[1] - x[0]))
+
+
+def test_the_expected_gain_is_that_of_order_statistics() -> None:
+    def pair(rho: float) -> np.ndarray:
+        return np.array([[1, rho], [rho, 1]])
+
+    def gain(sizes: list[int], correlation: np.ndarray) -> float:
+        return expected_gain(np.random.default_rng(0), sizes, correlation)[0]
+
+    one = np.ones((1, 1))
+    assert expected_gain(np.random.default_rng(0), [1], one) == pytest.approx((0, 1), abs=0.03)
+    assert gain([5], one) == pytest.approx(best_of(5), abs=0.03)
+    assert gain([27, 1], pair(1)) == pytest.approx(best_of(27), abs=0.05)
+    assert gain([27, 1], pair(0.5)) == pytest.approx(0.5 * best_of(27), abs=0.08)
+    assert gain([27, 9], pair(0)) == pytest.approx(best_of(9), abs=0.05)
+    assert gain([27, 1], pair(-1)) == pytest.approx(-best_of(27), abs=0.05)
+    # The agreement of the first rung with the last counts, besides that with the second.
+    chain = np.array([[1, 0.8, 0.64], [0.8, 1, 0.8], [0.64, 0.8, 1]])
+    noise = np.array([[1, 0.8, 0.8], [0.8, 1, 0.8], [0.8, 0.8, 1]])
+    assert gain([81, 9, 1], noise) > gain([81, 9, 1], chain) + 0.05
 
 
 def parallel(workers: int, trials: int, **arguments: Any) -> Iterator[BOHB]:

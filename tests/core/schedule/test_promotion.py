@@ -1,11 +1,10 @@
-"""Promotions: the best of a bracket, each configuration once; in an adaptive study, one is chosen at random."""
+"""Promotions: the best of a bracket, each configuration once."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,17 +42,15 @@ def test_a_bracket_promotes_its_own() -> None:
     assert promoted(study)
     for trial in promoted(study):
         assert study.history.trials[source_of(trial)].bracket == trial.bracket
-    assert study.history.schedule.at_random == set()
 
 
-@pytest.mark.parametrize("schedule", ["hyperband", "adaptive"])
 @given(st.integers(0, 1000), st.integers(1, 12), st.integers(0, 6))
 @settings(max_examples=5, deadline=None)
-def test_no_configuration_is_promoted_twice_from_a_budget(schedule: Any, seed: int, workers: int, failing: int) -> None:
+def test_no_configuration_is_promoted_twice_from_a_budget(seed: int, workers: int, failing: int) -> None:
     def losses(trial: Trial) -> float:
         return math.nan if trial.number % 7 < failing else (trial.number * 37 + seed) % 101
 
-    study = BOHB(SPACE, min_budget=1, max_budget=27, seed=seed, schedule=schedule, random_fraction=1)
+    study = BOHB(SPACE, min_budget=1, max_budget=27, seed=seed, preset="paper", random_fraction=1)
     play(study, losses, 180, workers)
     sources = [source_of(trial) for trial in promoted(study)]
     assert len(set(sources)) == len(sources)
@@ -67,8 +64,8 @@ def test_no_configuration_is_promoted_twice_from_a_budget(schedule: Any, seed: i
 def test_a_bracket_asks_who_goes_on() -> None:
     asked: list[tuple[Any, ...]] = []
 
-    def choose(rung: int, losses: list[tuple[float, int]], k: int) -> list[int]:
-        asked.append((rung, sorted(losses), k))
+    def choose(losses: list[tuple[float, int]], k: int) -> list[int]:
+        asked.append((sorted(losses), k))
         return [42]
 
     plan = brackets.halving(3, [1, 3], 3)
@@ -77,6 +74,6 @@ def test_a_bracket_asks_who_goes_on() -> None:
         bracket.start(number)
     for number in range(3):
         bracket.finish(number, float(number))
-    assert asked == [(0, [(0.0, 0), (1.0, 1), (2.0, 2)], 1)]
+    assert asked == [([(0.0, 0), (1.0, 1), (2.0, 2)], 1)]
     assert bracket.next_action() == Promote(1, 42)
     assert bracket.survivors == [[42]]

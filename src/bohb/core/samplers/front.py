@@ -220,7 +220,7 @@ class SeveralSampler:
         numbers: dict[float, list[int]] = {}
         for number in history.outcomes:
             numbers.setdefault(history.trials[number].budget, []).append(number)
-        rungs = targets.rungs(history)
+        rungs = history.budgets
         found: dict[tuple[bytes, int], float] = {}
         for budget, those in numbers.items():
             below = int(targets.rungs_below(np.array([budget]), rungs)[0])

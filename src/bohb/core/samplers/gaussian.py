@@ -153,7 +153,7 @@ class GaussianSampler:
         merit: what to choose results by if there are more than POINTS; default: their losses.
         """
         self._results.catch_up(history)
-        rungs, n = targets.rungs(history), len(self._results)
+        rungs, n = history.budgets, len(self._results)
         by = None if merit is None else partial(merit, self._results)
         found = targets.joined(self._results, n, rungs, POINTS, by)
         if found.finite < configurations_needed(self._results.vectors(found.rows)) or not found.y.any():

@@ -216,12 +216,6 @@ class Table(NamedTuple):
     repeated: Sequence[tuple[int, int, Array]] = ()
 
 
-def rungs(history: History) -> tuple[float, ...]:
-    """Return the budgets of the study's rungs, ascending; an adaptive study may have added some below the others."""
-    planned = (budget for plan in history.schedule.planned.values() for budget, _ in plan.rungs)
-    return tuple(sorted({*history.budgets, *(budget for budget in planned if budget <= history.budgets[-1])}))
-
-
 def rungs_below(of: Array, budgets: Sequence[float]) -> NDArray[np.intp]:
     """Return how many rungs each budget lies below the largest one.
 

@@ -20,15 +20,14 @@ from bohb.errors import InvalidArgument
 _SLACK = Fraction(1, 10**9)
 LARGEST_BRACKET = 10**7  # configurations in one rung; a study of more would never end
 MOST_BUDGETS = 1000
-PUBLISHED_EVERY = 3  # every third bracket of an adaptive study is Hyperband's, and of an informed one at least
+PUBLISHED_EVERY = 3  # at least every third bracket of an informed study is Hyperband's
 
-BracketRule = Literal["hyperband", "repeat", "skip", "adaptive", "given", "promote", "deadline"]
+BracketRule = Literal["hyperband", "repeat", "skip", "given", "promote", "deadline"]
 """By which rule a bracket has its rungs.
 
 hyperband: it is the next one in Hyperband's order.
 repeat: it is Hyperband's last one again, because none with these rungs has finished.
 skip: it leaves out the rungs below the largest budget, because they do not pay.
-adaptive: it has the largest expected gain, by how well rungs agree.
 given: it consists of a configuration that the user wants on its budget.
 promote: it continues the best configurations on larger budgets, because the largest budget has grown.
 deadline: it reaches the largest budget before the deadline.
@@ -151,13 +150,8 @@ def halving(n: int, budgets: Sequence[float], eta: float = 3) -> Bracket:
 
 
 def is_published(index: int) -> bool:
-    """Whether the bracket `index` of an adaptive study, or of an informed one with one budget, is Hyperband's."""
+    """Whether the bracket `index` of an informed study with one budget is Hyperband's."""
     return index % PUBLISHED_EVERY == 0
-
-
-def published_before(index: int) -> int:
-    """Return the number of unmodified Hyperband brackets before `index`."""
-    return -(-index // PUBLISHED_EVERY)
 
 
 def _too_large(n_budgets: int, factor: Fraction) -> InvalidArgument:

@@ -39,7 +39,6 @@ class Agreement:
     low, high: the two budgets.
     shared: number of configurations evaluated on both.
     rho, interval: the median, and the interval that holds 90 % of the posterior.
-    to_top: the median correlation of the lower one with the largest budget.
     """
 
     low: float
@@ -47,7 +46,6 @@ class Agreement:
     shared: int
     rho: float
     interval: tuple[float, float]
-    to_top: float
 
 
 def agreements(steps: Sequence[float], seen: Mapping[float, Losses], draws: Array) -> list[Agreement]:
@@ -57,7 +55,7 @@ def agreements(steps: Sequence[float], seen: Mapping[float, Losses], draws: Arra
     for i, (low, high) in enumerate(itertools.pairwise(steps)):
         bottom, middle, top = np.quantile(draws[:, i, i + 1], [tail, 0.5, 1 - tail]).tolist()
         shared = len(seen.get(low, {}).keys() & seen.get(high, {}).keys())
-        found.append(Agreement(low, high, shared, middle, (bottom, top), float(np.median(draws[:, i, -1]))))
+        found.append(Agreement(low, high, shared, middle, (bottom, top)))
     return found
 
 

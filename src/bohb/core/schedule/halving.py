@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from bohb.core.schedule.brackets import Bracket, Rung
 
-EXPLORE_FROM = 4  # a rung that passes on this many gives one of the places to chance
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -40,7 +38,7 @@ class Done:
 
 Action = Sample | Promote | Wait | Done
 Loss = tuple[float, int]  # a loss, +inf if the trial failed, and the trial's number
-Choose = Callable[[int, list[Loss], int], list[int]]  # (rung, its losses, k) -> the numbers that go on
+Choose = Callable[[list[Loss], int], list[int]]  # (the losses of a rung, k) -> the numbers that go on
 
 
 class Halving:
@@ -61,7 +59,7 @@ class Halving:
         self.rung = 0
         self.survivors: list[list[int]] = []
         self._refill = refill
-        self.choose = choose
+        self.choose = choose or top_k
         self._queue: deque[int | None] = deque(
             [*first] if first else [None] * bracket.rungs[0].size  # None: a new configuration
         )
@@ -160,8 +158,7 @@ class Halving:
         if self.done:
             return
         size = self.bracket.rungs[self.rung].size
-        choose = self.choose
-        chosen = top_k(self._losses, size) if choose is None else choose(self.rung - 1, self._losses, size)
+        chosen = self.choose(self._losses, size)
         self.survivors.append(chosen)
         self._queue.extend(chosen)
         if self._refill:
@@ -175,16 +172,3 @@ class Halving:
 def top_k(losses: list[Loss], k: int) -> list[int]:
     """Return the numbers of the k lowest losses, best first (Alg. 3, line 4), without failed trials."""
     return [number for loss, number in sorted(losses)[:k] if math.isfinite(loss)]
-
-
-def one_at_random(ordered: Sequence[int], k: int, draw: Callable[[int], int]) -> tuple[list[int], int | None]:
-    """Return the k trials that go on, and the one among them that was chosen at random, to see how well rungs agree.
-
-    ordered: the trials of a rung that did not fail, best first.
-    draw: returns a random number below its argument.
-    """
-    rest = sorted(ordered[k - 1 :])
-    if k < EXPLORE_FROM or not rest:
-        return list(ordered[:k]), None
-    lucky = rest[draw(len(rest))]
-    return [*ordered[: k - 1], lucky], lucky

@@ -50,7 +50,7 @@ def rung_correlation(rng: np.random.Generator, history: History, surrogate: Surr
     space = history.space
     X = np.vstack([space.draw(rng, UNIFORM), mutations(rng, space, surrogate.parents, MUTATIONS)])
     promising = X[descending(surrogate.log_improvement(X), SCORE_DECIMALS)[:PROMISING]]
-    below = targets.rungs_below(np.array(history.budgets, dtype=float), targets.rungs(history))
+    below = targets.rungs_below(np.array(history.budgets, dtype=float), history.budgets)
     process = surrogate.process
     covariance = process.rung_covariance(surrogate.embedding(promising))
     noise, rung = np.exp(0.5 * process.kernel.noises), np.arange(len(covariance))

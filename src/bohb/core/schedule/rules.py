@@ -16,7 +16,6 @@ import numpy as np
 from bohb.core.events import BracketPlanned
 from bohb.core.history import History
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, is_published
-from bohb.core.schedule.gains import choose_bracket
 from bohb.core.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -47,19 +46,6 @@ class HyperbandRule:
     def random_share(self, history: History, _index: int) -> float:
         """Return ρ."""
         return history.settings.random_fraction
-
-
-class AdaptiveRule(HyperbandRule):
-    """Every third bracket is Hyperband's; the others are chosen by how well the budgets agree."""
-
-    def plan(self, history: History, index: int, rng: np.random.Generator) -> BracketPlanned | None:
-        """Return the bracket with the largest expected gain."""
-        if is_published(index):
-            return None
-        assert history.created is not None
-        sizes = history.settings.bracket_sizes
-        choice = choose_bracket(rng, history.budgets, history.created.eta, history.evidence.seen, sizes)
-        return BracketPlanned(index, choice.bracket.pairs, "adaptive", reason=choice.reason)
 
 
 class InformedRule:
@@ -130,8 +116,6 @@ def rule_of(history: History, process: Callable[[], GaussianSampler]) -> Rule:
     A study is informed only if it has one loss and a Gaussian process of it, which is asked for proposals.
     """
     settings = history.settings
-    if settings.schedule == "adaptive":
-        return AdaptiveRule()
     informed = settings.schedule == "informed" and settings.explains == "process" and settings.random_fraction < 1
     return InformedRule(process) if informed and history.goals.single else HyperbandRule()
 
@@ -177,13 +161,10 @@ def _ranked_on_largest(history: History) -> list[int]:
 
 
 def promoting_bracket(history: History, larger: Sequence[float]) -> BracketPlanned | None:
-    """Return a bracket that continues the best configurations of the largest budget on larger ones.
-
-    None if there are none, and in an adaptive study, which chooses its brackets by itself.
-    """
+    """Return a bracket that continues the best configurations of the largest budget on larger ones, if it has any."""
     assert history.created is not None
     numbers, index = best_on_largest(history), len(history.brackets)
-    if not numbers or history.schedule.adaptive or index in history.schedule.planned:
+    if not numbers or index in history.schedule.planned:
         return None
     eta = history.created.eta
     rungs = tuple((budget, max(1, math.floor(len(numbers) / eta**i))) for i, budget in enumerate(larger))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.events import BracketPlanned, ConfigGiven
-from bohb.core.schedule.brackets import Bracket, BracketRule, check_budgets, hyperband, published_before
-from bohb.core.schedule.halving import Choose, Halving, Loss, one_at_random, top_k
+from bohb.core.schedule.brackets import Bracket, BracketRule, check_budgets, hyperband
+from bohb.core.schedule.halving import Halving, Loss, top_k
 from bohb.core.settings import Settings
 from bohb.errors import JournalError
 
@@ -60,23 +59,17 @@ class Schedule:
     brackets: every bracket opened so far; `open` has the indices of the unfinished ones, `ready` of those that have a
         trial to start.
     planned: the brackets whose rungs were chosen by an event, by index, opened or not.
-    at_random: the trials that an adaptive study promoted at random.
     round: one round of Hyperband with the current budgets; its first bracket is number `first_of_round`.
-    adaptive: whether two of three brackets are chosen by how well budgets agree.
 
     order: how trials compare where one loss does not decide; None compares losses.
     """
 
-    def __init__(
-        self, settings: Settings, eta: float, seed: int, budgets: tuple[float, ...], order: Order | None = None
-    ) -> None:
-        self._settings, self._eta, self._seed, self._order = settings, eta, seed, order
-        self.adaptive = settings.schedule == "adaptive"
+    def __init__(self, settings: Settings, eta: float, budgets: tuple[float, ...], order: Order | None = None) -> None:
+        self._settings, self._eta, self._order = settings, eta, order
         self.brackets: list[Halving] = []
         self.open: dict[int, None] = {}  # a set in the order of insertion
         self.ready: dict[int, None] = {}
         self.planned: dict[int, BracketPlanned] = {}
-        self.at_random: set[int] = set()
         self.use_budgets(budgets, 0)
 
     @property
@@ -127,8 +120,6 @@ class Schedule:
         """Return the rungs of bracket `index`."""
         if index in self.planned:
             return Bracket.of(self.planned[index].rungs)
-        if self.adaptive:
-            return self.in_order(published_before(index) - published_before(self.first_of_round))
         return self.in_order(self.place(index))
 
     def start(self, index: int, number: int) -> None:
@@ -162,37 +153,29 @@ class Schedule:
         """Return a copy that later events do not change."""
         still = copy.copy(self)
         still.open, still.ready, still.planned = self.open.copy(), self.ready.copy(), self.planned.copy()
-        still.at_random = self.at_random.copy()
         still.brackets = [bracket if bracket.done else bracket.snapshot() for bracket in self.brackets]
         return still
 
     def simulated(self) -> Schedule:
         """Return a copy to simulate with: Hyperband's brackets follow, and the lowest losses go on."""
         ahead = self.snapshot()
-        ahead.adaptive, ahead._order = False, None
+        ahead._order = None
         for index in ahead.open:
-            ahead.brackets[index].choose = None
+            ahead.brackets[index].choose = top_k
         return ahead
 
     def _opened(self, index: int) -> Halving:
         """Return bracket `index`, which is opened if it is the next one."""
         if index == len(self.brackets):
-            choose: Choose | None = partial(self._choose, index) if self.adaptive or self._order else None
+            choose = self._best if self._order else None
             self.brackets.append(Halving(self.plan(index), self._settings.refill, choose, self.promotes(index)))
             self.open[index] = None
         return self.brackets[index]
 
-    def _choose(self, index: int, rung: int, losses: list[Loss], k: int) -> list[int]:
-        """Choose who goes on in an adaptive study, or by several losses and constraints."""
-        ordered = top_k(losses, len(losses)) if self._order is None else self._order.best_first(n for _, n in losses)
-        if not self.adaptive:
-            return ordered[:k]
-        from bohb.core.streams import random_promotion  # imports numpy, which other studies do not need here
-
-        chosen, lucky = one_at_random(ordered, k, partial(random_promotion, self._seed, index, rung))
-        if lucky is not None:
-            self.at_random.add(lucky)
-        return chosen
+    def _best(self, losses: list[Loss], k: int) -> list[int]:
+        """Choose who goes on by several losses and constraints."""
+        assert self._order is not None
+        return self._order.best_first(number for _, number in losses)[:k]
 
     def _refresh(self, index: int) -> None:
         """Update `open` and `ready`."""
