@@ -1,23 +1,22 @@
 """Reinforcement learning: a policy that balances a pole, in one file, with its score maximised.
 
-    python examples/cartpole_continue.py [seed]
+    python examples/cartpole_continue.py
 
 The budget counts updates. A promoted configuration continues where its smaller budget ended: the checkpoint has the
-policy, the optimiser, the random generator and the state of the carts. `main` trains again without it and compares
-scores bit by bit. The environment is the cart and pole of Barto, Sutton and Anderson (1983), 16 of them at once; with
-Gymnasium or Stable-Baselines3, save what they need to go on in the same way.
+policy, the optimiser, the random generator and the state of the carts. The environment is the cart and pole of Barto,
+Sutton and Anderson (1983), 16 of them at once; with Gymnasium or Stable-Baselines3, save what they need to go on in the
+same way.
 """
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
 import bohb
+from bohb.integrations import learners
 
 SPACE = {
     "lr": (1e-4, 1e-1, "log"),
@@ -39,10 +38,16 @@ def moved(state: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 class Carts:
-    """16 carts, each put back to the middle when its pole falls; `state` is all that there is to save."""
+    """16 carts, each put back to the middle when its pole falls."""
 
     def __init__(self) -> None:
         self.state = {"carts": 0.1 * torch.rand(CARTS, 4) - 0.05, "age": torch.zeros(CARTS), "recent": torch.zeros(20)}
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return self.state
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        self.state = state
 
     def step(self, right: torch.Tensor) -> torch.Tensor:
         """Push every cart; return where an episode has ended. `recent` has the lengths of the last 20 episodes."""
@@ -54,27 +59,18 @@ class Carts:
         return over
 
 
-def train(trial: bohb.Trial) -> dict[str, Any]:
+def train(trial: bohb.Trial) -> float:
     """Improve the policy until `trial.budget` updates are done, counted from the very beginning."""
     torch.set_num_threads(1)
     torch.manual_seed(trial.seed)
-    units, done = trial.config["units"], round(trial.previous_budget or 0)
+    units = trial.config["units"]
     network = nn.Sequential(nn.Linear(4, units), nn.Tanh(), nn.Linear(units, 3))  # two logits and a value
     optimizer = torch.optim.Adam(network.parameters(), lr=trial.config["lr"])
     carts = Carts()
-    path = trial.checkpoint_dir / "state.pt" if trial.checkpoint_dir else None
-    if done and path:
-        state = torch.load(path)
-        network.load_state_dict(state["network"])
-        optimizer.load_state_dict(state["optimizer"])
-        carts.state = state["carts"]
-        torch.set_rng_state(state["rng"])  # last, for making the network has drawn from it
-    for _ in range(done, round(trial.budget)):
+    for number in learners.epochs(trial, network=network, optimizer=optimizer, carts=carts):
         update(network, optimizer, carts, trial.config)
-    if path:
-        state = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "carts": carts.state}
-        torch.save({**state, "rng": torch.get_rng_state()}, path)
-    return {"score": carts.state["recent"].mean().item(), "info": {"continued_from": done}}
+        trial.report(number + 1, score := carts.state["recent"].mean().item())
+    return score
 
 
 def update(network: nn.Module, optimizer: torch.optim.Optimizer, carts: Carts, config: dict[str, Any]) -> None:
@@ -105,23 +101,5 @@ def update(network: nn.Module, optimizer: torch.optim.Optimizer, carts: Carts, c
     optimizer.step()
 
 
-def main(seed: int = 0) -> None:
-    study = bohb.minimize(
-        train,
-        SPACE,
-        min_budget=9,
-        max_budget=81,
-        max_brackets=1,
-        integer_budgets=True,
-        seed=seed,
-        direction="maximize",
-    )
-    print(study)
-    continued = [(trial, outcome) for trial, outcome in study.trials if outcome and outcome.info.get("continued_from")]
-    again = [train(replace(trial, previous_budget=None))["score"] for trial, _ in continued]
-    same = sum(score == outcome.values["score"] for score, (_, outcome) in zip(again, continued, strict=True))
-    print(f"{same} of {len(continued)} continued trainings equal those trained through")
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    print(bohb.minimize(train, SPACE, min_budget=9, max_budget=81, max_brackets=1, seed=0, direction="maximize"))

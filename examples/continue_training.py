@@ -3,7 +3,7 @@
     python examples/continue_training.py [seed]
 
 The checkpoint holds all that training depends on: weights, momentum and the state of the random generator. So a model
-that was stopped and continued is the one that was trained through, to the last bit; `main` checks that.
+that was stopped and continued is the one that was trained without interruption, to the last bit; `main` checks that.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main(seed: int = 0) -> dict[str, Any]:
     continued = [(trial, outcome) for trial, outcome in study.trials if outcome and outcome.info.get("continued_from")]
     again = [train(replace(trial, previous_budget=None))["loss"] for trial, _ in continued]  # without a checkpoint
     same = sum(outcome.loss == loss for (_, outcome), loss in zip(continued, again, strict=True))
-    print(f"{same} of {len(continued)} continued trainings equal those trained through")
+    print(f"{same} of {len(continued)} continued trainings equal uninterrupted ones")
     return {"continued": len(continued), "same": same, "loss": study.incumbent and study.incumbent.loss}
 
 

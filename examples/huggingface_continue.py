@@ -1,24 +1,20 @@
-"""Hugging Face: a Trainer continues a promoted configuration, and the result is that of training through.
+"""Hugging Face: a Trainer continues a promoted configuration, and the result is that of uninterrupted training.
 
-    python examples/huggingface_continue.py [seed]
+    python examples/huggingface_continue.py
 
 The model is built from a configuration and the data are numbers, so that nothing is downloaded. The checkpoint of the
-Trainer has the weights, the optimiser, the schedule and the random generators; `main` trains again without it and
-compares losses bit by bit.
+Trainer has the weights, the optimiser, the schedule and the random generators.
 """
 
 from __future__ import annotations
 
-import sys
-import tempfile
-from dataclasses import replace
 from typing import Any
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 import bohb
-from bohb.integrations import huggingface
+from bohb.integrations import learners
 
 SPACE = {"lr": (1e-4, 1e-1, "log"), "dropout": (0.0, 0.5), "batch": [8, 16, 32]}
 MAX_EPOCHS = 9
@@ -41,35 +37,24 @@ def train(trial: bohb.Trial) -> dict[str, Any]:
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
     )
-    with tempfile.TemporaryDirectory() as directory:
-        arguments = TrainingArguments(
-            output_dir=directory,
-            num_train_epochs=MAX_EPOCHS,  # not the budget: the schedule of the learning rate must not depend on it
-            learning_rate=trial.config["lr"],
-            per_device_train_batch_size=trial.config["batch"],
-            seed=trial.seed,
-            eval_strategy="epoch",
-            save_strategy="no",
-            logging_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            use_cpu=True,
-            dataloader_pin_memory=False,
-        )
-        model = BertForSequenceClassification(shape)
-        trainer = Trainer(model, arguments, train_dataset=ROWS[:64], eval_dataset=ROWS[64:])
-        return huggingface.train(trainer, trial)
-
-
-def main(seed: int = 0) -> None:
-    study = bohb.minimize(
-        train, SPACE, min_budget=1, max_budget=MAX_EPOCHS, max_brackets=1, integer_budgets=True, seed=seed
+    arguments = TrainingArguments(
+        output_dir=str(trial.checkpoint_dir),
+        num_train_epochs=MAX_EPOCHS,  # not the budget: the schedule of the learning rate must not depend on it
+        learning_rate=trial.config["lr"],
+        per_device_train_batch_size=trial.config["batch"],
+        seed=trial.seed,
+        eval_strategy="epoch",
+        save_strategy="no",
+        logging_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+        dataloader_pin_memory=False,
     )
-    print(study)
-    continued = [(trial, outcome.loss) for trial, outcome in study.trials if outcome and outcome.info.get("continued")]
-    same = sum(train(replace(trial, previous_budget=None))["loss"] == loss for trial, loss in continued)
-    print(f"{same} of {len(continued)} continued trainings equal those trained through")
+    model = BertForSequenceClassification(shape)
+    trainer = Trainer(model, arguments, train_dataset=ROWS[:64], eval_dataset=ROWS[64:])
+    return learners.train_huggingface(trial, trainer)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    print(bohb.minimize(train, SPACE, min_budget=1, max_budget=MAX_EPOCHS, max_brackets=1, seed=0))

@@ -45,7 +45,7 @@ EXTRAS = {  # code that needs the extra, and the package that the extra installs
         "from bohb.integrations.trackers import track; track('tensorboard', 's.db', to='x').__enter__()",
         "tensorboardX",
     ),
-    "huggingface": ("import bohb.integrations.huggingface", "transformers"),
+    "huggingface": ("from bohb.integrations.learners import *; huggingface_callback(None)", "transformers"),
     "mcp": ("import pathlib; from bohb.cli.mcp import mcp_server; mcp_server(pathlib.Path())", "mcp"),
     "wandb": ("from bohb.integrations.trackers import track; track('wandb', 's.db', to='x').__enter__()", "wandb"),
 }

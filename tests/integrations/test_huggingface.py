@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import runpy
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 import bohb
+from bohb.integrations import learners
 
 PACKAGES = ("torch", "transformers", "accelerate")  # slow to import, and collecting the tests should be quick
 pytestmark = pytest.mark.skipif(not all(map(importlib.util.find_spec, PACKAGES)), reason=f"needs {PACKAGES}")
@@ -61,7 +61,6 @@ def test_epochs_that_are_continued_equal_training_through(
     (through,) = in_parts(example["train"], trial, tmp_path / "through", [2])
     assert last["loss"] == through["loss"] != first["loss"]
     assert weights(tmp_path / "continued") == weights(tmp_path / "through")
-    assert (last["info"]["continued"], through["info"]["continued"]) == (True, False)
     assert last["info"]["steps"] == through["info"]["steps"] == 8
     assert [step for step, _ in points] == [1, 2]
     assert points[-1][1] == last["loss"]
@@ -92,45 +91,25 @@ def test_the_progress_bars_of_a_trainer_do_not_cost_its_worker(example: dict[str
 def test_a_budget_of_steps_may_end_within_an_epoch(
     example: dict[str, Any], trial: bohb.Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bohb.integrations import huggingface
-
-    train, arguments = example["train"], example["TrainingArguments"]
-    settings = {"eval_strategy": "no", "max_steps": 9}
+    train, arguments, learners = example["train"], example["TrainingArguments"], example["learners"]
+    settings, options = {"eval_strategy": "no", "max_steps": 9}, {"unit": "steps"}
     monkeypatch.setitem(train.__globals__, "TrainingArguments", lambda **given: arguments(**{**given, **settings}))
-    by_steps = Counted(huggingface, unit="steps")
-    monkeypatch.setitem(train.__globals__, "huggingface", by_steps)
+    original = learners.train_huggingface
+    monkeypatch.setattr(learners, "train_huggingface", lambda trial, trainer: original(trial, trainer, **options))
     first, last = in_parts(train, trial, tmp_path / "continued", [2, 6])
     (through,) = in_parts(train, trial, tmp_path / "through", [6])
     assert (first["info"]["steps"], last["info"]["steps"]) == (2, 6)
     assert last["loss"] == through["loss"]
     assert weights(tmp_path / "continued") == weights(tmp_path / "through")
-    by_steps.options["metric"] = "eval_f1"
+    options["metric"] = "eval_f1"
     with pytest.raises(bohb.errors.InvalidResult, match="measures no 'eval_f1'; it has epoch, eval_loss"):
         in_parts(train, trial, tmp_path / "metric", [1])
 
 
-def test_a_schedule_that_ends_before_the_budget_is_refused(example: dict[str, Any], trial: bohb.Trial) -> None:
+def test_a_schedule_that_ends_before_the_budget_is_refused(
+    example: dict[str, Any], trial: bohb.Trial, tmp_path: Path
+) -> None:
     with pytest.raises(bohb.errors.InvalidArgument, match="ends after 9 epochs, before the budget of 27"):
-        example["train"](replace(trial, budget=27))
+        example["train"](replace(trial, budget=27, checkpoint_dir=tmp_path))
     with pytest.raises(bohb.errors.InvalidArgument, match="unit='minutes' must be 'epochs' or 'steps'"):
-        example["huggingface"].BudgetCallback(trial, "minutes")
-
-
-class Counted:
-    """The integration with other options."""
-
-    def __init__(self, module: Any, **options: Any) -> None:
-        self._module, self.options = module, options
-
-    def train(self, trainer: Any, trial: bohb.Trial) -> Any:
-        return self._module.train(trainer, trial, **self.options)
-
-
-@LONG
-@pytest.mark.parametrize("name", ["huggingface", "peft"])
-def test_the_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip({"huggingface": "transformers"}.get(name, name))
-    runpy.run_path(str(EXAMPLES / f"{name}_continue.py"))["main"]()
-    match = re.search(r"(\d+) of (\d+) continued trainings equal", capsys.readouterr().out)
-    assert match is not None
-    assert match[1] == match[2] == "4"
+        learners.huggingface_callback(trial, "minutes")  # type: ignore[arg-type]
