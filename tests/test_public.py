@@ -45,7 +45,7 @@ EXTRAS = {  # code that needs the extra, and the package that the extra installs
         "from bohb.integrations.trackers import track; track('tensorboard', 's.db', to='x').__enter__()",
         "tensorboardX",
     ),
-    "huggingface": ("from bohb.integrations.learners import *; huggingface_callback(None)", "transformers"),
+    "huggingface": ("from bohb.integrations import learners; learners.huggingface_callback(None)", "transformers"),
     "mcp": ("import pathlib; from bohb.cli.mcp import mcp_server; mcp_server(pathlib.Path())", "mcp"),
     "wandb": ("from bohb.integrations.trackers import track; track('wandb', 's.db', to='x').__enter__()", "wandb"),
 }
@@ -107,11 +107,11 @@ def undocumented(owner: str, value: object) -> list[str]:
 
 
 def run_without(missing: set[str], code: str, directory: Path, *path: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process that cannot import the missing packages."""
+    """Run code in a process that cannot import the missing packages; path: where bohb is, by default this one."""
     return subprocess.run(
         [sys.executable, "-c", PRELUDE.format(missing=missing) + code],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path or [str(Path(bohb.__file__).parents[1])])},
         capture_output=True,
         text=True,
         timeout=120,
