@@ -19,7 +19,6 @@ from bohb.errors import InvalidArgument
 from bohb.integrations.hpbandster import (
     InterchangeError,
     objective_of,
-    observations,
     read_hpbandster,
     read_logs,
     write_hpbandster,
@@ -166,16 +165,16 @@ TIMES = {"submitted": 1.0, "started": 2.0, "finished": 3.0}
 
 
 def test_logs_of_a_real_run_are_read_with_its_crash_and_its_nan() -> None:
-    runs = read_hpbandster(LOGS)
-    assert len(runs) == 20
+    runs = read_hpbandster(LOGS, COMPILED)
+    assert [run.index for run in runs] == list(range(20))
     assert {run.budget for run in runs} == {1.0, 3.0, 9.0}
-    assert [run.id for run in runs if run.loss is None] == [(0, 0, 6), (2, 0, 2)]
+    assert [run.source for run in runs if run.loss is None] == ["HpBandSter [0, 0, 6]", "HpBandSter [2, 0, 2]"]
     assert runs[0].config == {"c": "a", "x": 0.7203244934421581}
 
 
 def test_runs_become_observations_that_a_model_learns_from() -> None:
     study = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
-    events = observations(read_hpbandster(LOGS), COMPILED, study.history.budgets)
+    events = read_hpbandster(LOGS, COMPILED, study.history.budgets)
     study.history.extend(events)
     assert len(study.history.observed) == 20
     assert study.history.n_failures_known == 2
@@ -198,13 +197,13 @@ def test_runs_become_observations_that_a_model_learns_from() -> None:
     ],
 )
 def test_whatever_a_result_looks_like_it_has_a_loss_or_failed(tmp_path: Path, result: Any, loss: float | None) -> None:
-    runs = read_hpbandster(logs(tmp_path, [CONFIG], [[[0, 0, 0], 1.0, TIMES, result, None]]))
+    runs = read_hpbandster(logs(tmp_path, [CONFIG], [[[0, 0, 0], 1.0, TIMES, result, None]]), COMPILED)
     assert [run.loss for run in runs] == [loss]
 
 
 def test_a_last_line_that_was_torn_is_left_out_and_a_repeated_run_counts_once(tmp_path: Path) -> None:
     first, second = [[0, 0, 0], 1.0, TIMES, {"loss": 1}, None], [[0, 0, 0], 1.0, TIMES, {"loss": 2}, None]
-    runs = read_hpbandster(logs(tmp_path, [CONFIG], [first, second, "", '[[0, 0, 0], 3.0, {"subm']))
+    runs = read_hpbandster(logs(tmp_path, [CONFIG], [first, second, "", '[[0, 0, 0], 3.0, {"subm']), COMPILED)
     assert [run.loss for run in runs] == [2]
 
 
@@ -222,23 +221,23 @@ def test_what_cannot_be_read_is_named_by_file_and_line(
     tmp_path: Path, configs: list[Any], results: list[Any], message: str
 ) -> None:
     with pytest.raises(InterchangeError, match=message):
-        read_hpbandster(logs(tmp_path, configs, results))
+        read_hpbandster(logs(tmp_path, configs, results), COMPILED)
 
 
 def test_a_missing_file_says_what_a_directory_should_hold(tmp_path: Path) -> None:
     with pytest.raises(InterchangeError, match=r"configs.json: no such file.* and results.json"):
-        read_hpbandster(tmp_path)
+        read_hpbandster(tmp_path, COMPILED)
 
 
 def test_a_configuration_of_another_space_is_refused_by_line() -> None:
     with pytest.raises(InterchangeError, match=r"results.json:1: .*'c' is not a hyperparameter"):
-        observations(read_hpbandster(LOGS), Space({"x": (0.0, 1.0)}), [1, 3, 9])
+        read_hpbandster(LOGS, Space({"x": (0.0, 1.0)}))
 
 
 def test_budgets_that_differ_by_rounding_are_the_same(tmp_path: Path) -> None:
-    runs = read_hpbandster(logs(tmp_path, [CONFIG], [[[0, 0, 0], 3.0000000001, TIMES, {"loss": 1}, None]]))
-    assert [event.budget for event in observations(runs, COMPILED, [1, 3, 9])] == [3]
-    assert [event.budget for event in observations(runs, COMPILED, [1, 4])] == [3.0000000001]
+    directory = logs(tmp_path, [CONFIG], [[[0, 0, 0], 3.0000000001, TIMES, {"loss": 1}, None]])
+    for budgets, expected in (([1, 3, 9], 3), ([1, 4], 3.0000000001)):
+        assert [run.budget for run in read_hpbandster(directory, COMPILED, budgets)] == [expected]
 
 
 def a_study() -> bohb.History:
@@ -250,14 +249,13 @@ def a_study() -> bohb.History:
 def test_what_is_written_is_read_back_the_same(tmp_path: Path) -> None:
     history = a_study()
     configs, runs = write_hpbandster(history, tmp_path / "new")
-    back = read_hpbandster(tmp_path / "new")
+    back = read_hpbandster(tmp_path / "new", history.space)
     assert (configs, runs) == (len({t.config_id for t in history.trials.values()}), 40)
     assert [(run.config, run.budget, run.loss) for run in back] == [
         (history.trials[n].config, history.trials[n].budget, outcome.loss) for n, outcome in history.outcomes.items()
     ]
     assert any(run.loss is None for run in back)
-    first = {tuple(run.id): run for run in back}
-    assert len(first) == configs
+    assert len({run.source for run in back}) == configs
     assert "NaN" not in (tmp_path / "new" / "results.json").read_text()
 
 

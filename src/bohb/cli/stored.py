@@ -107,12 +107,11 @@ def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any
 
 def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dict[str, Any]:
     from bohb.cli.ask import study_arguments
-    from bohb.integrations.hpbandster import observations, read_hpbandster
+    from bohb.integrations.hpbandster import read_hpbandster
     from bohb.journal import SqlJournal
     from bohb.optimizer.ask_tell import BOHB
     from bohb.studyfile.load import load
 
-    runs = read_hpbandster(source)
     file: StudyFile = load(studyfile)
     space = file.space()
     place = target or file.journal
@@ -120,7 +119,7 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
         existing = journal if len(journal.read()) > 0 else None
         study = BOHB(space, **study_arguments(file), journal=existing)  # nothing is stored before everything is checked
         budgets = study.history.budgets
-        events = observations(runs, space, budgets, len(study.history.observed))
+        events = read_hpbandster(source, space, budgets, len(study.history.observed))
         if existing is None:
             journal.append([*study.events, *events], 0)
         else:

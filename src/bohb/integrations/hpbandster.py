@@ -12,7 +12,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,21 +92,6 @@ class InterchangeError(BohbError):
     """The logs of another tool cannot be read; the message names file and line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run of HpBandSter.
-
-    loss: None if it crashed or returned NaN or an infinity.
-    line: its line in results.json.
-    """
-
-    id: Id
-    config: dict[str, Any]
-    budget: float
-    loss: float | None
-    line: int
-
-
 def read_logs(directory: str | Path, space: Space) -> History:
     """Return the results in `configs.json` and `results.json` for `warm_start=`; crashed runs count as failed.
 
@@ -115,51 +100,46 @@ def read_logs(directory: str | Path, space: Space) -> History:
     """
     from bohb.integrations.foreign import earlier
 
-    runs = read_hpbandster(directory)
-    return earlier(space, observations(runs, space, sorted({run.budget for run in runs})))
+    return earlier(space, read_hpbandster(directory, space))
 
 
-def read_hpbandster(directory: str | Path) -> list[Run]:
-    """Return the runs of a directory in the order in which they ended; the last run on a budget counts."""
+def read_hpbandster(
+    directory: str | Path, space: Space, budgets: Sequence[float] = (), first: int = 0
+) -> list[ObservationAdded]:
+    """Return the runs of a directory in the order in which they ended; the last run on a budget counts.
+
+    space: the space of the study, to which every configuration must belong.
+    budgets: the study's budgets; a budget that differs from one of them only by rounding is replaced by it.
+    first: number of observations that the study already has.
+
+    The loss is None if the run crashed or returned NaN or an infinity.
+    """
     root = Path(directory)
     configs: dict[Id, dict[str, Any]] = {}
-    for place, _, entry in _lines(root / CONFIGS):
+    for place, entry in _lines(root / CONFIGS):
         if not (len(entry) >= 2 and isinstance(entry[1], dict)):
             raise InterchangeError(f"{place}: a line must be [[bracket, rung, index], {{config}}, {{info}}]")
         configs[_id(place, entry[0])] = entry[1]
-    runs: dict[tuple[Id, float], Run] = {}
-    for place, line, entry in _lines(root / RESULTS):
+    runs: dict[tuple[Id, float], ObservationAdded] = {}
+    for place, entry in _lines(root / RESULTS):
         if len(entry) < 4 or not _is_number(entry[1]):
             raise InterchangeError(
                 f"{place}: a line must be [[bracket, rung, index], budget, {{times}}, result, error]"
             )
-        who, budget, result = _id(place, entry[0]), float(entry[1]), entry[3]
+        who, result = _id(place, entry[0]), entry[3]
         if who not in configs:
             raise InterchangeError(f"{place}: the configuration {list(who)} is not in {CONFIGS}")
+        config = space.restore(configs[who])
+        try:
+            space.encode({**configs[who], **config})
+        except InvalidConfiguration as error:
+            raise InterchangeError(f"{place}: {error}") from error
+        budget = next((b for b in budgets if math.isclose(b, entry[1], rel_tol=1e-6)), float(entry[1]))
         loss: Any = result.get("loss") if isinstance(result, dict) else result
         known = float(loss) if _is_number(loss) and math.isfinite(loss) else None
         runs.pop((who, budget), None)
-        runs[who, budget] = Run(who, configs[who], budget, known, line)
-    return list(runs.values())
-
-
-def observations(runs: Sequence[Run], space: Space, budgets: Sequence[float], first: int = 0) -> list[ObservationAdded]:
-    """Return the runs as observations of a study, each checked against its space.
-
-    budgets: the study's budgets; a budget that differs from one of them only by rounding is replaced by it.
-    first: number of observations that the study already has.
-    """
-    events = []
-    for index, run in enumerate(runs, first):
-        config = space.restore(run.config)
-        try:
-            space.encode({**run.config, **config})
-        except InvalidConfiguration as error:
-            raise InterchangeError(f"{RESULTS}:{run.line}: {error}") from error
-        budget = next((b for b in budgets if math.isclose(b, run.budget, rel_tol=1e-6)), run.budget)
-        source = f"HpBandSter {list(run.id)}"
-        events.append(ObservationAdded(index, config, budget, run.loss, source))
-    return events
+        runs[who, budget] = ObservationAdded(0, config, budget, known, f"HpBandSter {list(who)}")
+    return [replace(run, index=index) for index, run in enumerate(runs.values(), first)]
 
 
 def write_hpbandster(history: History, directory: str | Path) -> tuple[int, int]:
@@ -187,18 +167,14 @@ def write_hpbandster(history: History, directory: str | Path) -> tuple[int, int]
         result = {"loss": outcome.loss, "info": info} if outcome.ok else None
         error = None if outcome.ok else outcome.traceback or outcome.error or outcome.status.value
         runs.append([list(ids[trial.config_id]), trial.budget, times, result, error])
-    _write(root / CONFIGS, configs)
-    _write(root / RESULTS, runs)
+    for name, lines in ((CONFIGS, configs), (RESULTS, runs)):
+        text = "".join(json.dumps(jsonable(line), allow_nan=False) + "\n" for line in lines)
+        (root / name).write_text(text, encoding="utf-8")
     return len(configs), len(runs)
 
 
-def _write(path: Path, lines: Sequence[Any]) -> None:
-    text = "".join(json.dumps(jsonable(line), allow_nan=False) + "\n" for line in lines)
-    path.write_text(text, encoding="utf-8")
-
-
-def _lines(path: Path) -> Iterator[tuple[str, int, list[Any]]]:
-    """Yield place, line number and content of each entry; a last line cut short by a crash is skipped."""
+def _lines(path: Path) -> Iterator[tuple[str, list[Any]]]:
+    """Yield place and content of each entry; a last line cut short by a crash is skipped."""
     try:
         texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
@@ -217,7 +193,7 @@ def _lines(path: Path) -> Iterator[tuple[str, int, list[Any]]]:
             raise InterchangeError(f"{path}:{number}: not JSON: {error}") from error
         if not isinstance(entry, list):
             raise InterchangeError(f"{path}:{number}: a line must be a list, not {type(entry).__name__}")
-        yield f"{path}:{number}", number, entry
+        yield f"{path}:{number}", entry
 
 
 def _id(place: str, value: Any) -> Id:
