@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import runpy
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import bohb
 
@@ -53,6 +56,14 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert version == bohb.__version__
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_only_the_address_may_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    """The owner writes it; everything else is checked here before a release is."""
+    with suppress(SystemExit):
+        runpy.run_path(str(ROOT / "tools" / "release.py"))["missing"]()
+    missing = capsys.readouterr().out.splitlines()
+    assert [line for line in missing if "the project's address" not in line] == []
 
 
 def test_everything_installs_no_pytorch() -> None:

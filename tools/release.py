@@ -207,7 +207,7 @@ def missing() -> None:
     address = project["tool"]["hatch"]["metadata"]["hooks"]["custom"]["address"]
     found = [] if address else ["the project's address: `address` in pyproject.toml"]
     version = project["project"]["version"]
-    if version != re.search(r'"(.+)"', (ROOT / "src" / "bohb" / "_version.py").read_text())[1]:  # type: ignore[index]
+    if f'__version__ = "{version}"' not in (ROOT / "src" / "bohb" / "_version.py").read_text():
         found.append("one version: those of pyproject.toml and src/bohb/_version.py differ")
     if f"## {version}" not in (ROOT / "CHANGELOG.md").read_text():
         found.append(f"a section of CHANGELOG.md for version {version}")

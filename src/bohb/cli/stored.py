@@ -6,6 +6,7 @@ import logging
 import os
 import select
 import sys
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -162,7 +163,7 @@ def track(
       bohb track tensorboard study.db --to runs
       bohb track wandb study.toml --once
     """
-    from bohb.integrations.listening import Listener, TrackerUnavailable, follow, sleep
+    from bohb.integrations.listening import Listener, TrackerUnavailable, follow
     from bohb.integrations.trackers import tracker_named
 
     logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -177,7 +178,7 @@ def track(
             listener.read()
             listener.send()
         else:
-            follow(listener, _until_stdin_closes if attached else sleep, say, patient=attached)
+            follow(listener, _until_stdin_closes if attached else time.sleep, say, patient=attached)
     except KeyboardInterrupt:
         pass
     finally:

@@ -152,17 +152,18 @@ class Listener:
 
 def follow(
     listener: Listener,
-    pause: Callable[[float], bool],
+    pause: Callable[[float], bool | None] = time.sleep,
     say: Callable[[str], None] = log.warning,
     patient: bool = False,
 ) -> None:
     """Forward trials until `pause` returns True, then the remaining ones if the tracker accepts them.
 
-    pause: waits for the given number of seconds; returns True if the study is over.
+    pause: waits for the given number of seconds; returns True if the study is over. By default it never is.
     say: is called with a message when the tracker goes down and when it is back.
     patient: whether to wait for a study that does not exist yet.
     """
-    seconds, over, down = 0.0, False, False
+    seconds, down = 0.0, False
+    over: bool | None = False
     while True:
         try:
             listener.read()
@@ -185,9 +186,3 @@ def follow(
         if over:
             return
         over = pause(seconds)
-
-
-def sleep(seconds: float) -> bool:
-    """Wait; the study is never over before Ctrl-C."""
-    time.sleep(seconds)
-    return False

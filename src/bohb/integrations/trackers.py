@@ -148,7 +148,7 @@ class MlflowTracker:
         from mlflow.entities import Metric, Param
 
         trial, outcome = finished.trial, finished.outcome
-        started, ended = _milliseconds(outcome.started), _milliseconds(outcome.finished)
+        started, ended = (round(1000 * (t or time.time())) for t in (outcome.started, outcome.finished))
         with _mlflow_errors(self._uri):
             run_id = self._begun.get(trial.number)
             if run_id is None:
@@ -157,14 +157,13 @@ class MlflowTracker:
                 )
                 run_id = self._begun[trial.number] = run.info.run_id
             params = [Param(_allowed(name), str(value)[:6000]) for name, value in trial.config.items()]
-            for part in _parts(params):
-                self._client.log_batch(run_id, params=part)
-            for metrics in _parts(_metrics(finished, ended)):
-                self._client.log_batch(run_id, metrics=metrics)
+            metrics = _metrics(finished, ended)
+            for start in range(0, max(len(params), len(metrics)), _BATCH):
+                part = slice(start, start + _BATCH)
+                self._client.log_batch(run_id, metrics[part], params[part])
             best = finished.incumbent_metrics.items()
-            if best:
-                metrics = [Metric(_allowed(name), value, ended, finished.order) for name, value in best]
-                self._client.log_batch(self._parent, metrics=metrics)
+            metrics = [Metric(_allowed(name), value, ended, finished.order) for name, value in best]
+            self._client.log_batch(self._parent, metrics)
             self._client.set_terminated(run_id, "FINISHED" if outcome.ok else "FAILED", ended)
         del self._begun[trial.number]
 
@@ -215,14 +214,6 @@ def _allowed(name: str) -> str:
     plain = re.sub(r"[^\w.\- :/]", "_", name)[:250]
     path_like = plain != posixpath.normpath(plain) or plain.startswith((".", "/"))
     return "_" + plain[:249].replace("/", "_") if path_like else plain
-
-
-def _parts(items: list[Any]) -> list[list[Any]]:
-    return [items[start : start + _BATCH] for start in range(0, len(items), _BATCH)]
-
-
-def _milliseconds(seconds: float | None) -> int:
-    return round(1000 * (time.time() if seconds is None else seconds))
 
 
 def _mlflow_errors(uri: str | None) -> AbstractContextManager[None]:
