@@ -31,7 +31,8 @@ PACKAGES = (  # packages that only contain modules
     "bohb.core", "bohb.core.samplers", "bohb.core.schedule", "bohb.core.space",
     "bohb.core.times", "bohb.executors", "bohb.integrations",
 )  # fmt: skip
-FULFILS = {"append", "read", "key"}  # documented by the protocol that they implement
+# documented by the protocol that they implement
+FULFILS = {"append", "read", "key", "close", "renew_lease", "end_lease", "live_leases", "again"}
 EXTRAS = {  # code that needs the extra, and the package that the extra installs
     "plot": ("from bohb.plots import PLOTS", "plotly"),
     "dashboard": ("import bohb.dashboard", "starlette"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from bohb.errors import JournalError
-from bohb.journal import Journal, SqlJournal, study_names
+from bohb.errors import InvalidArgument, JournalError
+from bohb.journal import Journal, SqlJournal, import_jsonl, study_names
+from bohb.journal.copy import delete_study, rename_study
 from bohb.testing import SharedJournalContract, numbered_events
 from tests.faults.journal_processes import race, start
 
@@ -76,3 +78,22 @@ class SqlJournalContract(SharedJournalContract):
             with SqlJournal(target, name) as journal:
                 journal.append(numbered_events(1), after=0)
         assert study_names(target) == ["<script>", "a", "b"]
+
+    def test_a_study_is_renamed_or_deleted_only_if_there_is_one(
+        self, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)  # a server's studies are exported to where we are
+        with SqlJournal(target, "a") as journal:
+            journal.append(numbered_events(3), after=0)
+        with pytest.raises(InvalidArgument, match="no study 'b'; it has a"):
+            rename_study(target, "b", "c")
+        with pytest.raises(InvalidArgument, match="no study 'b'; it has a"):
+            delete_study(target, "b")
+        assert study_names(target) == ["a"]
+        rename_study(target, "a", "b")
+        with SqlJournal(target, "b") as journal:
+            assert list(journal.read()) == numbered_events(3)
+            journal.append(numbered_events(1, first=3), after=3)
+        [copy] = delete_study(target, "b")
+        assert import_jsonl(copy).events == numbered_events(4)
+        assert study_names(target) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -156,8 +157,12 @@ def test_an_export_that_fails_says_so_and_leaves_nothing(path: Path) -> None:
 def test_a_name_that_is_taken_or_unknown_is_refused_and_nothing_changes(target: Path) -> None:
     with pytest.raises(InvalidArgument, match="already has a study 'b'"):
         rename_study(target, "a", "b")
-    with pytest.raises(InvalidArgument, match="no study 'x'; it has a, b"):
-        rename_study(target, "x", "y")
+    before = sorted(target.parent.iterdir())
+    for act in (partial(rename_study, target, "x", "y"), partial(delete_study, target, "x")):
+        with pytest.raises(InvalidArgument, match="no study 'x'; it has a, b"):
+            act()
+    assert sorted(target.parent.iterdir()) == before
+    assert study_names(target) == ["a", "b"]
     assert events(target, "a") == events(target, "b") == example_events()
 
 

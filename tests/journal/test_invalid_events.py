@@ -17,7 +17,7 @@ from bohb.core.events import Event
 from bohb.errors import BohbError, JournalError
 from bohb.journal import SqlJournal
 from bohb.journal.database import END
-from bohb.journal.records import chained
+from bohb.journal.records import chained, contents
 from bohb.testing import numbered_events
 from tests.objectives import SPACE, quadratic
 from tests.sizes import size
@@ -83,12 +83,11 @@ def test_a_study_of_invalid_events_is_read_or_refused_with_an_error_of_ours() ->
 
 
 def test_an_event_that_cannot_be_read_is_named_by_its_position(tmp_path: Path) -> None:
-    events = numbered_events(5)
-    bodies = [json.dumps(to_json(event)) for event in events]
-    bodies[3] = "{}"
+    found = contents(numbered_events(5))
+    found[3] = (*found[3][:2], "{}")
     with SqlJournal(tmp_path / "s.db") as journal:
         journal.append([], after=0)
-        records = chained("study", 0, 0, 1, zip(events, bodies, strict=True))
+        records = chained("study", 0, 0, 1, found)
         with journal.database.transaction() as database:
             database.insert("study", records)
             database.execute(END, of="study", length=5, crc=records[-1].crc)

@@ -10,7 +10,8 @@ import pytest
 from bohb import BOHB, History
 from bohb.errors import Conflict, JournalDamaged
 from bohb.journal import SqlJournal
-from bohb.journal.lock import End, WriterLock, entries
+from bohb.journal.lock import WriterLock, entries
+from bohb.journal.records import End
 from bohb.testing import numbered_events
 
 

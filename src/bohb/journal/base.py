@@ -81,14 +81,12 @@ class MemoryJournal:
         self._events = list(events)
 
     def read(self, after: int = 0) -> Sequence[Event]:
-        """Return all events from position `after` on."""
         return self._events[after:]
 
     def append(self, events: Sequence[Event], after: int) -> None:
-        """Add events at the end. Raises Conflict if the journal is not exactly `after` events long."""
         if after != len(self._events):
             raise Conflict(f"the journal has {len(self._events)} events, not {after}")
         self._events.extend(events)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        pass

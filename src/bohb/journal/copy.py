@@ -21,11 +21,11 @@ from typing import Any
 from bohb.core.events import Event
 from bohb.errors import InvalidArgument, JournalBusy, JournalDamaged, JournalError
 from bohb.journal.base import Journal
-from bohb.journal.database import HEAD, HEAD_LOCKED, NEW_HEAD, NEW_STUDY, Database
+from bohb.journal.database import HEAD, NEW_STUDY, Database
 from bohb.journal.location import files_directory, plain_component, shown_journal
-from bohb.journal.lock import WriterLock
-from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name
-from bohb.journal.sql import Head, SqlJournal
+from bohb.journal.lock import WriterLock, this_process
+from bohb.journal.records import DamagedAt, Reader, Record, chained, check_study_name, contents
+from bohb.journal.sql import SqlJournal
 
 FORMAT = 1
 
@@ -49,9 +49,9 @@ def export_jsonl(journal: Journal, path: str | Path) -> int:
     partial = Path(f"{path}.{uuid.uuid4().hex[:8]}.part")
     try:
         with partial.open("x", encoding="ascii", newline="\n") as file:
-            header = {"format": FORMAT, "study": study, "events": len(events)}
-            file.write(json.dumps({"bohb": "journal", **header}) + "\n")
-            for record in chained(study, 0, 0, 0, ((event, body_of(event)) for event in events)):
+            header = {"bohb": "journal", "format": FORMAT, "study": study, "events": len(events)}
+            file.write(json.dumps(header) + "\n")
+            for record in chained(study, 0, 0, 0, contents(events)):
                 place = {"position": record.position, "kind": record.kind, "key": record.key, "crc": record.crc}
                 file.write(f'{json.dumps(place)[:-1]}, "body": {record.body}}}\n')
             file.flush()
@@ -120,14 +120,12 @@ def rename_study(target: str | Path, old: str, new: str) -> None:
     target: a file or the URL of a database. The checksums of all events contain the name and are computed again.
     """
     check_study_name(new)
-    with SqlJournal(target, old) as journal:
-        bodies = [(event, body_of(event)) for event in journal.read()]
-        with _alone(journal) as head:
-            database = journal.database
-            if database.execute(HEAD, of=new):
-                raise InvalidArgument(f"{journal.name} already has a study {new!r}; choose another name")
-            _remove(journal, len(bodies), head)
-            _store(database, new, chained(new, 0, 0, head.epoch, bodies), head.epoch, head.owner)
+    with _existing(target, old) as journal:
+        found = contents(journal.read())
+        with _removing(journal, len(found)) as epoch:
+            if journal.database.execute(HEAD, of=new):
+                raise InvalidArgument(f"{journal.database.name} already has a study {new!r}; choose another name")
+            _store(journal.database, new, chained(new, 0, 0, epoch, found), epoch)
         _move_files(journal, new)
 
 
@@ -136,47 +134,51 @@ def delete_study(target: str | Path, study: str) -> list[Path]:
 
     `bohb import` restores the copy.
     """
-    with SqlJournal(target, study) as journal:
+    with _existing(target, study) as journal:
         place = journal.path or Path("bohb")  # on a server, the copy is written to the current directory
         name = f"{place.name}.{plain_component(study)}.deleted"
         suffix = next(n for n in count(1) if not place.with_name(f"{name}{n}.jsonl").exists())
         kept = [place.with_name(f"{name}{suffix}.jsonl")]
-        n_events = export_jsonl(journal, kept[0])
-        with _alone(journal) as head:
-            _remove(journal, n_events, head)
+        with _removing(journal, export_jsonl(journal, kept[0])):
+            pass
         moved = _move_files(journal, f"{study}.deleted{suffix}")
     return kept if moved is None else [*kept, moved]
 
 
 @contextmanager
-def _alone(journal: SqlJournal) -> Iterator[Head]:
-    """Begin a transaction in which nobody else changes the study. Raises JournalBusy if it has a runner."""
+def _existing(target: str | Path, study: str) -> Iterator[SqlJournal]:
+    with SqlJournal(target, study) as journal:
+        names = list(journal.lengths())
+        if study not in names:
+            raise InvalidArgument(
+                f"{journal.database.name} has no study {study!r}; it has {', '.join(names) or 'none'}"
+            )
+        yield journal
+
+
+@contextmanager
+def _removing(journal: SqlJournal, n_events: int) -> Iterator[int]:
+    """Begin a transaction in which a study is removed; yield its epoch. Raises JournalBusy if it has a runner."""
+    database, study = journal.database, journal.study
     with journal.turn():
-        runners, names = sorted(journal.live_leases()), list(journal.lengths())
-        if runners:
-            raise JournalBusy(f"study {journal.study!r} is being run by {', '.join(runners)}; stop it first")
-        if journal.study not in names:
-            raise InvalidArgument(f"{journal.name} has no study {journal.study!r}; it has {', '.join(names) or 'none'}")
-        with journal.database.transaction() as database:
-            head = Head(*database.execute(HEAD_LOCKED, of=journal.study)[0])
+        if runners := sorted(journal.live_leases()):
+            raise JournalBusy(f"study {study!r} is being run by {', '.join(runners)}; stop it first")
+        with database.transaction():
+            [(length, epoch)] = database.execute("SELECT length, epoch FROM study WHERE study = :of {lock}", of=study)
+            if length != n_events:
+                raise JournalError(f"study {study!r} has just got more events; try again when nobody writes to it")
             if database.lock is not None:
-                database.lock.forget_study(journal.study)  # before the commit: an entry that is missing does no harm
-            yield head
+                database.lock.forget_study(study)  # before the commit: an entry that is missing does no harm
+            for table in ("event", "study"):
+                database.execute(f"DELETE FROM {table} WHERE study = :of", of=study)
+            yield epoch
 
 
-def _remove(journal: SqlJournal, n_events: int, head: Head) -> None:
-    if head.length != n_events:
-        raise JournalError(f"study {journal.study!r} has just got more events; try again when nobody writes to it")
-    for table in ("event", "study"):
-        journal.database.execute(f"DELETE FROM {table} WHERE study = :of", of=journal.study)
-
-
-def _store(database: Database, study: str, records: list[Record], epoch: int, owner: str) -> None:
+def _store(database: Database, study: str, records: list[Record], epoch: int) -> None:
     """Store all records of a study that the database does not have; later writers get higher epochs."""
-    database.execute(NEW_STUDY, of=study)
+    length, crc = len(records), records[-1].crc if records else 0
+    database.execute(NEW_STUDY, of=study, length=length, crc=crc, epoch=epoch, owner=this_process())
     database.insert(study, records)
-    end = {"length": len(records), "crc": records[-1].crc if records else 0}
-    database.execute(NEW_HEAD, of=study, **end, epoch=epoch + 1, owner=owner)
 
 
 def _move_files(journal: SqlJournal, new: str) -> Path | None:
@@ -219,7 +221,7 @@ def repair(target: str | Path, study: str = "study") -> int:
             with SqlJournal(fresh) as journal, journal.database.transaction() as database:
                 for name, records in kept.items():
                     if records:
-                        _store(database, name, records, records[-1].epoch, "repair")
+                        _store(database, name, records, records[-1].epoch)
             for leftover in (f"{path}-wal", f"{path}-shm"):
                 Path(leftover).unlink(missing_ok=True)
             os.replace(fresh, path)
@@ -231,15 +233,9 @@ def repair(target: str | Path, study: str = "study") -> int:
 
 def _sound(target: str | Path, study: str) -> list[Record]:
     """Return the stored rows before the first damaged one."""
-    reader, found = Reader(study), list[Record]()
-    with (
-        suppress(JournalDamaged),
-        SqlJournal(target, study, read_only=True) as journal,
-        journal.database.transaction(reads=True),
-    ):
-        for row in journal.raw_rows():
-            reader.check([row])
-            found.append(row)
+    found = list[Record]()
+    with suppress(JournalDamaged), _reading(target, study) as journal:
+        found.extend(map(Record._make, journal.check_each()))
     return found
 
 
@@ -247,12 +243,14 @@ def _names(path: Path) -> set[str]:
     """Return the names of the studies that either table contains."""
     names = set[str]()
     for table in ("study", "event"):
-        with (
-            suppress(JournalError),
-            SqlJournal(path, read_only=True) as journal,
-            journal.database.transaction(reads=True) as database,
-        ):
-            for (name,) in database.execute(f"SELECT DISTINCT study FROM {table}"):
+        with suppress(JournalError), _reading(path) as journal:
+            for (name,) in journal.database.execute(f"SELECT DISTINCT study FROM {table}"):
                 with suppress(InvalidArgument):  # a damaged one
                     names.add(check_study_name(name))
     return names
+
+
+@contextmanager
+def _reading(target: str | Path, study: str = "study") -> Iterator[SqlJournal]:
+    with SqlJournal(target, study, read_only=True) as journal, journal.database.transaction(reads=True):
+        yield journal

@@ -19,27 +19,29 @@ from bohb.errors import Conflict, JournalDamaged, JournalError, JournalUnavailab
 from bohb.journal.lock import WriterLock
 from bohb.journal.records import SCHEMA, Record
 
+FULL = "the disk of {} is full; nothing of this step was stored. Free some space and go on"
 TURN_SECONDS = 60.0  # after which a runner that was stopped in the middle of its turn loses it, unless it says less
 
 Row = tuple[Any, ...]
 Connection = Any  # of the Python Database API (PEP 249): with cursor, commit, rollback and close
 
-TABLES = (
-    "CREATE TABLE bohb_format (version INTEGER NOT NULL)",
+TABLES = {
+    "bohb_format": "(version INTEGER NOT NULL)",
     # where each study ends: missing events at the end would not be noticed otherwise
-    """CREATE TABLE study (study TEXT NOT NULL PRIMARY KEY, length BIGINT NOT NULL, crc BIGINT NOT NULL,
+    "study": """(study TEXT NOT NULL PRIMARY KEY, length BIGINT NOT NULL, crc BIGINT NOT NULL,
         epoch BIGINT NOT NULL, owner TEXT NOT NULL)""",
-    """CREATE TABLE event (study TEXT NOT NULL, position BIGINT NOT NULL, epoch BIGINT NOT NULL, kind TEXT NOT NULL,
+    "event": """(study TEXT NOT NULL, position BIGINT NOT NULL, epoch BIGINT NOT NULL, kind TEXT NOT NULL,
         key TEXT NOT NULL, body TEXT NOT NULL, crc BIGINT NOT NULL,
         PRIMARY KEY (study, position), UNIQUE (study, key)) {without_rowid}""",
-    """CREATE TABLE lease (study TEXT NOT NULL, holder TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL,
+    "lease": """(study TEXT NOT NULL, holder TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL,
         generation TEXT NOT NULL, PRIMARY KEY (study, holder))""",
-)
-HEAD = "SELECT length, crc, epoch, owner FROM study WHERE study = :of"
+}
+HEAD = "SELECT length, crc FROM study WHERE study = :of"
 HEAD_LOCKED = f"{HEAD} {{lock}}"  # one append per study at a time
-NEW_STUDY = "INSERT INTO study VALUES (:of, 0, 0, 0, '') ON CONFLICT DO NOTHING"
-NEW_EPOCH = "UPDATE study SET epoch = epoch + 1, owner = :owner WHERE study = :of"
-NEW_HEAD = "UPDATE study SET length = :length, crc = :crc, epoch = :epoch, owner = :owner WHERE study = :of"
+NEW_STUDY = "INSERT INTO study VALUES (:of, :length, :crc, :epoch, :owner)"
+CLAIM = """INSERT INTO study VALUES (:of, 0, 0, 1, :owner)
+    ON CONFLICT (study) DO UPDATE SET epoch = study.epoch + 1, owner = excluded.owner"""
+EPOCH = "SELECT epoch FROM study WHERE study = :of"
 END = "UPDATE study SET length = :length, crc = :crc WHERE study = :of"
 ROWS = """SELECT position, epoch, kind, key, body, crc FROM event
     WHERE study = :of AND position >= :first AND position < :last ORDER BY position"""
@@ -86,19 +88,16 @@ class Database(ABC):
         self._pid = os.getpid()
         self._open = True
         self._connection: Connection | None = None
-        self._closer: weakref.finalize[Any, Any] | None = None
-        self._active = False  # whether a transaction has begun, which all others join until it ends
+        self._closer: weakref.finalize[[Connection, int], Any] | None = None
+        self._active = False  # whether a transaction is under way
 
     @abstractmethod
     def connect(self) -> Connection:
-        """Return a new connection; raises an error of the driver or one of ours."""
+        """Return a new connection."""
 
     @abstractmethod
     def begin(self, reads: bool) -> None:
-        """Begin a transaction.
-
-        reads: whether nothing will be changed; everything that is read then belongs to one state of the database.
-        """
+        """Begin a transaction; one that only `reads` sees one state of the database."""
 
     @abstractmethod
     def explained(self, error: Exception) -> JournalError:
@@ -107,10 +106,6 @@ class Database(ABC):
     @abstractmethod
     def turn(self, study: str, seconds: float) -> AbstractContextManager[None]:
         """Keep other writers from appending; see `SharedJournal.turn`."""
-
-    def version(self) -> tuple[int, int] | None:
-        """Return numbers that change whenever another connection changes the file; None for a server."""
-        return None
 
     def written(self, statement: str) -> str:
         """Return a statement as the driver wants it."""
@@ -141,7 +136,7 @@ class Database(ABC):
                 self._active = False
 
     def commit(self) -> None:
-        """End the transaction: what was changed is stored durably."""
+        """Store what was changed, durably."""
         self._alive().commit()
 
     def execute(self, statement: str, **parameters: Any) -> list[Row]:
@@ -153,8 +148,8 @@ class Database(ABC):
 
     def insert(self, study: str, rows: Sequence[Record]) -> None:
         """Store records of a study. Raises Conflict if it has one of their keys."""
+        values = [{"study": study, **row._asdict()} for row in rows]
         with self._explaining():
-            values = [{"study": study, **row._asdict()} for row in rows]
             try:
                 self._alive().cursor().executemany(self.written(NEW_ROWS), values)
             except self.duplicate as error:
@@ -164,23 +159,21 @@ class Database(ABC):
     def prepare(self) -> None:
         """Create the tables of a new journal; refuse databases that are not journals or have a newer format."""
         with self.transaction(reads=True):
-            known = self._is_journal()
-        if known:
-            return
+            if self._is_journal():
+                return
         if self.read_only:
-            raise JournalError(
-                f"{self.name} is not a bohb journal (it is empty); start the study first, or check the name"
-            )
+            advice = "start the study first, or check the name"
+            raise JournalError(f"{self.name} is not a bohb journal (it is empty); {advice}")
         with self.transaction():
             if self.creation_lock:
                 self.execute(self.creation_lock)
             if not self._is_journal():
-                for table in TABLES:
-                    self.execute(table)
+                for table, columns in TABLES.items():
+                    self.execute(f"CREATE TABLE {table} {columns}")
                 self.execute("INSERT INTO bohb_format VALUES (:version)", version=SCHEMA)
 
     def close(self) -> None:
-        """Release the connection and the lock. Closing twice has no effect."""
+        """Release everything; closing twice has no effect."""
         with self._mutex:
             self._disconnect()
             self._open = False
@@ -189,7 +182,7 @@ class Database(ABC):
         """Whether the tables exist. Raises JournalError if they are not ours, or have another format."""
         tables = {str(row[0]) for row in self.execute(self.tables)}
         if "bohb_format" not in tables:
-            taken = tables if self.path is not None else tables & {"study", "event", "lease"}
+            taken = tables if self.path is not None else tables & TABLES.keys()
             if taken:
                 raise JournalError(
                     f"{self.name} is not a bohb journal (it is a database with the tables "
@@ -253,6 +246,11 @@ class Database(ABC):
         self._connection = None
         if self._closer is not None:
             self._closer()
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of a driver in one line."""
+    return " ".join(str(error).split())
 
 
 def _close(connection: Connection, pid: int) -> None:

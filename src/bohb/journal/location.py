@@ -17,7 +17,6 @@ from bohb.errors import InvalidArgument, JournalDamaged, JournalError, install_h
 
 _SMALLEST = 512  # bytes of SQLite's smallest page; it would treat anything shorter as a new file
 _LARGEST = 65536  # bytes of its largest page
-_SQLITE = b"SQLite format 3\0"
 _LONGEST = 255  # bytes that a file system allows in one name
 _KEPT = 200
 
@@ -36,15 +35,20 @@ _LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.exfat", "f
 
 
 def path_of(url: str | Path) -> Path | None:
-    """Return the file that `url` names, or None for a server. Refuses databases without a driver."""
+    """Return the file that `url` names, without links, or None for a server. Refuses databases without a driver."""
     text = str(url)
     if not text or "\0" in text:
         raise InvalidArgument(f"journal={text!r} is not a path")
-    if "://" not in text or isinstance(url, Path):
-        return _resolved(text)
     file = text.removeprefix("sqlite:///")
-    if file and file != text and "?" not in file:
-        return _resolved(file)
+    if "://" not in text or isinstance(url, Path) or (file and file != text and "?" not in file):
+        try:
+            found = Path(file).resolve()  # there is one lock file, however the path is spelled
+            found.exists()
+        except (OSError, RuntimeError) as error:  # too long, or links in a circle
+            raise InvalidArgument(
+                f"journal={text[:80]!r} is not a path this system can use: {str(error)[:80]}"
+            ) from error
+        return found
     shown = shown_journal(text)
     if shown.startswith(("postgresql://", "postgresql+psycopg://")):
         return None
@@ -52,16 +56,6 @@ def path_of(url: str | Path) -> Path | None:
         f"journal={shown!r} cannot be used; give a file ('study.db', 'sqlite:///study.db') or "
         f"a PostgreSQL database ('postgresql+psycopg://user@host/name', after {install_hint('postgres')})"
     )
-
-
-def _resolved(path: str) -> Path:
-    """Return the path without links, so that there is one lock file, however the path is spelled."""
-    try:
-        found = Path(path).resolve()
-        found.exists()
-    except (OSError, RuntimeError) as error:  # too long, or links in a circle
-        raise InvalidArgument(f"journal={path[:80]!r} is not a path this system can use: {str(error)[:80]}") from error
-    return found
 
 
 def check_file(path: Path, read_only: bool) -> None:
@@ -73,27 +67,28 @@ def check_file(path: Path, read_only: bool) -> None:
         raise JournalError(f"{path} lies in a directory that does not exist; name a file in an existing directory")
     if read_only and not path.exists():
         raise JournalError(f"there is no journal {path}; check the path, or start the study first")
-    if not read_only and path.exists() and path.stat().st_nlink > 1:
+    size, names = (path.stat().st_size, path.stat().st_nlink) if path.exists() else (0, 1)
+    if not read_only and names > 1:
         raise JournalError(
-            f"{path} has {path.stat().st_nlink} names (hard links), and a runner under another name would not see this "
-            "one's lock and log; delete the other names, or run the study on a copy of the file"
+            f"{path} has {names} names (hard links), and a runner under another name would not see this one's lock and "
+            "log; delete the other names, or run the study on a copy of the file"
         )
-    size = path.stat().st_size if path.exists() else 0
-    log = Path(f"{path}-wal")
-    if size == 0 and log.exists() and log.stat().st_size > 0:
+    if size == 0 and has_log(path):
         raise JournalDamaged(f"{path} is empty although its write-ahead log is not; restore a backup")
     if 0 < size < _SMALLEST:
-        kind = other_kind(path)
-        if kind is not None:
+        if (kind := other_kind(path)) is not None:
             raise not_a_journal(path, kind)
         raise JournalDamaged(f"{path} has {size} bytes, too few for a database; restore a backup or name another file")
 
 
-def not_a_journal(path: Path | str, kind: str) -> JournalError:
-    """Return the error for something that is not a journal.
+def has_log(path: Path) -> bool:
+    """Whether some events of a file may be in its write-ahead log only."""
+    log = Path(f"{path}-wal")
+    return log.exists() and log.stat().st_size > 0
 
-    kind: what it is instead, such as "a directory".
-    """
+
+def not_a_journal(path: Path | str, kind: str) -> JournalError:
+    """Return the error for something that is not a journal but of another kind, such as "a directory"."""
     return JournalError(f"{path} is not a bohb journal (it is {kind}); name a journal, such as study.db")
 
 
@@ -104,7 +99,7 @@ def other_kind(path: Path) -> str | None:
     """
     with path.open("rb") as file:
         start = file.read(_LARGEST)
-    if start.startswith(_SQLITE) or b"bohb_format" in start:  # the first page has the names of the tables
+    if start.startswith(b"SQLite format 3\0") or b"bohb_format" in start:  # the first page has the names of the tables
         return None
     if start.startswith(b'{"bohb": "journal"'):
         return "an exported study, which 'bohb import' turns into a journal"

@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from bohb.errors import JournalBusy, JournalError, JournalUnavailable
-from bohb.journal.records import DamagedAt
+from bohb.journal.location import has_log
+from bohb.journal.records import DamagedAt, End
 
 if sys.platform == "win32":
     import msvcrt
@@ -39,21 +40,14 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a FIFO must not block a reader
 _STUCK_SECONDS = 0.05  # that a turn waits while another process keeps the lock for too long
-T = TypeVar("T")
 _PAUSES = (0.001, 0.002, 0.005, 0.01, 0.02)  # seconds between two attempts to take a lock; the last one is repeated
+T = TypeVar("T")
 
 
 def this_process() -> str:
     """Return a description of this process for the message to a refused one."""
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     return f"process {os.getpid()} on {socket.gethostname()} since {since}"
-
-
-class End(NamedTuple):
-    """Where a study ends: its length, and the checksum of its last event."""
-
-    length: int
-    crc: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +65,23 @@ class Entries:
 
     def encoded(self) -> bytes:
         """Return the contents as bytes; of many studies, as many of the latest as the file can hold."""
-        if self == Entries():
-            return b""
         ends = list(self.ends.items())
         while True:
-            found = {"holder": self.holder, "generation": self.generation, "ends": ends, "check": _check(ends)}
-            text = json.dumps(found).encode()
-            if len(text) <= SIZE:
-                return text.ljust(SIZE)
-            ends = ends[1:]
+            text = json.dumps([self.holder, self.generation, ends]).encode()
+            line = b"%d %s" % (zlib.crc32(text), text)  # a power cut may leave it half written
+            if len(line) <= SIZE:
+                return line.ljust(SIZE)
+            del ends[0]
 
     @classmethod
-    def decoded(cls, contents: bytes) -> Entries:
-        """Return what the bytes say; nothing that is missing or damaged."""
-        try:
-            found = json.loads(contents)
-            holder, generation = str(found["holder"]), str(found["generation"])
-            ends = [(str(study), End(int(length), int(crc))) for study, (length, crc) in found["ends"]]
-            return cls(holder, generation, dict(ends) if found["check"] == _check(ends) else {})
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return cls()
-
-
-def _check(ends: list[tuple[str, End]]) -> int:
-    """Return a checksum of the entries themselves, which a power cut may leave half written."""
-    return zlib.crc32(repr([(study, *end) for study, end in ends]).encode(errors="replace"))
+    def decoded(cls, line: bytes) -> Entries:
+        """Return what the bytes say; nothing if they are missing or damaged."""
+        checksum, _, text = line.rstrip().partition(b" ")
+        with suppress(ValueError, TypeError, RecursionError):
+            if int(checksum) == zlib.crc32(text):
+                holder, generation, ends = json.loads(text)
+                return cls(str(holder), str(generation), {str(name): End(*map(int, end)) for name, end in ends})
+        return cls()
 
 
 def lock_file(database: Path) -> Path:
@@ -119,32 +105,31 @@ def entries(database: Path) -> Entries:
 
 def check_complete(study: str, expected: End, found: End) -> None:
     """Refuse a study that ends before its last acknowledged event. Raises DamagedAt."""
-    if found.length < expected.length:
-        raise DamagedAt(
-            study,
-            found.length,
-            f"the event is missing; {expected.length - found.length} of {expected.length} stored events are lost, "
-            "because the write-ahead log (the file that ends in -wal) was damaged, cut or deleted",
+    lost = expected.length - found.length
+    if lost > 0:
+        what = (
+            f"the event is missing; {lost} of {expected.length} stored events are lost, because the write-ahead log "
+            "(the file that ends in -wal) was damaged, cut or deleted"
         )
-    if found.length == expected.length and found.crc != expected.crc:
-        raise DamagedAt(
-            study,
-            found.length - 1,
-            f"its checksum is {found.crc}, but an event with checksum {expected.crc} was stored there",
-        )
+        raise DamagedAt(study, found.length, what)
+    if lost == 0 and found.crc != expected.crc:
+        what = f"its checksum is {found.crc}, but an event with checksum {expected.crc} was stored there"
+        raise DamagedAt(study, found.length - 1, what)
 
 
 class _Lock:
-    """An open lock file, which is closed at last with its object or process."""
+    """An open lock file. It is closed at last with its object, with its process, and at once in a forked child, which
+    would otherwise keep the lock after its holder has ended."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        self._close = weakref.finalize(self, os.close, handle)
-        _held.add(self)
+        self.close = weakref.finalize(self, os.close, handle)
+        _open.add(self)
 
-    def forget(self) -> None:
-        """Close the copy of a forked child, which would keep the lock after its holder has ended."""
-        self._close()
+
+_open: weakref.WeakSet[_Lock] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in list(_open)])
 
 
 class WriterLock(_Lock):
@@ -163,13 +148,13 @@ class WriterLock(_Lock):
 
     def __init__(self, database: Path, exclusive: bool = False) -> None:
         self.path = lock_file(database)
-        self._log = database.with_name(database.name + "-wal")
-        handle, self.alone = _open_and_lock(self.path, database, exclusive)
+        self._database = database
+        handle, self.alone = self._opened(exclusive)
         super().__init__(handle)
-        self._holder, self.generation = this_process(), ""
+        self._holder = this_process()
         self.ends: dict[str, End] = {}
         try:
-            self.generation = self._load().generation
+            self.generation = self._load()
             if self.alone:
                 if not exclusive and (not database.exists() or database.stat().st_size == 0):
                     self.ends = {}  # a new journal, or one that the user has deleted
@@ -177,20 +162,32 @@ class WriterLock(_Lock):
                 self._write()
                 if SHARED and not exclusive:  # a faster process may be alone for a moment
                     _when_free(lambda: fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB), OPEN_SECONDS)
-                    self.generation = self._load().generation  # another process may have been alone in between
+                    self.generation = self._load()  # another process may have been alone in between
         except OSError as error:
-            self._close()
+            self.close()
             raise _explained(error, self.path, "write") from error
         self.verified = not self.ends
+
+    def _opened(self, exclusive: bool) -> tuple[int, bool]:
+        """Return the open and locked file, and whether no other process holds the lock."""
+        try:
+            return _when_free(lambda: _opened(self.path, exclusive), OPEN_SECONDS if SHARED and not exclusive else 0.0)
+        except OSError as error:
+            if error.errno not in _HELD:
+                raise JournalError(
+                    f"cannot lock {self.path} ({error.strerror}); a journal needs a file system with file locks: put "
+                    "it on another local disk, or open it with read_only=True"
+                ) from error
+            holder = entries(self._database).holder or "another process"  # which may not have written its name yet
+            advice = "wait for it or stop it, or open the journal with read_only=True"
+            raise JournalBusy(f"{self._database} is in use by {holder}; {advice}") from error
 
     def acknowledge(self, study: str, end: End) -> None:
         """Record that the events of a study are durable up to its end; the caller's turn keeps others from it."""
         with suppress(OSError):  # the events are stored; the entry may fall behind
             self._load()
-            known = self.ends.pop(study, None)
-            if known is None or known.length < end.length:  # not if this turn was lost to another
-                known = end
-            self.ends[study] = known
+            known = self.ends.pop(study, end)
+            self.ends[study] = max(known, end, key=lambda one: one.length)  # this turn may have been lost to another
             self._write()
 
     def forget_study(self, study: str) -> None:
@@ -206,32 +203,29 @@ class WriterLock(_Lock):
 
     def release(self) -> None:
         """Release the lock. The entries stay while events are in the log only, or are missing."""
-        if not self._close.alive:
+        if not self.close.alive:
             return
         with suppress(OSError):  # raised if there are other writers
             if SHARED:
                 _take(self._handle, exclusive=True)
             self._load()
-            if self.verified and not (self._log.exists() and self._log.stat().st_size):
+            if self.verified and not has_log(self._database):
                 self.ends = {}
             self._holder = self.generation = ""
             self._write()
-        self._close()
+        self.close()
 
-    def _load(self) -> Entries:
-        """Read how far the studies were acknowledged by now, and return all entries."""
+    def _load(self) -> str:
+        """Read how far the studies were acknowledged by now, and return the generation."""
         os.lseek(self._handle, 0, os.SEEK_SET)  # fails for a FIFO, which would block the next line
         found = Entries.decoded(os.read(self._handle, SIZE))
         self.ends = dict(found.ends)
-        return found
+        return found.generation
 
     def _write(self) -> None:
-        contents = Entries(self._holder, self.generation, self.ends).encoded()
         os.lseek(self._handle, 0, os.SEEK_SET)
-        if os.write(self._handle, contents) < len(contents):
+        if os.write(self._handle, Entries(self._holder, self.generation, self.ends).encoded()) < SIZE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if not contents:
-            os.ftruncate(self._handle, 0)
 
 
 class TurnLock(_Lock):
@@ -243,10 +237,7 @@ class TurnLock(_Lock):
 
     def __init__(self, database: Path) -> None:
         path = database.with_name(database.name + ".turn")
-        try:
-            super().__init__(os.open(path, _FLAGS, 0o644))
-        except OSError as error:
-            raise _explained(error, path, "create") from error
+        super().__init__(_created(path))
         self._stuck = False  # whether another process has kept the lock for too long
 
     def take(self, seconds: float) -> bool:
@@ -268,40 +259,9 @@ class TurnLock(_Lock):
         fcntl.flock(self._handle, fcntl.LOCK_UN)
 
 
-_held: weakref.WeakSet[_Lock] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    for lock in list(_held):
-        lock.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
-
-
-def _open_and_lock(path: Path, database: Path, exclusive: bool) -> tuple[int, bool]:
-    """Return the open and locked file, and whether no other process holds the lock."""
-    try:
-        return _when_free(lambda: _opened(path, exclusive), OPEN_SECONDS if SHARED and not exclusive else 0.0)
-    except OSError as error:
-        if error.errno in _HELD:
-            holder = entries(database).holder or "another process"  # which may not have written its name yet
-            raise JournalBusy(
-                f"{database} is in use by {holder}; wait for it or stop it, or open the journal with read_only=True"
-            ) from error
-        raise JournalError(
-            f"cannot lock {path} ({error.strerror}); a journal needs a file system with file locks: put it on another "
-            "local disk, or open it with read_only=True"
-        ) from error
-
-
 def _opened(path: Path, exclusive: bool) -> tuple[int, bool]:
     """Open and lock the file now. Raises OSError if another process holds the lock."""
-    try:
-        handle = os.open(path, _FLAGS, 0o644)
-    except OSError as error:
-        raise _explained(error, path, "create") from error
+    handle = _created(path)
     try:
         alone = _take(handle, exclusive)
         with suppress(FileNotFoundError):  # it was removed between opening and locking it
@@ -311,6 +271,13 @@ def _opened(path: Path, exclusive: bool) -> tuple[int, bool]:
     except BaseException:
         os.close(handle)
         raise
+
+
+def _created(path: Path) -> int:
+    try:
+        return os.open(path, _FLAGS, 0o644)
+    except OSError as error:
+        raise _explained(error, path, "create") from error
 
 
 def _when_free(take: Callable[[], T], seconds: float) -> T:

@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import PipelineStatus
 
 from bohb.errors import InvalidArgument, JournalDamaged, JournalError, JournalUnavailable
-from bohb.journal.database import TURN_SECONDS, Connection, Database, LockTimeout
+from bohb.journal.database import FULL, TURN_SECONDS, Connection, Database, LockTimeout, one_line
 from bohb.journal.location import shown_journal
 
 _VARIABLE = "BOHB_SERVER_TIMEOUT"
@@ -34,15 +34,9 @@ _TURN = """SELECT length, set_config('idle_in_transaction_session_timeout', :idl
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html: the first two characters are the class of the error
 _READ_ONLY, _LOCK_TIMEOUT, _DISK_FULL = "25006", "55P03", "53100"
-_PASSING = (
-    "08",  # connection
-    "40",  # serialization failure, deadlock
-    "53",  # out of memory, disk space or connections
-    "57",  # cancelled, shutting down, starting up
-    "58",  # input or output
-    "25P03",  # idle in a transaction for too long
-    "25P04",  # transaction timeout
-)
+# connection; serialization failure, deadlock; out of memory, disk space or connections; cancelled, shutting down,
+# starting up; input or output; idle in a transaction for too long, transaction timeout
+_PASSING = ("08", "40", "53", "57", "58", "25P03", "25P04")
 _DAMAGED = ("XX001", "XX002")
 
 
@@ -63,9 +57,9 @@ def connection_parameters(url: str) -> dict[str, Any]:
     try:
         return conninfo_to_dict(url.replace("+psycopg", "", 1))
     except psycopg.ProgrammingError as error:
-        message = _message(error)
-        if "invalid URI query parameter" not in message:
-            message = message.partition(":")[0]
+        message = one_line(error)
+    if "invalid URI query parameter" not in message:
+        message = message.partition(":")[0]
     raise InvalidArgument(f"journal={shown_journal(url)!r} is not a URL of a PostgreSQL database ({message})")
 
 
@@ -106,53 +100,44 @@ class PostgresDatabase(Database):
             raise
 
     def connect(self) -> Connection:
-        """Connect to the server."""
         try:
             connection = _Connection.connect(make_conninfo(**self._parameters))
         except psycopg.Error as error:
-            message = _message(error)
+            message = one_line(error)
             if self.n_connections:  # the URL is right, so that trying again can help
-                raise JournalUnavailable(
-                    f"{self.name} cannot be reached ({message}); the next call connects again"
-                ) from error
-            raise JournalError(
-                f"cannot connect to {self.name} ({message}); check the address, and that the server runs"
-            ) from error
+                advice = "the next call connects again"
+                raise JournalUnavailable(f"{self.name} cannot be reached ({message}); {advice}") from error
+            advice = "check the address, and that the server runs"
+            raise JournalError(f"cannot connect to {self.name} ({message}); {advice}") from error
         connection.answer_seconds = self._answer
         connection.read_only = True if self.read_only else None  # None: the server decides, since it may be a standby
         return connection
 
     def begin(self, reads: bool) -> None:
-        """Begin a transaction; one that only reads sees one state of the database."""
         connection = self._connected()
         assert isinstance(connection, _Connection)
         connection.isolation_level = IsolationLevel.REPEATABLE_READ if reads else IsolationLevel.READ_COMMITTED
         connection.execute(_SETTINGS, self._settings)
 
     def written(self, statement: str) -> str:
-        """Return a statement with the placeholders of psycopg."""
+        # with the placeholders of psycopg
         return re.sub(r":(\w+)", r"%(\1)s", super().written(statement).replace("%", "%%"))
 
     @contextmanager
     def turn(self, study: str, seconds: float) -> Iterator[None]:
-        """Lock the row of a study in a transaction that all others join until it ends.
-
-        seconds: after this time without a sign of life the server ends the turn, so that others can go on.
-        """
+        """Lock the row of a study in a transaction that all others join; the server ends it after these seconds."""
         with self.transaction():
             self.execute(_TURN, of=study, idle=_milliseconds(seconds))
             yield
 
     def explained(self, error: Exception) -> JournalError:
         """Return our error; a connection that was lost, or whose server became read-only, is closed."""
-        state, message, name = getattr(error, "sqlstate", None) or "", _message(error), self.name
+        state, message, name = getattr(error, "sqlstate", None) or "", one_line(error), self.name
         if isinstance(self._connection, _Connection) and self._connection.is_lost:
             self._disconnect()
             return JournalUnavailable(f"the connection to {name} was lost ({message}); the next call connects again")
         if state == _DISK_FULL:
-            return JournalUnavailable(
-                f"the disk of {name} is full; nothing of this step was stored. Free some space and go on"
-            )
+            return JournalUnavailable(FULL.format(name))
         if state in _DAMAGED:
             return JournalDamaged(f"{name} is damaged ({message}); restore a backup of the server")
         if state == _READ_ONLY:  # a standby, or made read-only; after a failover, another server may accept events
@@ -167,10 +152,6 @@ class PostgresDatabase(Database):
 
 def _milliseconds(seconds: float) -> str:
     return f"{round(1000 * seconds)}ms"
-
-
-def _message(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 class _Connection(psycopg.Connection[Any]):

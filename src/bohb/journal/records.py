@@ -16,6 +16,7 @@ from bohb.errors import InvalidArgument, JournalDamaged, JournalError
 
 SCHEMA = 1  # raised whenever the tables change; newer ones are refused untouched
 LONGEST_NAME = 200
+Content = tuple[str, str, str]  # kind, key and body of an event
 
 
 class Record(NamedTuple):
@@ -26,6 +27,13 @@ class Record(NamedTuple):
     kind: str
     key: str
     body: str
+    crc: int
+
+
+class End(NamedTuple):
+    """Where a study ends: its length, and the checksum of its last event."""
+
+    length: int
     crc: int
 
 
@@ -45,23 +53,24 @@ def checksum(previous: int, study: str, position: int, epoch: int, kind: str, ke
     return zlib.crc32(f"{study}\0{position}\0{epoch}\0{kind}\0{key}\0{body}".encode(errors="replace"), previous)
 
 
-def body_of(event: Event) -> str:
-    """Return the JSON text of an event."""
-    text = encode(to_json(event))
-    if len(text) > LARGEST_BODY:
-        raise JournalError(
-            f"the event {event.key!r} has {len(text):,} bytes of JSON, more than the {LARGEST_BODY:,} a journal "
-            "takes; keep large results in files and store their paths in `info`"
-        )
-    return text
+def contents(events: Iterable[Event]) -> list[Content]:
+    """Return kind, key and JSON text of each event."""
+    found = [(event.kind, event.key, encode(to_json(event))) for event in events]
+    for _, key, body in found:
+        if len(body) > LARGEST_BODY:
+            raise JournalError(
+                f"the event {key!r} has {len(body):,} bytes of JSON, more than the {LARGEST_BODY:,} a journal takes; "
+                "keep large results in files and store their paths in `info`"
+            )
+    return found
 
 
-def chained(study: str, after: int, previous: int, epoch: int, events: Iterable[tuple[Event, str]]) -> list[Record]:
-    """Return the records of events and their bodies, from position `after` on."""
+def chained(study: str, after: int, previous: int, epoch: int, found: Iterable[Content]) -> list[Record]:
+    """Return the records of events from position `after` on; `previous` is the checksum of the event before."""
     records = []
-    for position, (event, body) in enumerate(events, after):
-        previous = checksum(previous, study, position, epoch, event.kind, event.key, body)
-        records.append(Record(position, epoch, event.kind, event.key, body, previous))
+    for position, content in enumerate(found, after):
+        previous = checksum(previous, study, position, epoch, *content)
+        records.append(Record(position, epoch, *content, previous))
     return records
 
 
@@ -80,7 +89,6 @@ def no_collector() -> Iterator[None]:
 class Reader:
     """Turns stored rows into events and checks each of them.
 
-    study: the name of the study.
     position: the position of the next row.
     crc: the checksum of the row before it.
     """
@@ -108,23 +116,22 @@ class Reader:
         """Return the next rows as events."""
         first = self.position
         found = self.check(rows)
+        bodies = self._parsed([body for _, body in found], first)
         events = list[Event]()
         try:
-            for (kind, _), body in zip(found, self._bodies(found, first), strict=True):
+            for (kind, _), body in zip(found, bodies, strict=True):
                 events.append(from_json(kind, body))
-        except DamagedAt:
-            raise
         except JournalError as error:
             raise JournalError(f"event {first + len(events)} of study {self.study!r}: {error}") from error
         return events
 
-    def _bodies(self, found: list[tuple[str, str]], first: int) -> list[dict[str, Any]]:
+    def _parsed(self, texts: list[str], first: int) -> list[dict[str, Any]]:
         """Parse all bodies together, so that all trials share the names of the hyperparameters."""
         try:
-            bodies = json.loads("[" + ",".join(body for _, body in found) + "]")
-        except (ValueError, RecursionError) as error:
+            bodies = json.loads("[" + ",".join(texts) + "]")
+        except (ValueError, TypeError, RecursionError) as error:
             raise DamagedAt(self.study, first, f"it or one soon after is not JSON ({error})") from error
-        if len(bodies) != len(found) or not all(type(body) is dict for body in bodies):
+        if len(bodies) != len(texts) or not all(type(body) is dict for body in bodies):
             raise DamagedAt(self.study, first, "it or one soon after is not one JSON object")
         return bodies  # type: ignore[no-any-return]  # checked just above
 

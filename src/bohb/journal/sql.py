@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from bohb.core.encoding import from_json
 from bohb.core.events import Event, NoteAdded
@@ -16,8 +17,8 @@ from bohb.journal import database
 from bohb.journal.base import Journal, MemoryJournal
 from bohb.journal.database import Database, LockTimeout, Row
 from bohb.journal.location import path_of, shown_journal
-from bohb.journal.lock import End, check_complete, entries, this_process
-from bohb.journal.records import DamagedAt, Reader, Record, body_of, chained, check_study_name, no_collector
+from bohb.journal.lock import check_complete, entries, this_process
+from bohb.journal.records import Content, DamagedAt, End, Reader, chained, check_study_name, contents, no_collector
 from bohb.journal.sqlite import BUSY_SECONDS, SqliteDatabase
 
 _BATCH = 1000
@@ -27,15 +28,6 @@ _PATIENCE_SECONDS = 75.0  # longer than a runner that was stopped can keep its t
 _FINISHED = """SELECT study.study, count(event.key) FROM study
     LEFT JOIN event ON event.study = study.study AND event.key LIKE 'finished/%' GROUP BY study.study"""
 _NOTES = "SELECT study, body FROM event WHERE key LIKE 'note/%' ORDER BY study, position"
-
-
-class Head(NamedTuple):
-    """The length and checksum of a study, and its last writer."""
-
-    length: int
-    crc: int
-    epoch: int
-    owner: str
 
 
 class SqlJournal:
@@ -55,27 +47,20 @@ class SqlJournal:
         self.read_only = read_only
         self.database = _database(url, read_only)
         self.path = self.database.path  # None: a server
-        self.name = self.database.name
         self.shared = self.database.shared  # whether several runners may work on the study at once
         self._where = str(url) if self.path is None else str(self.path)
         self._epoch: int | None = None  # claimed at the first append
-        self._version: tuple[int, int] | None = None  # of the file when it was last read
         self._end: End | None = None  # of the study, when it was last read or written
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
-        version = None if self.read_only else self.database.version()
-        if version is not None and self._end is not None and self._end[0] == after and version == self._version:
-            return []  # a runner asks all the time, and mostly nobody else has written
         expected = entries(self.path).ends.get(self.study) if self.path is not None and self.read_only else None
         with self.database.transaction(reads=True):
-            head = self._head()
-            end = End(0, 0) if head is None else End(head.length, head.crc)
+            end = self._stored_end()
             if expected is not None:
                 check_complete(self.study, expected, end)
             if end.length <= after:
                 self._check_same(after, end)
-                self._version = version
                 return []
             try:
                 events = self._read(end, after)
@@ -83,9 +68,9 @@ class SqlJournal:
                 raise
             except JournalDamaged:
                 if self.path is not None:  # a server takes no more queries in this transaction
-                    self._find_damage(end)
+                    deque(self.check_each(), maxlen=0)
                 raise
-        self._end, self._version = end, version
+        self._end = end
         return events
 
     def append(self, events: Sequence[Event], after: int) -> None:
@@ -95,28 +80,30 @@ class SqlJournal:
         there: an earlier call was then committed, but its answer was lost.
         """
         self._check_writable()
-        bodies = [(event, body_of(event)) for event in events]
+        given = contents(events)
         with nullcontext() if self.path is None else self.database.turn(self.study, BUSY_SECONDS):  # see TurnLock
-            records = self._append(bodies, after)
-            if records:
-                self._end = End(records[-1].position + 1, records[-1].crc)
+            epoch = self.claim()
+            end = self._append(given, after, epoch)
+            if end is not None:
+                self._end = end
                 if self.database.lock is not None:
-                    self.database.lock.acknowledge(self.study, self._end)
+                    self.database.lock.acknowledge(self.study, end)
 
-    def _append(self, bodies: list[tuple[Event, str]], after: int) -> list[Record]:
-        """Store events and return their records; none if there was nothing to store, or if it was stored before."""
-        epoch = self._claim()
+    def _append(self, given: list[Content], after: int, epoch: int) -> End | None:
+        """Store events and return the new end; None if there was nothing to store, or if it was stored before."""
         with self.database.transaction():
-            head = Head(*self.database.execute(database.HEAD_LOCKED, of=self.study)[0])
-            if head.length != after:
-                if self._already_stored(chained(self.study, after, 0, epoch, bodies)):
-                    return []
-                raise Conflict(f"study {self.study!r} has {head.length} events, not {after}")
-            records = chained(self.study, after, head.crc, epoch, bodies)
-            if records:
-                self.database.insert(self.study, records)
-                self.database.execute(database.END, of=self.study, length=records[-1].position + 1, crc=records[-1].crc)
-        return records
+            length, crc = self.database.execute(database.HEAD_LOCKED, of=self.study)[0]
+            if length != after:
+                if self._already_stored(given, after):
+                    return None
+                raise Conflict(f"study {self.study!r} has {length} events, not {after}")
+            if not given:
+                return None
+            records = chained(self.study, after, crc, epoch, given)
+            end = End(after + len(given), records[-1].crc)
+            self.database.insert(self.study, records)
+            self.database.execute(database.END, of=self.study, length=end.length, crc=end.crc)
+        return end
 
     @contextmanager
     def turn(self, seconds: float = database.TURN_SECONDS) -> Iterator[None]:
@@ -134,7 +121,7 @@ class SqlJournal:
             while True:
                 try:
                     if self.path is None:
-                        self._claim()  # creates the row to lock, and is committed before the turn
+                        self.claim()  # creates the row to lock, and is committed before the turn
                     turn.enter_context(self.database.turn(self.study, seconds))
                     break
                 except LockTimeout:
@@ -143,11 +130,9 @@ class SqlJournal:
             yield
 
     def renew_lease(self, holder: str, seconds: float) -> None:
-        """Let a lease expire `seconds` from now, by the clock of the server or the machine, even if it had expired."""
         self._lease(database.RENEW_LEASE, holder=holder, seconds=seconds)
 
     def end_lease(self, holder: str) -> None:
-        """Delete a lease: its runner has stopped."""
         self._lease(database.END_LEASE, holder=holder)
 
     def lease_is_over(self, holder: str) -> bool:
@@ -157,11 +142,9 @@ class SqlJournal:
             return not self._lease(database.LEASE, holder=holder)
 
     def live_leases(self) -> set[str]:
-        """Return the holders of all leases that have not expired."""
         return {holder for (holder,) in self._lease(database.LEASES, reads=True)}
 
     def again(self) -> SqlJournal:
-        """Open the same study once more with another connection."""
         return SqlJournal(*self.source)
 
     @property
@@ -180,15 +163,13 @@ class SqlJournal:
 
     def lengths(self) -> dict[str, int]:
         """Return the number of events of every study in the database, in the order of their names."""
-        rows = self._rows("SELECT study, length FROM study")
-        return dict(sorted((str(name), int(length)) for name, length in rows))
+        return self._counts("SELECT study, length FROM study")
 
     def finished(self) -> dict[str, int]:
         """Return the number of finished trials of every study in the database, in the order of their names."""
-        return dict(sorted((str(name), int(n)) for name, n in self._rows(_FINISHED)))
+        return self._counts(_FINISHED)
 
     def close(self) -> None:
-        """Release the connection and the lock. Closing twice has no effect."""
         self.database.close()
 
     def __enter__(self) -> Self:
@@ -197,22 +178,34 @@ class SqlJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def raw_rows(self) -> Iterator[Record]:
-        """Yield the stored rows one at a time, so that the position of an unreadable one is known."""
-        position = 0
+    def check_each(self) -> Iterator[Row]:
+        """Yield the stored rows, read and checked one at a time. Raises DamagedAt for the first bad one."""
+        reader = Reader(self.study)
         while True:
             try:
-                rows = self._stored(position, position + 1)
+                rows = self._stored(reader.position, reader.position + 1)
             except JournalError as error:
-                raise DamagedAt(self.study, position, f"it cannot be read ({error.__cause__})") from error
+                raise DamagedAt(self.study, reader.position, f"it cannot be read ({error.__cause__})") from error
             if not rows:
                 return
-            yield Record._make(rows[0])
-            position += 1
+            reader.check(rows)
+            yield rows[0]
+
+    def claim(self) -> int:
+        """Return the epoch of this writer: a number that no other writer of this study has."""
+        if self._epoch is None:
+            with self.database.transaction():
+                self.database.execute(database.CLAIM, of=self.study, owner=this_process())
+                epoch = int(self.database.execute(database.EPOCH, of=self.study)[0][0])
+            self._epoch = epoch
+        return self._epoch
 
     def _rows(self, statement: str) -> list[Row]:
         with self.database.transaction(reads=True):
             return self.database.execute(statement)
+
+    def _counts(self, statement: str) -> dict[str, int]:
+        return dict(sorted((str(name), int(number)) for name, number in self._rows(statement)))
 
     def _stored(self, first: int, last: int) -> list[Row]:
         return self.database.execute(database.ROWS, of=self.study, first=first, last=last)
@@ -223,17 +216,16 @@ class SqlJournal:
         with self.database.transaction(reads):
             return self.database.execute(statement, **ours, **values)
 
-    def _head(self) -> Head | None:
-        """Return where the study ends and who wrote to it; None for a study without events."""
+    def _stored_end(self) -> End:
         rows = self.database.execute(database.HEAD, of=self.study)
-        if not rows:
-            if self._stored(0, 1):
-                raise DamagedAt(self.study, 0, "it has events, but the entry that says how many is gone")
-            return None
-        head = Head(*rows[0])
-        if type(head.length) is not int or type(head.crc) is not int:
-            raise JournalDamaged(f"{self.name}: the entry that says where study {self.study!r} ends is damaged")
-        return head
+        if not rows and self._stored(0, 1):
+            raise DamagedAt(self.study, 0, "it has events, but the entry that says how many is gone")
+        end = End(*rows[0]) if rows else End(0, 0)
+        if type(end.length) is not int or type(end.crc) is not int:
+            raise JournalDamaged(
+                f"{self.database.name}: the entry that says where study {self.study!r} ends is damaged"
+            )
+        return end
 
     def _read(self, end: End, after: int) -> list[Event]:
         """Return the events from a position on, in batches; checksums continue from the event before it."""
@@ -257,48 +249,23 @@ class SqlJournal:
             return
         if found.length < after or found.crc != self._end.crc:
             raise JournalError(
-                f"{self.name} no longer has the events of study {self.study!r} that this process has seen: it had "
-                f"{after}, now there are {found.length}. A backup was restored, or a failover lost the latest ones; "
+                f"{self.database.name} no longer has the events of study {self.study!r} that this process has seen: "
+                f"it had {after}, now there are {found.length}. A backup was restored, or a failover lost the latest; "
                 "start again to continue with what is stored"
             )
 
-    def _find_damage(self, end: End) -> None:
-        """Raise DamagedAt for the first row that cannot be read."""
-        reader = Reader(self.study)
-        for row in self.raw_rows():
-            reader.check([row])
-        reader.finish(*end)
-
     def _check_writable(self) -> None:
         if self.read_only:
-            raise JournalError(f"{self.name} was opened with read_only=True; open it for writing to append")
+            raise JournalError(f"{self.database.name} was opened with read_only=True; open it for writing to append")
         doubt = self.database.doubt
         if doubt is not None:
             raise JournalError(f"nothing more is written after an earlier failure: {doubt}") from doubt
 
-    def _claim(self) -> int:
-        """Return the epoch of this writer: a number that no other writer of this study has."""
-        if self._epoch is None:
-            with self.database.transaction():
-                self.database.execute(database.NEW_STUDY, of=self.study)
-                self.database.execute(database.NEW_EPOCH, of=self.study, owner=this_process())
-                head = Head(*self.database.execute(database.HEAD, of=self.study)[0])
-            self._epoch = head.epoch
-        return self._epoch
-
-    def _already_stored(self, records: list[Record]) -> bool:
-        if not records:
-            return False
-        found = self._stored(records[0].position, records[-1].position + 1)
-        # Two runners may make the same decision; only the one whose epoch is stored was first.
-        mine = all(epoch == self._epoch for _, epoch, *_ in found)
-        return mine and [_contents(row) for row in found] == [_contents(record) for record in records]
-
-
-def _contents(row: Sequence[Any]) -> tuple[str, str, Any]:
-    """Return what two records of the same event have in common, whatever the order of their fields."""
-    _, _, kind, key, body, _ = row
-    return kind, key, json.loads(body)
+    def _already_stored(self, given: list[Content], after: int) -> bool:
+        """Whether this writer stored the same events here; of two runners that decide alike, only one was first."""
+        found = self._stored(after, after + len(given))
+        stored = [(epoch, kind, key, json.loads(body)) for _, epoch, kind, key, body, _ in found]
+        return bool(given) and stored == [(self._epoch, kind, key, json.loads(body)) for kind, key, body in given]
 
 
 def _database(url: str | Path, read_only: bool) -> Database:

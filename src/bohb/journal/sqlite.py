@@ -13,10 +13,10 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
-from bohb.journal.database import Connection, Database
-from bohb.journal.location import check_file, not_a_journal, other_kind
-from bohb.journal.lock import SHARED, End, TurnLock, WriterLock, check_complete, entries, lock_file
-from bohb.journal.records import SCHEMA
+from bohb.journal.database import FULL, Connection, Database, one_line
+from bohb.journal.location import check_file, has_log, not_a_journal, other_kind
+from bohb.journal.lock import SHARED, TurnLock, WriterLock, check_complete, entries, lock_file
+from bohb.journal.records import SCHEMA, End
 
 BUSY_SECONDS = 10
 _logger = logging.getLogger("bohb")
@@ -51,7 +51,7 @@ class SqliteDatabase(Database):
         self._turns: TurnLock | None = None
         self.lock = None if read_only else _complete(path)
         self.generation = entries(path).generation if self.lock is None else self.lock.generation
-        if read_only and not lock_file(path).exists() and _has_log(path):
+        if read_only and not lock_file(path).exists() and has_log(path):
             _warn_unchecked(path)
         try:
             if not read_only and SHARED:
@@ -65,8 +65,7 @@ class SqliteDatabase(Database):
             raise
 
     def connect(self) -> Connection:
-        """Open the file."""
-        uri = f"file:{quote(str(self.path))}?mode={'ro' if self.read_only else 'rwc'}"
+        uri = f"file:{quote(self.name)}?mode={'ro' if self.read_only else 'rwc'}"
         if self.read_only and not os.access(self.path.parent, os.W_OK) and not Path(f"{self.path}-wal").exists():
             uri += "&immutable=1"  # read-only media, on which SQLite cannot create its shared memory
         connection = connect_sqlite(uri)
@@ -81,21 +80,14 @@ class SqliteDatabase(Database):
         return connection
 
     def begin(self, reads: bool) -> None:
-        """Begin a transaction; one that writes waits for another writer now and not in its middle."""
+        # one that writes waits for another writer now and not in its middle
         self._connected().cursor().execute("BEGIN" if reads or self.read_only else "BEGIN IMMEDIATE")
-
-    def version(self) -> tuple[int, int]:
-        """Return numbers that change whenever another connection changes the file."""
-        with self._mutex, self._explaining():
-            cursor = self._connected().cursor().execute("PRAGMA data_version")
-            return self.n_connections, int(cursor.fetchall()[0][0])  # which each connection counts by itself
 
     @contextmanager
     def turn(self, study: str = "", seconds: float = BUSY_SECONDS) -> Iterator[None]:  # noqa: ARG002 - all studies
         """Keep other writers of the file from deciding and appending.
 
-        seconds: after waiting for so long this process goes on without a turn. One that is suspended in its turn then
-            finds that others have appended.
+        seconds: how long to wait before going on without a turn; one that is suspended in its turn gets a Conflict.
         """
         with self._mutex:
             if self._turns is None or self._in_file_turn:
@@ -111,24 +103,19 @@ class SqliteDatabase(Database):
                 self._turns.give()
 
     def close(self) -> None:
-        """Release the connection and the lock. Closing twice has no effect."""
         with self._mutex:
             super().close()
             if self._turns is not None:
-                self._turns.forget()
+                self._turns.close()
                 self._turns = None
             if self.lock is not None:
                 self.lock.release()
-                self.lock = None
 
     def explained(self, error: Exception) -> JournalError:
-        """Return our error: what happened to which journal, and what to do."""
-        code, message = getattr(error, "sqlite_errorcode", 0), " ".join(str(error).split())
+        code, message = getattr(error, "sqlite_errorcode", 0), one_line(error)
         kind = code & 0xFF
         if code == sqlite3.SQLITE_FULL:
-            return JournalUnavailable(
-                f"the disk of {self.name} is full; nothing of this step was stored. Free some space and go on"
-            )
+            return JournalUnavailable(FULL.format(self.name))
         if kind == sqlite3.SQLITE_NOTADB and (other := other_kind(self.path)) is not None:
             return not_a_journal(self.path, other)
         if kind in _DAMAGED or isinstance(error, UnicodeDecodeError) or "Could not decode" in message:
@@ -140,14 +127,11 @@ class SqliteDatabase(Database):
             )
             return self.doubt
         if kind in _FORBIDDEN:
-            return JournalError(
-                f"{self.name} cannot be opened or written ({message}); check that the directory exists and its "
-                "permissions"
-            )
+            advice = "check that the directory exists and its permissions"
+            return JournalError(f"{self.name} cannot be opened or written ({message}); {advice}")
         if kind in _LOCKED:
-            return JournalUnavailable(
-                f"{self.name} is locked by another program ({message}); close it there and try again"
-            )
+            advice = "close it there and try again"
+            return JournalUnavailable(f"{self.name} is locked by another program ({message}); {advice}")
         return JournalError(f"{self.name}: {message}")
 
     def _log_ahead(self) -> None:
@@ -169,7 +153,7 @@ def _complete(path: Path) -> WriterLock:
     lock = WriterLock(path)
     try:
         if not lock.ends:
-            if lock.alone and _has_log(path):
+            if lock.alone and has_log(path):
                 _logger.info("no %s says how many events %s-wal has: it is used as it is", lock.path.name, path.name)
         elif (stored := _ends(path)) is not None:  # None: opening the file says why
             for study, end in lock.ends.items():
@@ -181,21 +165,13 @@ def _complete(path: Path) -> WriterLock:
     return lock
 
 
-def _has_log(path: Path) -> bool:
-    """Whether some events may be in the write-ahead log only."""
-    log = Path(f"{path}-wal")
-    return log.exists() and log.stat().st_size > 0
-
-
 @cache
 def _warn_unchecked(path: Path) -> None:
     """Say once that nobody knows whether the log of a file is whole."""
     _logger.warning(
         "%s was copied without %s, which says how many events its write-ahead log has: if the log is damaged, the "
-        "study is shorter than it was",
-        path,
-        lock_file(path).name,
-    )
+        "study is shorter than it was", path, lock_file(path).name,
+    )  # fmt: skip
 
 
 def _ends(path: Path) -> dict[str, End] | None:
