@@ -77,7 +77,7 @@ def test_the_worst_observation_is_not_dropped() -> None:
 
 def test_constants_are_not_dimensions() -> None:
     """Issue #20: "no model-based picks" in spaces with constants, which raised d and so the number of points needed."""
-    space = {**SPACE, "k1": 1, "k2": "a", "k3": 0.5}
+    space = {**SPACE, "k1": {"constant": 1}, "k2": {"constant": "a"}, "k3": ["b"]}
     assert BOHB(space, budgets=[1]).space.d == 3
 
 
@@ -252,7 +252,8 @@ def test_duplicates_are_not_evaluated_in_small_spaces() -> None:
 
 def test_constants_and_first_configurations_can_be_given() -> None:
     """Issue #71."""
-    study = BOHB({**CONT6, "k": 3}, budgets=[1], seed=0, initial_configs=[{f"x{i}": 0.5 for i in range(6)} | {"k": 3}])
+    space = {**CONT6, "k": {"constant": 3}}
+    study = BOHB(space, budgets=[1], seed=0, initial_configs=[{f"x{i}": 0.5 for i in range(6)} | {"k": 3}])
     assert study.ask().config == {"k": 3} | {f"x{i}": 0.5 for i in range(6)}
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bohb.core.schedule.plan import Plan
     from bohb.core.settings import Settings
     from bohb.core.space import Space
+    from bohb.core.space.shorthand import SpaceDict
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.callbacks import RunningStudy
@@ -44,6 +45,7 @@ __all__ = [
     "Settings",
     "Situation",
     "Space",
+    "SpaceDict",
     "Status",
     "Study",
     "Trial",
@@ -65,6 +67,7 @@ _HOMES = {
     "core.samplers.chain": ("Sampler",),
     "core.samplers.proposal": ("Situation",),
     "core.space": ("Space",),
+    "core.space.shorthand": ("SpaceDict",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bohb.core.history import History
 from bohb.core.space import Space
-from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale
+from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale, bins
 from bohb.errors import InvalidArgument
 
 Array = NDArray[np.float64]
@@ -27,7 +27,7 @@ class Axis:
     kind: "float", "int", "ordinal" or "categorical".
     log: whether equal distances are equal factors.
     ticks, labels: places and texts of the tick labels.
-    cells: number of different values; 0 for a float.
+    cells: number of different values; 0 for a float without steps.
     """
 
     name: str
@@ -58,12 +58,12 @@ def axis(scale: Scale) -> Axis:
             return Axis(scale.name, kind, False, ticks, tuple(text(value) for value in scale.values), n)
         case Numeric():
             values = round_values(scale.lower, scale.upper, log=scale.log, integer=scale.integer)
-            cells = int(scale.upper - scale.lower) + 1 if scale.integer else 0
+            cells = int(bins(scale)) if scale.step else 0
             return Axis(
                 scale.name,
                 "int" if scale.integer else "float",
                 scale.log,
-                tuple(scale.encode(value) for value in values),
+                tuple(scale.place(value) for value in values),
                 tuple(text(value) for value in values),
                 cells,
             )

@@ -93,9 +93,7 @@ def plan(
     data = _data(planned, unit)
     lines = [str(planned)]
     if file is not None:
-        from bohb.core.space.describe import describe
-
-        data["space"] = describe(file.space())
+        data["space"] = repr(file.space()).splitlines()
         lines = ["space:", *(f"  {printable(line)}" for line in data["space"]), "", *lines]
     if unit:
         lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
@@ -141,10 +139,8 @@ def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> 
 
 def study_plan(file: StudyFile) -> dict[str, Any]:
     """Return the plan and the space of a study file as JSON."""
-    from bohb.core.space.describe import describe
-
     planned = _planned(file.arguments, {})
-    return {**_data(planned, file.values["budget"].get("unit")), "space": describe(file.space())}
+    return {**_data(planned, file.values["budget"].get("unit")), "space": repr(file.space()).splitlines()}
 
 
 def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None:
@@ -201,7 +197,6 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
       bohb check study.toml
       bohb check study.toml --json
     """
-    from bohb.core.space.describe import describe
     from bohb.executors.options import trial_options
     from bohb.studyfile.check import preflight
     from bohb.studyfile.load import load
@@ -224,7 +219,7 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         workers=file.values.get("workers") or 1,
         goals=goals,
     )
-    lines = ["space:", *(f"  {printable(line)}" for line in describe(space)), ""]
+    lines = ["space:", *(f"  {printable(line)}" for line in repr(space).splitlines()), ""]
     for finding in findings:
         verdict = click.style(finding.verdict, fg=_SIGNS[finding.verdict])
         lines.append(f"{verdict}  {finding.check:13}  {printable(finding.detail)}")

@@ -19,7 +19,6 @@ from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.core.schedule.plan import plan
 from bohb.core.settings import PRESETS, nearest_preset
-from bohb.core.space.describe import space_table
 from bohb.plots.markup import Markup, code, details, element, joined, table
 from bohb.units import DASH, counted, date, duration, value_text
 
@@ -172,9 +171,9 @@ def _cause(cause: Cause) -> Markup:
 
 def _space(history: History) -> Markup:
     space = history.space
-    rows = space_table(space)
+    rows = space.table()
     whole = table(("hyperparameter", "kind", "values", "active if"), rows, "Search space")
-    forbidden = [element("li", str(clause)) for clause in space.configspace.forbidden_clauses]
+    forbidden = [element("li", clause) for clause in space.forbidden]
     return joined([whole, *([element("p", "Forbidden:"), element("ul", *forbidden)] if forbidden else [])])
 
 

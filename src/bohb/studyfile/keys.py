@@ -70,13 +70,16 @@ TOP: dict[str, Kind] = {
     "command": _either("must be a string or a list of strings", str, list),
     "shell": FLAG,
     "space": _either("must be a table, 'module:object' or a JSON file", str, dict),
-    "forbidden": _TEXTS,
     "workers": whole(0),
     "warm_start": _TEXTS,
     **SAME,
     **_table(""),
     **dict.fromkeys(TABLES, TABLE),
     "settings": _either("must be a table of single settings; a preset has the key 'preset'", dict),
+}
+_MISPLACED = {
+    "settings.preset": "it belongs at the top of the file, before the first table: write preset = …",
+    "forbidden": "it belongs into the table [space]",
 }
 
 
@@ -87,6 +90,7 @@ def check_keys(path: Path, prefix: str, table: Mapping[str, Any], known: Mapping
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+            hint = _MISPLACED.get(f"{prefix}{key}", hint)
             raise StudyFileError(f"{path}: unknown key '{prefix}{key}' = {shown(value)}; {hint}")
         try:
             checked[key] = known[key].checked(value)

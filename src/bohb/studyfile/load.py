@@ -98,14 +98,10 @@ class StudyFile:
     def _given_space(self) -> Any:
         value = self.values["space"]
         if isinstance(value, dict):
-            from bohb.studyfile.space import build_space
+            from bohb.core.space.shorthand import read_space
 
             with self.named_in_errors():
-                return build_space(value, self.values.get("forbidden", ()))
-        if "forbidden" in self.values:
-            raise wrong(
-                self.path, "forbidden", self.values["forbidden"], "belongs to a space that is written in this file"
-            )
+                return read_space(value, toml=True)
         if value.endswith(".json"):
             return self._space_of(Path(self.absolute(value)))
         found = self._loaded("space", value)
@@ -201,9 +197,6 @@ def load(path: str | Path) -> StudyFile:
             ) from error
         raise StudyFileError(f"{path}: not a TOML file: {error}") from error
     checked = check_keys(place, "", values, TOP)
-    if "preset" in checked.get("settings", {}):
-        rule = "belongs at the top of the file, before the first table: write preset = …"
-        raise wrong(place, "settings.preset", checked["settings"]["preset"], rule)
     for name, known in TABLES.items():
         checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)
     for name in ("space", "budget"):

@@ -72,7 +72,7 @@ def test_what_configspace_samples_can_be_encoded_and_decoded(name: str) -> None:
 
 
 def test_a_constant_costs_no_dimension_and_is_in_every_configuration() -> None:
-    space = Space({"x": (0.0, 1.0), "k": 5, "only": ["one"]})
+    space = Space({"x": (0.0, 1.0), "k": {"constant": 5}, "only": ["one"]})
     assert space.d == 1
     assert space.sample(np.random.default_rng(0)).items() >= {"k": 5, "only": "one"}.items()
 
@@ -122,7 +122,15 @@ def test_a_space_survives_json(name: str) -> None:
 
 
 def test_a_plain_dict_is_accepted() -> None:
-    space = Space({"lr": (1e-5, 1e-1, "log"), "mix": (0, 1.0), "n": (1, 8), "act": ["relu", None, True], "k": "fixed"})
+    space = Space(
+        {
+            "lr": (1e-5, 1e-1, "log"),
+            "mix": (0, 1.0),
+            "n": (1, 8),
+            "act": ["relu", None, True],
+            "k": {"constant": "fixed"},
+        }
+    )
     hyperparameters: dict[str, Any] = dict(space.configspace)
     lr, mix, n = (hyperparameters[name] for name in ("lr", "mix", "n"))
     assert (lr.log, type(mix).__name__, type(n).__name__) == (
@@ -139,19 +147,17 @@ def test_a_plain_dict_is_accepted() -> None:
     [
         ({}, "the space is empty"),
         (ConfigurationSpace(), "the space is empty"),
-        ({"k": 1}, "nothing to choose"),
-        ([1, 2], "must be a ConfigSpace.ConfigurationSpace or a dict, not list"),
+        ({"k": {"constant": 1}}, "nothing to choose"),
+        ([1, 2], "must be a dict or a ConfigSpace.ConfigurationSpace, not list"),
         (None, "not NoneType"),
         ({"x": (1, 2, 3)}, r"a range is \(lower, upper\)"),
-        ({"x": {1, 2}}, "use a tuple"),
         ({"x": (False, True)}, r"\[False, True\]"),
         ({"x": (5.0, 1.0)}, r"x=\(5.0, 1.0\): the bounds must be finite numbers, the lower one below the upper one"),
         ({"x": (0.0, math.nan)}, "the bounds must be finite"),
-        ({"x": ("a", "b")}, "the bounds must be finite numbers"),
+        ({"x": ("a", "b")}, "float must have two numbers"),
         ({"x": (0.0, 1.0, "log")}, "the lower bound must be positive"),
-        ({"x": []}, r"x=\[\] has no choice"),
         ({1: (0, 1)}, "must be a string"),
-        ({"y": Float("x", (0.0, 1.0))}, "under the key 'y'"),
+        ({"y": Float("x", (0.0, 1.0))}, "its own name is 'x'"),
         ({"x": [print, len]}, "which JSON cannot store"),
     ],
 )
@@ -175,7 +181,7 @@ def test_a_bad_space_is_refused_with_a_reason(bad: Any, message: str) -> None:
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(config: dict[str, Any], message: str) -> None:
-    space = Space({"x": (0.0, 1.0), "n": (1, 4), "c": ["a", "b"], "k": 3})
+    space = Space({"x": (0.0, 1.0), "n": (1, 4), "c": ["a", "b"], "k": {"constant": 3}})
     with pytest.raises(InvalidConfiguration, match=message):
         space.encode(config)
 
@@ -228,6 +234,6 @@ def test_a_vector_outside_the_unit_cube_is_refused(bad: list[float]) -> None:
 
 
 def test_the_size_of_a_space_counts_its_configurations() -> None:
-    space = Space({"a": (1, 3), "b": ["x", "y"], "k": 1})
+    space = Space({"a": (1, 3), "b": ["x", "y"], "k": ["one"]})
     assert (space.size, space.finite) == (6, True)
     assert (SPACES["mixed"].size, SPACES["mixed"].finite) == (math.inf, False)

@@ -40,7 +40,8 @@ class Space:
 
     def __init__(self, space: ConfigurationSpace | Mapping[str, Any]) -> None:
         # ConfigSpace is slow to import, and not needed to read a stored study.
-        from bohb.core.space.configspace import as_configspace, condition_of, declared_values, parents_first, scale_of
+        from bohb.core.space.configspace import condition_of, declared_values, parents_first, scale_of
+        from bohb.core.space.shorthand import as_configspace
 
         self.configspace = as_configspace(space)
         self._forbidden = tuple(self.configspace.forbidden_clauses)
@@ -67,16 +68,48 @@ class Space:
     def _compile_columns(self) -> None:
         """Compute what `snap` and `_columns` need to work on whole columns."""
         dims = self.dimensions
-        self.finite = not any(isinstance(s, Numeric) and not s.integer for s in dims)
+        self.finite = not any(isinstance(s, Numeric) and not s.step for s in dims)
         self.choices = np.array([len(s.values) if isinstance(s, Categorical) else 0 for s in dims], dtype=np.int64)
         self.coordinates = Coordinates(self.choices, np.array([s.name in self._conditions for s in dims], dtype=bool))
-        grid = [j for j, s in enumerate(dims) if isinstance(s, Ordinal) or (isinstance(s, Numeric) and s.integer)]
+        grid = [j for j, s in enumerate(dims) if isinstance(s, Ordinal) or (isinstance(s, Numeric) and s.step)]
         self._linear_grid = [j for j in grid if not (isinstance(s := dims[j], Numeric) and s.log)]
         self._bins = np.array([bins(dims[j]) for j in self._linear_grid], dtype=float)
         self._log_grid = [j for j in grid if j not in self._linear_grid]
         densities = ((j, scale.log_density()) for j, scale in enumerate(dims))
         self._log_densities = [(j, density) for j, density in densities if density is not None]
         self.has_prior = bool(self._log_densities)
+
+    def table(self) -> list[tuple[str, str, str, str]]:
+        """Return name, kind, values and condition of every hyperparameter."""
+        from bohb.core.space.clauses import words
+
+        parents = self.configspace.parent_conditions_of
+        rows = []
+        for name in self.names:
+            constant = name in self._constants
+            kind, values = ("constant", repr(self._constants[name])) if constant else self._scale(name).words
+            rows.append((name, kind, values, " and ".join(words(part) for part in parents[name])))
+        return rows
+
+    @property
+    def forbidden(self) -> list[str]:
+        """The forbidden clauses as text."""
+        from bohb.core.space.clauses import words
+
+        return [words(clause) for clause in self._forbidden]
+
+    def __repr__(self) -> str:
+        """Return a line per hyperparameter and forbidden clause."""
+        rows, forbidden = self.table(), self.forbidden
+        width = max(map(len, [*self.names, *(["forbidden"] if forbidden else [])]))
+        lines = [
+            f"{name:{width}}  {kind:8}  {values}{f', if {condition}' if condition else ''}"
+            for name, kind, values, condition in rows
+        ]
+        return "\n".join([*lines, *(f"{'forbidden':{width}}  {clause}" for clause in forbidden)])
+
+    def _scale(self, name: str) -> Scale:
+        return self.dimensions[self._index[name]]
 
     @property
     def d(self) -> int:
@@ -91,7 +124,7 @@ class Space:
     @property
     def size(self) -> float:
         """The number of different configurations if there were no conditions; infinite with a float."""
-        sizes = [float("inf") if isinstance(s, Numeric) and not s.integer else bins(s) for s in self.dimensions]
+        sizes = [float("inf") if isinstance(s, Numeric) and not s.step else bins(s) for s in self.dimensions]
         return float(np.prod(sizes))
 
     def encode(self, config: Mapping[str, Any]) -> Array:
@@ -164,7 +197,8 @@ class Space:
             snapped[:, self._linear_grid] = (np.clip(column, 0, n_bins - 1) + 0.5) / n_bins
         for j in self._log_grid:
             log_scale = cast("Numeric", self.dimensions[j])
-            values = np.rint(np.exp(log_scale.start + snapped[:, j] * log_scale.width))
+            values = np.exp(log_scale.start + snapped[:, j] * log_scale.width)
+            values = log_scale.lower + np.rint((values - log_scale.lower) / log_scale.step) * log_scale.step
             values = np.clip(values, log_scale.lower, log_scale.upper)
             snapped[:, j] = (np.log(values) - log_scale.start) / log_scale.width
         if self.conditional:
@@ -188,7 +222,7 @@ class Space:
             except ForbiddenConfiguration:
                 continue
         raise InvalidSpace(
-            f"{_DRAWS} random configurations were all forbidden; loosen the forbidden clauses: {list(self._forbidden)}"
+            f"{_DRAWS} random configurations were all forbidden; loosen the forbidden clauses: {self.forbidden}"
         )
 
     def draw(self, rng: np.random.Generator, n: int, snapped: bool = True, uniform: bool = False) -> Array:
@@ -250,17 +284,19 @@ class Space:
 
     def forbids(self, config: Mapping[str, Any]) -> bool:
         """Whether a forbidden clause rules this configuration out."""
-        return bool(self._forbidden) and bool(self._violated(config))
-
-    def _violated(self, config: Mapping[str, Any]) -> list[str]:
-        """Return the forbidden clauses that a configuration violates."""
+        if not self._forbidden:
+            return False
         from bohb.core.space.configspace import violates
 
-        return [str(clause) for clause in self._forbidden if violates(clause, config)]
+        return any(violates(clause, config) for clause in self._forbidden)
 
     def _check_forbidden(self, config: Mapping[str, Any]) -> None:
         if self.forbids(config):
-            raise ForbiddenConfiguration(f"the configuration {dict(config)!r} is ruled out by {self._violated(config)}")
+            from bohb.core.space.clauses import words
+            from bohb.core.space.configspace import violates
+
+            broken = [words(clause) for clause in self._forbidden if violates(clause, config)]
+            raise ForbiddenConfiguration(f"the configuration {dict(config)!r} is ruled out by {broken}")
 
     def _check_activity(self, config: Mapping[str, Any], vector: Array) -> None:
         """Check that all active hyperparameters are given, and no inactive one."""
@@ -285,7 +321,7 @@ class Space:
             if name in self._constants:
                 columns[name] = np.zeros(len(X))
                 continue
-            scale, column = self.dimensions[self._index[name]], X[:, self._index[name]]
+            scale, column = self._scale(name), X[:, self._index[name]]
             match scale:
                 case Categorical():
                     columns[name] = column
@@ -299,5 +335,5 @@ class Space:
         """Return a value as conditions compare it: a number, or the index of a choice."""
         if name in self._constants:
             return 0.0 if value == self._constants[name] else -1.0
-        scale = self.dimensions[self._index[name]]
+        scale = self._scale(name)
         return float(value) if isinstance(scale, Numeric) else float(index_of(name, scale.values, value))

@@ -1,7 +1,4 @@
-"""Reading a ConfigSpace: its hyperparameters, priors, conditions and forbidden clauses, in our own terms.
-
-Only this module and `shorthand.py` know ConfigSpace.
-"""
+"""Reading a ConfigSpace: its hyperparameters, priors, conditions and forbidden clauses, in our own terms."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import copy
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
@@ -38,9 +36,9 @@ from scipy.special import betaincinv, betaln, ndtr, ndtri, xlog1py, xlogy
 
 from bohb.core.space import conditions
 from bohb.core.space.scales import Categorical, Numeric, Ordinal, Prior, Scale
-from bohb.core.space.shorthand import hyperparameter
 from bohb.errors import InvalidSpace
 
+STEP = "bohb_step"  # in the meta data of a numeric hyperparameter: the distance of two values
 Comparable = Callable[[str, Any], float]  # a value as conditions compare it: a number, or the index of a choice
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     EqualsCondition: operator.eq,
@@ -48,29 +46,6 @@ _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
     LessThanCondition: operator.lt,
     GreaterThanCondition: operator.gt,
 }
-
-
-def as_configspace(space: CS.ConfigurationSpace | Mapping[str, Any]) -> CS.ConfigurationSpace:
-    """Return a ConfigSpace, given one or a plain dict.
-
-    In a dict a tuple is a range (a float if either end is one; a third entry "log" asks for the log scale), a list
-    has the choices of a categorical, and anything else is a constant. A list of two numbers is ambiguous: write a tuple
-    for a range or {"choice": [16, 32]} for the two values. ConfigSpace's own objects may be mixed in.
-    """
-    if isinstance(space, CS.ConfigurationSpace):
-        parsed = space
-    elif isinstance(space, Mapping):
-        try:
-            parsed = CS.ConfigurationSpace({name: hyperparameter(name, value) for name, value in space.items()})
-        except InvalidSpace:
-            raise
-        except (ValueError, TypeError) as error:
-            raise InvalidSpace(f"the space cannot be read: {error}") from error
-    else:
-        raise InvalidSpace(f"the space must be a ConfigSpace.ConfigurationSpace or a dict, not {type(space).__name__}")
-    if len(parsed) == 0:
-        raise InvalidSpace("the space is empty; give at least one hyperparameter")
-    return parsed
 
 
 def from_serialised(stored: Mapping[str, Any]) -> CS.ConfigurationSpace:
@@ -127,8 +102,9 @@ def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
             raise InvalidSpace(f"{name!r} is a {type(hyperparameter).__name__}, which bohb does not know")
     kind: type = int if integer else float
     lower, upper = kind(hyperparameter.lower), kind(hyperparameter.upper)
-    plain = Numeric(name, lower, upper, hyperparameter.log, integer)
-    return Numeric(name, lower, upper, hyperparameter.log, integer, _prior(hyperparameter, plain))
+    step = float((hyperparameter.meta or {}).get(STEP, 0))
+    plain = Numeric(name, lower, upper, hyperparameter.log, integer, step=step)
+    return replace(plain, prior=_prior(hyperparameter, plain))
 
 
 def _prior(hyperparameter: Any, scale: Numeric) -> Prior | None:
@@ -210,6 +186,8 @@ def violates(clause: Any, config: Mapping[str, Any]) -> bool:
 
 def chosen_default(hyperparameter: Any) -> Any:
     """Return the default that the user has declared; None if it is the one that ConfigSpace chooses by itself."""
+    if STEP in (hyperparameter.meta or {}):
+        return None  # the middle step
     match hyperparameter:
         case UniformFloatHyperparameter() | UniformIntegerHyperparameter():
             plain = type(hyperparameter)("x", hyperparameter.lower, hyperparameter.upper, log=hyperparameter.log)

@@ -40,7 +40,10 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
-    """A float or integer on a linear or logarithmic scale."""
+    """A float or integer on a linear or logarithmic scale.
+
+    step: the distance of two values; 0 if every value of the range is legal. That of integers is at least 1.
+    """
 
     name: str
     lower: float
@@ -48,13 +51,15 @@ class Numeric:
     log: bool = False
     integer: bool = False
     prior: Prior | None = None
+    step: float = 0.0
     start: float = field(init=False)  # the transformed lower edge
     width: float = field(init=False)  # the transformed upper edge minus the lower
     decimals: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the edges; an integer covers half a unit to either side, so that the ends are not rarer."""
-        low, high = (self.lower - 0.5, self.upper + 0.5) if self.integer else (self.lower, self.upper)
+        """Compute the edges; a value covers half a step to either side, so that the ends are not rarer."""
+        object.__setattr__(self, "step", self.step or float(self.integer))
+        low, high = self.lower - self.step / 2, self.upper + self.step / 2
         start = self._transform(low)
         if not math.isfinite(self.upper - self.lower):
             raise InvalidSpace(
@@ -67,12 +72,28 @@ class Numeric:
         coarse = 14 - math.floor(math.log10(max(abs(self.lower), abs(self.upper))))
         object.__setattr__(self, "decimals", min(fine, coarse))
 
+    @property
+    def spaced(self) -> bool:
+        """Whether it has a step, and not just that of all integers."""
+        return self.step > self.integer
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its kind, and its values."""
+        text = f"{self.lower:.12g} to {self.upper:.12g}" + (f" in steps of {self.step:.12g}" if self.spaced else "")
+        text += (", log scale" if self.log else "") + ("" if self.prior is None else ", with a prior")
+        return "integer" if self.integer else "float", text
+
     def encode(self, value: Any) -> float:
         """Return the coordinate of a legal value."""
-        plain = type(value) is float or type(value) is int  # by far the most frequent, and quick to check
-        if not (plain or (isinstance(value, numbers.Real) and not isinstance(value, bool))) or not math.isfinite(value):
+        real = type(value) is float or type(value) is int  # by far the most frequent, and quick to check
+        real = real or (isinstance(value, numbers.Real) and not isinstance(value, bool))
+        try:
+            number = float(value) if real else math.nan
+        except OverflowError as error:
+            raise InvalidConfiguration(f"{self.name} has a larger whole number than floats can hold") from error
+        if not math.isfinite(number):
             raise InvalidConfiguration(f"{self.name}={value!r} must be a finite number, not {type(value).__name__}")
-        number = float(value)
         if self.integer and not number.is_integer():
             raise InvalidConfiguration(f"{self.name}={value!r} must be a whole number")
         if not self.lower <= number <= self.upper:
@@ -80,6 +101,12 @@ class Numeric:
             if self.integer or not self.lower - slack <= number <= self.upper + slack:
                 raise InvalidConfiguration(f"{self.name}={value!r} must lie between {self.lower!r} and {self.upper!r}")
             number = min(max(number, self.lower), self.upper)
+        if self.spaced and abs(number - self._nearest(number)) > 1e-6 * self.step:
+            raise InvalidConfiguration(f"{self.name}={value!r} must be {self.lower!r} plus a multiple of {self.step:g}")
+        return self.place(number)
+
+    def place(self, number: float) -> float:
+        """Return the coordinate of any number in the range, also between two steps."""
         return min(max((self._transform(number) - self.start) / self.width, 0.0), 1.0)
 
     def decode(self, u: float) -> float | int:
@@ -87,14 +114,16 @@ class Numeric:
         x = self.start + u * self.width
         if self.log:
             x = math.exp(x)
+        if self.spaced:
+            x = self._nearest(x)
         if self.integer:
             return int(min(max(round(x), self.lower), self.upper))
         rounded = float(f"{x:.{_DIGITS}g}") if self.log else round(x, self.decimals)
         return min(max(rounded, self.lower), self.upper)
 
     def grid(self) -> list[float]:
-        """Return the coordinates of all values of an integer."""
-        return [self.encode(value) for value in range(int(self.lower), int(self.upper) + 1)]
+        """Return the coordinates of all values, which have a step."""
+        return [self.encode(self.lower + index * self.step) for index in range(int(bins(self)))]
 
     def draw(self, uniform: float) -> float:
         """Return the coordinate at this quantile of the prior."""
@@ -103,6 +132,9 @@ class Numeric:
     def log_density(self) -> Callable[[Array], Array] | None:
         """Return the logarithm of the prior as a function of coordinates; None if it is uniform."""
         return None if self.prior is None else self.prior.log_density
+
+    def _nearest(self, x: float) -> float:
+        return self.lower + round((x - self.lower) / self.step) * self.step
 
     def _transform(self, x: float) -> float:
         return math.log(x) if self.log else float(x)
@@ -114,6 +146,11 @@ class Ordinal:
 
     name: str
     values: tuple[Any, ...]
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its kind, and its values."""
+        return "ordinal", " < ".join(map(repr, self.values))
 
     def encode(self, value: Any) -> float:
         """Return the centre of the value's bin."""
@@ -147,6 +184,11 @@ class Categorical:
     def __post_init__(self) -> None:
         """Index the choices by type and value, because True is not 1."""
         object.__setattr__(self, "known", {(type(v), v): float(i) for i, v in enumerate(self.values)})
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its kind, and its values."""
+        return "choice", ", ".join(map(repr, self.values)) + ("" if self.log_density() is None else ", weighted")
 
     def encode(self, value: Any) -> float:
         """Return the index of the choice."""
@@ -196,5 +238,7 @@ def index_of(name: str, values: tuple[Any, ...], value: Any) -> int:
 
 
 def bins(scale: Scale) -> float:
-    """Return the number of different values of an integer, ordinal or categorical hyperparameter."""
-    return float(scale.upper - scale.lower + 1) if isinstance(scale, Numeric) else float(len(scale.values))
+    """Return the number of different values of a hyperparameter that is not a float, or has a step."""
+    if isinstance(scale, Numeric):
+        return float(round((scale.upper - scale.lower) / scale.step) + 1)
+    return float(len(scale.values))
