@@ -129,7 +129,7 @@ def test_children_stay_warm_between_trials_and_go_when_idle(
     assert isinstance(second, Outcome)
     assert first.info == second.info
     monkeypatch.setattr(task, "IDLE_SECONDS", 0.0)
-    until(lambda: not task._children._idle, "the idle child is ended")
+    until(lambda: not task._children._children, "the idle child is ended")
     third = run_all(executor, [make_trial(2)])[2]
     assert isinstance(third, Outcome)
     assert third.info != first.info

@@ -65,6 +65,11 @@ class Cluster:
         common = ("--nthreads", str(self._threads), "--host", "127.0.0.1", "--no-dashboard", "--memory-limit", "0")
         self.workers.append(self._start("worker", *common, *self._arguments, before=before))
 
+    def settle(self) -> None:
+        """Wait for the workers of all living nannies, some of which may just have lost theirs."""
+        nannies = sum(nanny.poll() is None for nanny in self.workers)
+        until(lambda: len(self.client.scheduler_info(n_workers=-1)["workers"]) == nannies, "all workers are there")
+
     def remove(self) -> None:
         worker = self.workers.pop()
         worker.send_signal(signal.SIGINT)
@@ -123,10 +128,9 @@ def test_a_worker_that_lacks_the_shared_directory_is_avoided_and_fails_no_trial(
     shared.mkdir()
     as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     hide = f'mount -t tmpfs none "{shared}" && exec "$@"'  # an empty directory lies over the shared one
-    n_seeing = len(cluster.client.scheduler_info(n_workers=-1)["workers"])
     cluster.add(["unshare", "--mount", *as_root, "sh", "-c", hide, "sh"])
     try:
-        cluster.client.wait_for_workers(n_seeing + 1, timeout=60)
+        cluster.settle()
         study = bohb.minimize(
             lambda trial: trial.config["x"],
             {"x": (0.0, 1.0)},
@@ -190,6 +194,7 @@ def test_trials_need_what_the_resources_say_and_a_lost_scheduler_is_an_error(tmp
             running = noted(tmp_path / "note")
             cluster.scheduler.kill()
             assert isinstance(collect(executor, 1)[1], Lost)
+            until(lambda: cluster.client.status == "closed", "the client gives up")
             executor.submit(make_trial(2, act="fine"))
             with pytest.raises(EngineBroken, match="lost its scheduler"):
                 executor.wait(None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import itertools
@@ -217,7 +218,7 @@ def test_a_worker_is_replaced_after_recycle_after_trials() -> None:
 def test_the_output_of_a_trial_is_in_its_log(started: LocalExecutor) -> None:
     outcome = run_one(started, number=7, act="prints")
     assert outcome.output is None
-    log = Path(started._coordinator._setup.log_dir) / "7.log"
+    log = Path(started._setup.log_dir) / "7.log"
     assert log.read_text().splitlines() == ["by Python", "by descriptor", "by grandchild"]
 
 
@@ -246,6 +247,22 @@ def test_shutdown_waits_for_running_trials_and_their_results_can_be_fetched(tmp_
     executor.shutdown(kill=False)
     assert [done.trial.number for done in executor.wait(None)] == [0]
     assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_functions_that_libraries_register_for_the_end_of_a_worker_run_during_a_shutdown(
+    tmp_path: Path, method: StartMethod
+) -> None:
+    def objective(trial: Any) -> float:
+        def last() -> None:  # such as the upload of an experiment tracker
+            time.sleep(0.2)
+            (tmp_path / "flushed").touch()
+
+        atexit.register(last)
+        return 0.0
+
+    with LocalExecutor(objective, 1, TrialOptions(start_method=method)) as executor:
+        run_one(executor)
+    assert (tmp_path / "flushed").exists()
 
 
 def test_shutdown_with_kill_ends_even_what_ignores_signals(tmp_path: Path, method: StartMethod) -> None:

@@ -78,7 +78,7 @@ def test_the_neighbour_of_a_killed_worker_notices_nothing(tmp_path: Path) -> Non
 def test_a_worker_killed_while_idle_is_replaced(shared: LocalExecutor) -> None:
     pid = run_one(shared, act="pid").info["pid"]
     os.kill(pid, signal.SIGKILL)
-    workers = shared._coordinator._workers
+    workers = shared._workers
 
     def noticed() -> bool:
         shared.wait(0.05)

@@ -86,14 +86,7 @@ class DaskEngine:
 
     def slots(self, avoid: Collection[str]) -> int:
         """Return the number of threads of all workers, or of trials that their declared resources allow."""
-        if self._client.status != "running":
-            return 0
         return sum(_capacity(worker, self._resources) for name, worker in self._workers().items() if name not in avoid)
-
-    @property
-    def ready(self) -> bool:
-        """Not while the client, having lost its scheduler, tries to reconnect; after a while it closes."""
-        return self._client.status in ("running", "closing", "closed")
 
     def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:
         """Submit a trial without retries, because the runner starts lost trials again."""
@@ -101,7 +94,7 @@ class DaskEngine:
             raise EngineBroken("the Dask client has lost its scheduler; start a scheduler and workers again")
         entry = _Entry(f"bohb-{task.session.id[:8]}-{next(self._numbers)}")
         self._tasks[entry.key] = entry
-        workers = [name for name in self._workers() if name not in avoid] if avoid else []
+        workers = [name for name in self._workers() if name not in avoid] if avoid else []  # none means any
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Sending large graph")  # at most once for each worker
@@ -138,7 +131,9 @@ class DaskEngine:
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what the scheduler knows of its workers, by address."""
-        found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
+        found: Mapping[str, Mapping[str, Any]] = {}
+        if self._client.status == "running":  # it may have lost its scheduler
+            found = self._client.scheduler_info(n_workers=-1)["workers"]
         return found
 
     def _check_declared(self) -> None:

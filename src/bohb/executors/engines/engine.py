@@ -11,7 +11,6 @@ import tempfile
 import time
 import uuid
 import weakref
-from collections import deque
 from collections.abc import Collection, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, InvalidStateError, wait
 from contextlib import suppress
@@ -47,15 +46,12 @@ class Engine(Protocol):
 
     local: whether all its workers are on this machine.
     warm: whether its workers outlive a task.
-    ready: whether it takes tasks now; False while it tries to recover.
     """
 
     @property
     def local(self) -> bool: ...
     @property
     def warm(self) -> bool: ...
-    @property
-    def ready(self) -> bool: ...
 
     @property
     def shortage(self) -> str | None:
@@ -103,8 +99,7 @@ class EngineExecutor:
         self._session = _session(engine, self._payload, lifeline, options or TrialOptions())
         self._ended: queue.SimpleQueue[AnswerFuture] = queue.SimpleQueue()
         self._running: dict[AnswerFuture, tuple[Trial, Task]] = {}
-        self._held: deque[Trial] = deque()  # submitted while the engine took no tasks
-        self._broken: str | None = None
+        self._broken: EngineBroken | None = None  # raised once all results have been returned
         self._done: list[Done] = []
         self._slots, self._slots_known = 1, -_SLOTS_SECONDS
         self._places = Places()
@@ -127,9 +122,6 @@ class EngineExecutor:
         """Send a trial to the engine without waiting."""
         if self._closed:
             raise BohbError("this executor was shut down; make a new one")
-        if self._held or not self._engine.ready:
-            self._held.append(trial)
-            return
         inline = len(self._payload) <= INLINE_BYTES or not self._engine.warm
         self._send(trial, self._payload if inline else None)
 
@@ -140,9 +132,10 @@ class EngineExecutor:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._done and not self._closed:
-            self._release()
+            if self._broken is not None and not self._running:
+                raise self._broken
             self._report_shortage()
-            if not self._running and not self._held and timeout is None:
+            if not self._running and timeout is None:
                 break
             left = _CHECK_SECONDS if deadline is None else min(_CHECK_SECONDS, deadline - time.monotonic())
             self._collect(max(0.0, left))
@@ -163,7 +156,6 @@ class EngineExecutor:
             self._engine.cancel(self._running.keys())
             wait(self._running, KILL_SECONDS)
         self._running.clear()
-        self._held.clear()
         self._engine.close(self._session.id)
 
     def _send(self, trial: Trial, payload: bytes | None) -> None:
@@ -176,22 +168,10 @@ class EngineExecutor:
             future = self._engine.submit(task, self._places.avoided())
         except EngineBroken as error:
             task.withdraw()
-            self._broken = str(error)  # `wait` raises it after all results have been returned
-            self._held.append(trial)
+            self._broken = EngineBroken(f"{error}; finished trials are kept, and the same call continues the study")
             return
         self._running[future] = trial, task
         future.add_done_callback(self._ended.put)
-
-    def _release(self) -> None:
-        """Send the trials that were held back, or raise EngineBroken if the engine will not recover."""
-        if not self._held:
-            return
-        if self._broken is None and self._engine.ready:
-            held, self._held = self._held, deque()
-            for trial in held:
-                self.submit(trial)
-        if self._broken is not None and not self._running:
-            raise EngineBroken(f"{self._broken}; finished trials are kept, and the same call continues the study")
 
     def _report_shortage(self) -> None:
         """Log once a minute why the submitted trials do not run."""
@@ -274,7 +254,7 @@ class PoolEngine:
     resources: only cores and memory, which limit the trial's process.
     """
 
-    warm = ready = True
+    warm = True
     shortage = None
 
     def __init__(self, pool: Executor, resources: Resources) -> None:

@@ -34,7 +34,7 @@ class RayEngine:
     """
 
     local = False
-    warm = ready = True
+    warm = True
 
     def __init__(self, address: str, resources: Resources) -> None:
         self._owned = not ray.is_initialized()

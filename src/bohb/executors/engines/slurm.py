@@ -35,7 +35,6 @@ class SubmititEngine:
     """
 
     warm = False
-    ready = True
 
     def __init__(self, executor: submitit.Executor, resources: Resources) -> None:
         inner = getattr(executor, "_executor", executor)  # AutoExecutor wraps the one that it has chosen

@@ -7,6 +7,7 @@ everywhere and the engine's worker survives. Results are sent as JSON, because a
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import signal
@@ -16,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -58,13 +59,9 @@ class Session:
     path: tuple[str, ...]
     options: TrialOptions
 
-    def visible(self) -> bool:
-        """Whether the lifeline can be seen from this machine, so that its end can be noticed."""
-        return self.local or os.path.exists(self.lifeline)
-
-    def wanted(self) -> bool:
-        """Whether the runner still waits for results; ask only where the lifeline is visible."""
-        return os.path.exists(self.lifeline) and (not self.local or psutil.pid_exists(self.runner))
+    def is_over(self) -> bool:
+        """Whether nobody waits for results; only known where the lifeline could be seen."""
+        return not os.path.exists(self.lifeline) or (self.local and not psutil.pid_exists(self.runner))
 
 
 def lost(reason: str, charged: bool) -> Answer:
@@ -141,7 +138,7 @@ class Child:
     number: distinguishes the children of this process in the worker names of outcomes.
     devices: the GPUs that were assigned to the child.
     visible: whether the end of its session can be noticed on this machine.
-    last_used: monotonic time at which its last trial ended.
+    idle_since: monotonic time at which its last trial ended; None while one runs.
     """
 
     executor: LocalExecutor
@@ -150,7 +147,15 @@ class Child:
     number: int
     devices: tuple[str, ...]
     visible: bool
-    last_used: float = field(default_factory=time.monotonic)
+    idle_since: float | None = None
+
+    def is_over(self) -> bool:
+        """Whether nobody waits for its results any more."""
+        return self.visible and self.session.is_over()
+
+    def is_useless(self) -> bool:
+        """Whether it should end although it is idle and might be used again."""
+        return time.monotonic() - (self.idle_since or math.inf) > IDLE_SECONDS or self.is_over()
 
 
 class WarmChildren:
@@ -158,11 +163,8 @@ class WarmChildren:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[Child] = []
-        self._numbers: set[int] = set()  # of all children
-        self._leased: set[str] = set()  # GPUs that children use
+        self._children: list[Child] = []
         self._payloads: dict[str, bytes] = {}  # pickled objectives by digest
-        self._closed: set[str] = set()  # ids of sessions that are over
         self._sweeper: threading.Thread | None = None
 
     def remember(self, digest: str, payload: bytes) -> None:
@@ -172,40 +174,33 @@ class WarmChildren:
             while len(self._payloads) > _PAYLOADS:
                 self._payloads.pop(next(iter(self._payloads)))
 
-    def is_over(self, session: Session, visible: bool) -> bool:
-        """Whether nobody waits for results of this session any more.
-
-        visible: whether the session's lifeline can be seen from this machine.
-        """
-        return session.id in self._closed or (visible and not session.wanted())
-
     def acquire(self, session: Session) -> Child | None:
         """Return an idle child of this session or a new one; None if the objective must be sent first."""
         seen = os.environ.get(DEVICES)
         with self._lock:
-            for child in self._idle:
+            for child in self._children:
                 # Ray changes the devices from task to task
-                if child.session.id == session.id and child.seen == seen:
-                    self._idle.remove(child)
+                if child.idle_since is not None and child.session.id == session.id and child.seen == seen:
+                    child.idle_since = None
                     return child
             payload = self._payloads.get(session.digest)
             if payload is None:
                 return None
-            devices = free_devices(int(session.options.resources.gpu), self._leased)
+            leased = {device for child in self._children for device in child.devices}
+            devices = free_devices(int(session.options.resources.gpu), leased)
+            number = min(set(range(len(self._children) + 1)) - {child.number for child in self._children})
+            visible = session.local or os.path.exists(session.lifeline)
             executor = _executor(session, payload, devices)  # starts no process yet
-            number = next(n for n in range(len(self._numbers) + 1) if n not in self._numbers)
-            self._numbers.add(number)
-            self._leased.update(devices)
-        return Child(executor, session, seen, number, devices, session.visible())
+            self._children.append(Child(executor, session, seen, number, devices, visible))
+            return self._children[-1]
 
     def release(self, child: Child) -> None:
         """Keep a child for the next trial, or end it if its session is over."""
-        if not child.session.warm or self.is_over(child.session, child.visible):
+        if not child.session.warm or child.is_over():
             self.end(child, kill=False)
             return
-        child.last_used = time.monotonic()
         with self._lock:
-            self._idle.append(child)
+            child.idle_since = time.monotonic()
             if self._sweeper is None:
                 sweeper = threading.Thread(target=self._sweep, name="bohb-sweeper", daemon=True)
                 with suppress(RuntimeError):  # the process limit is reached; the next release tries again
@@ -216,31 +211,24 @@ class WarmChildren:
         """End a child that is not idle."""
         child.executor.shutdown(kill)
         with self._lock:
-            self._numbers.discard(child.number)
-            self._leased.difference_update(child.devices)
+            self._children.remove(child)
 
-    def close(self, session_id: str) -> None:
-        """End the idle children of a session now; busy ones will notice that it is over."""
-        self._closed.add(session_id)
-        self._end_idle(lambda child: child.session.id == session_id)
-
-    def _end_idle(self, condition: Callable[[Child], bool]) -> None:
+    def end_idle(self, condition: Callable[[Child], bool]) -> None:
+        """End the idle children for which the condition holds."""
         with self._lock:
-            found = [child for child in self._idle if condition(child)]
-            self._idle = [child for child in self._idle if child not in found]
+            found = [child for child in self._children if child.idle_since is not None and condition(child)]
+            for child in found:
+                child.idle_since = None  # so that nobody else takes it
         for child in found:
             self.end(child, kill=False)
-
-    def _is_useless(self, child: Child) -> bool:
-        return time.monotonic() - child.last_used > IDLE_SECONDS or self.is_over(child.session, child.visible)
 
     def _sweep(self) -> None:
         """End useless children, until no child is idle."""
         while True:
             time.sleep(_CHECK_SECONDS)
-            self._end_idle(self._is_useless)
+            self.end_idle(Child.is_useless)
             with self._lock:
-                if not self._idle:
+                if all(child.idle_since is None for child in self._children):
                     self._sweeper = None
                     return
 
@@ -253,13 +241,12 @@ def _after_fork() -> None:
     _children = WarmChildren()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def close_session(session_id: str) -> None:
-    """End the children of a session in this process."""
-    _children.close(session_id)
+    """End the idle children of a session in this process."""
+    _children.end_idle(lambda child: child.session.id == session_id)
 
 
 def run(task: Task, stopped: Stopped = lambda: False) -> Answer:
@@ -272,7 +259,7 @@ def run(task: Task, stopped: Stopped = lambda: False) -> Answer:
     children, session = _children, task.session
     _ignore_interrupts(session)
     trial = trial_from_json(task.trial)
-    if children.is_over(session, session.local):
+    if session.local and session.is_over():
         return lost("the study was stopped before the trial began", charged=False)
     if trial.checkpoint_dir is not None and not trial.checkpoint_dir.is_dir():
         return lost(
@@ -300,7 +287,7 @@ def _evaluate(children: WarmChildren, child: Child, trial: Trial, stopped: Stopp
     result: Outcome | Lost | None = None
     try:
         child.executor.submit(trial)
-        while result is None and not stopped() and not children.is_over(child.session, child.visible):
+        while result is None and not stopped() and not child.is_over():
             result = next((done.result for done in child.executor.wait(_CHECK_SECONDS)), None)
     finally:  # an engine may interrupt its task
         if result is None:

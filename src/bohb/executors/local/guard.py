@@ -26,6 +26,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
+import psutil  # type: ignore[import-untyped]
+
 from bohb.core.trial import Outcome
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt
@@ -37,6 +39,8 @@ TICK = 0.1  # seconds between two checks of limits and logs
 GRACE = 5.0  # seconds that a worker has to end after it was replaced or asked to
 _CLOSED_GRACE = 1.0  # seconds between losing a worker's socket and killing it: it is usually about to end anyway
 _LAST_SECONDS = 5.0  # for killing everything; a process that survives SIGKILL for so long hangs in the kernel
+_QUIT_SECONDS = 1.5  # for the guard to kill everything and end
+_KILL_SECONDS = 0.4  # for the guard to end after it was killed
 
 
 @dataclass(slots=True)
@@ -137,7 +141,7 @@ class Guard:
         os._exit(0)
 
     def _receive(self) -> bool:
-        """Handle messages of the coordinator; return False when it has closed the socket or asks the guard to quit."""
+        """Handle messages of the coordinator; return False when it has closed the socket."""
         try:
             data, ancillary, _, _ = self._link.recvmsg(2**16, socket.CMSG_SPACE(64 * 4))
         except OSError:
@@ -156,8 +160,6 @@ class Guard:
                 case "drain":
                     self._draining = True
                     _set_deadline(self._workers.values(), GRACE, "drain")
-                case "quit":
-                    return False
         return bool(data)
 
     def _start(self, message: dict[str, Any], link: int) -> None:
@@ -278,39 +280,32 @@ def _set_deadline(workers: Iterable[WorkerRecord], grace: float, cause: str) -> 
             worker.deadline, worker.deadline_cause = time.monotonic() + grace, cause
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GuardProcess:
-    """A running guard, as the coordinator sees it, and the socket to it.
-
-    process: None if the guard was forked.
-    """
+    """A running guard, as the coordinator sees it, and the socket to it."""
 
     link: socket.socket
-    pid: int
-    process: subprocess.Popen[bytes] | None
+    process: psutil.Process
 
-    def stop(self, seconds: float) -> None:
-        """Close its socket and wait for its end; kill it after `seconds`. On Linux, its workers die with it."""
+    def stop(self, grace: float = 0.0) -> None:
+        """Wait for its end: at first of its own accord, then after it was told, at last after it was killed.
+
+        On Linux, its workers die with it.
+        """
+        if not self._ended(grace):
+            with suppress(OSError):  # it is dead
+                self.link.shutdown(socket.SHUT_RDWR)  # closing is not enough if a forked process has a copy
+            if not self._ended(_QUIT_SECONDS):
+                processes.kill(self.process.pid)
+                self._ended(_KILL_SECONDS)
         self.link.close()
-        if not self._wait(seconds):
-            processes.kill(self.pid)
-            self._wait(0.4)
 
-    def _wait(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while not self._ended():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.002)
-        return True
-
-    def _ended(self) -> bool:
-        if self.process is not None:
-            return self.process.poll() is not None
+    def _ended(self, seconds: float) -> bool:
         try:
-            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
-        except ChildProcessError:  # some other code has collected it
-            return True
+            self.process.wait(seconds)
+        except psutil.TimeoutExpired:
+            return False
+        return True
 
 
 def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> GuardProcess:
@@ -320,8 +315,8 @@ def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> Gua
     try:
         with theirs:
             if payload is None:
-                return GuardProcess(ours, _fork(setup, objective, theirs), None)
-            process = subprocess.Popen(
+                return GuardProcess(ours, psutil.Process(_fork(setup, objective, theirs)))
+            process = psutil.Popen(
                 command("bohb.executors.local.guard", replace(setup, payload=payload.fileno()), link=theirs.fileno()),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # it prints nothing; its errors go to our stderr
@@ -332,7 +327,7 @@ def launch(setup: Setup, objective: Objective, payload: IO[bytes] | None) -> Gua
     except OSError:
         ours.close()
         raise
-    return GuardProcess(ours, process.pid, process)
+    return GuardProcess(ours, process)
 
 
 def _fork(setup: Setup, objective: Objective, link: socket.socket) -> int:

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -100,9 +100,8 @@ class WorkerHandle:
     """One worker process, and the socket to it.
 
     pid: known once the worker is ready.
-    stage: how far it has come.
     launched: when its start was asked for, by the monotonic clock; `startup` is how long it took to be ready.
-    began: when its trial began, by the wall clock and by the monotonic clock.
+    began: when its trial began, by the monotonic clock.
     """
 
     id: int
@@ -115,8 +114,18 @@ class WorkerHandle:
     trial: Trial | None = None
     launched: float = field(default_factory=time.monotonic)
     startup: float = 0.0
-    began: tuple[float, float] = (0.0, 0.0)
+    began: float = 0.0
     curve: list[Point] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its socket has not been closed."""
+        return self.link.fileno() >= 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can be sent a trial."""
+        return self.is_open and self.trial is None
 
     def flush(self) -> bool:
         """Send as much as the socket takes; return whether bytes are left, because a coordinator must never block."""
@@ -128,10 +137,10 @@ class WorkerHandle:
             self.unsent = b""  # it is dying; the guard will report why
         return bool(self.unsent)
 
-    def ended_now(self, outcome: Outcome) -> Outcome:
-        """Return the outcome of a trial that has just ended with its start and end times, by the monotonic clock."""
-        wall, clock = self.began
-        return with_times(outcome, wall, wall + time.monotonic() - clock)
+    def ended_now(self, result: Outcome | Lost) -> Outcome | Lost:
+        """Return the result of a trial that has just ended, an outcome with its start and end times."""
+        now = time.time()
+        return with_times(result, now - (time.monotonic() - self.began), now) if isinstance(result, Outcome) else result
 
 
 SUSPECT_AFTER = 2  # deaths of the guard during which a trial ran
@@ -146,7 +155,6 @@ class WaitingTrials:
     def __init__(self) -> None:
         self._queue: deque[Trial] = deque()
         self._guard_deaths: Counter[int] = Counter()  # by the number of the trial
-        self._alone = False  # whether a suspect runs
 
     def __bool__(self) -> bool:
         return bool(self._queue)
@@ -155,17 +163,15 @@ class WaitingTrials:
         """Add a trial at the end."""
         self._queue.append(trial)
 
-    def startable(self, running: int) -> bool:
-        """Whether the first trial may start beside `running` others."""
-        if not self._queue:
-            return False
-        return running == 0 or not (self._alone or self._suspect(self._queue[0].number))
+    def startable(self, running: Sequence[int]) -> bool:
+        """Whether the first trial may start beside the running ones."""
+        if not self._queue or not running:
+            return bool(self._queue)
+        return all(self._guard_deaths[number] < SUSPECT_AFTER for number in (self._queue[0].number, *running))
 
     def take(self) -> Trial:
         """Return the first trial, which starts now."""
-        trial = self._queue.popleft()
-        self._alone = self._suspect(trial.number)
-        return trial
+        return self._queue.popleft()
 
     def ended(self, number: int) -> None:
         """Record that a trial has ended by itself: it has not killed the guard."""
@@ -175,6 +181,3 @@ class WaitingTrials:
         """Record that the guard died while these trials ran; return whether one of them is the culprit for certain."""
         self._guard_deaths.update(running)
         return len(running) == 1
-
-    def _suspect(self, number: int) -> bool:
-        return self._guard_deaths[number] >= SUSPECT_AFTER
