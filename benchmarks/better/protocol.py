@@ -87,6 +87,9 @@ SMOOTH = tuple(
     )
 )
 
+# Also for choosing: many dimensions, and last rungs that reverse the ranks near the optimum.
+REVERSED = ("reversed-30-0.02", "reversed-45-0.02", "reversed-60-0.02")
+
 
 # Every third confirming problem of each family by name, and both misleading functions. This rule is younger than the
 # rest of the protocol, but older than the results of these rivals. Counting ones is left out: the preset's lead of

@@ -15,6 +15,7 @@ FAMILIES = {
     "hartmann": "hartmann-6",
     "misleading_hartmann": "misleading_hartmann-2.5-2",
     "smooth": "smooth-levy-0.1-0.1",
+    "reversed": "reversed-30-0.02",
     "svm_mnist": "svm_mnist",
     "lcbench": "lcbench-3945",
     "rbv2_ranger": "rbv2_ranger-3",
@@ -65,6 +66,11 @@ def problem_of(name: str) -> Problem:
 
             function, *numbers = rest.split("-")
             return Smooth(function, *map(float, numbers))
+        case "reversed":
+            from benchmarks.problems.reversed import Reversed
+
+            d, noise = rest.split("-")
+            return Reversed(int(d), float(noise))
         case "svm_mnist":
             from benchmarks.problems.svm import SvmOnMnist
 

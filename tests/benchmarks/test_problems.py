@@ -38,6 +38,7 @@ NAMES = (
         "hartmann-3",
         *(f"smooth-{function}-0.1-0.2" for function in FUNCTIONS),
         "smooth-levy-0.1-0.2-0.3",
+        "reversed-30-0.02",
         *(pytest.param(n, marks=needs_data) for n in NAMES),
     ],
 )
@@ -53,6 +54,18 @@ def test_random_configurations_are_legal_and_no_better_than_the_best_known(name:
         assert math.isfinite(evaluation.cost)
         assert evaluation.cost > 0
         assert problem.regret(config, evaluation.loss or 0.0) >= 0
+
+
+def test_near_the_optimum_of_a_reversed_problem_only_the_largest_budget_is_lower_than_in_the_trap() -> None:
+    problem = problem_of("reversed-30-0")
+    trap = {f"x_{i}": 0.5 for i in range(30)}
+    corner = {f"x_{i}": 0.9 if i % 2 else 0.1 for i in range(30)}
+    losses = [
+        [problem.evaluate(config, budget, 0).loss or 0.0 for config in (corner, trap)] for budget in problem.budgets
+    ]
+    assert [near < there for near, there in losses] == [False, False, False, True]
+    assert problem.regret(corner, 0.0) == pytest.approx(0, abs=1e-3)
+    assert problem.regret(trap, 0.0) > 0.3
 
 
 def test_an_unknown_problem_is_told_the_names_there_are() -> None:

@@ -48,23 +48,17 @@ def search(
 ) -> Proposal | Declined:
     """Score random candidates, mutations of the best configurations and two rounds of local steps."""
     space = situation.space
-
-    def scores(X: Array) -> Array:
-        score = acquisition.log_improvement(X)
-        if space.has_prior:
-            score = score + log_prior(space, X, situation.prior_weight)
-        return np.round(score + situation.log_chance(X), SCORE_DECIMALS)
-
+    score_of = scorer(acquisition, situation)
     drawn = space.draw(rng, UNIFORM)
     if space.has_prior:
         n_uniform = round((1 - situation.prior_weight) * UNIFORM)
         drawn[:n_uniform] = space.draw(rng, n_uniform, uniform=True)
     X = np.vstack([drawn, mutations(rng, space, acquisition.parents, MUTATIONS), acquisition.earlier])
-    score = scores(X)
+    score = score_of(X)
     for width in WIDTHS:
         steps = mutations(rng, space, X[descending(score, SCORE_DECIMALS)[:5]], LOCAL, width)
         X = np.vstack([X, steps])
-        score = np.concatenate([score, scores(steps)])
+        score = np.concatenate([score, score_of(steps)])
     found = first_allowed(space, X, score, SCORE_DECIMALS, is_new)
     if found is None:
         return Declined("no candidate allowed")
@@ -74,6 +68,19 @@ def search(
         by_prior = float(log_prior(space, x, situation.prior_weight)[0])
         more = {"log_prior": significant(by_prior), "prior_weight": significant(situation.prior_weight)}
     return Proposal(config, Origin.MODEL, acquisition.reason(x, float(score[i]) - by_prior, more), "process")
+
+
+def scorer(acquisition: Acquisition, situation: Situation) -> Callable[[Array], Array]:
+    """Return the function that a proposal maximises, rounded so that machines agree."""
+    space = situation.space
+
+    def score(X: Array) -> Array:
+        found = acquisition.log_improvement(X)
+        if space.has_prior:
+            found = found + log_prior(space, X, situation.prior_weight)
+        return np.round(found + situation.log_chance(X), SCORE_DECIMALS)
+
+    return score
 
 
 def log_prior(space: Space, X: Array, weight: float) -> Array:
