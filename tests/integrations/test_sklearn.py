@@ -211,6 +211,14 @@ def test_the_study_of_a_search_shows_its_score() -> None:
     assert found.study_.best_loss == found.best_score_
 
 
+@pytest.mark.parametrize(("verbose", "shown"), [(0, False), (1, True)])
+def test_the_progress_of_the_study_is_shown_if_verbose(
+    verbose: int, shown: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    search(max_trials=4, verbose=verbose).fit(X, y)
+    assert ("trials: 4 of 4 finished" in capsys.readouterr().err) == shown
+
+
 def test_a_callable_refit_chooses_the_row() -> None:
     found = search(refit=lambda results: int(np.argmin(results["mean_test_score"])), max_trials=9).fit(X, y)
     assert found.best_params_ == found.cv_results_["params"][np.argmin(found.cv_results_["mean_test_score"])]

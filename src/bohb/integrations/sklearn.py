@@ -23,6 +23,7 @@ from bohb.core.trial import Outcome, Trial, with_times
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
+from bohb.running.progress import Progress
 from bohb.running.study import Study
 
 try:
@@ -66,6 +67,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         it, but not on n_jobs.
     scoring, refit, cv, n_jobs, verbose, error_score, return_train_score: as for `RandomizedSearchCV`. With several
         metrics, the search maximises the one that `refit` names, or else the first, unless `objectives` has several.
+        `verbose=1` also shows the progress of the study.
     objectives: the names of scorers, which are maximised, and of "fit_time" and "score_time", which are minimised; a
         single scorer is called "score". `study_.front` has the best compromises. Default: one score.
     constraints: bounds of the same values by name, such as {"score_time": "<= 10ms"}: mean seconds per split. A
@@ -157,7 +159,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         try:
             super().fit(X, y, **params)
         finally:  # keep only scikit-learn's attributes and the study
-            for name in ("_data", "_folds", "_labels", "_n_rows", "_fits", "_table"):
+            for name in ("_data", "_folds", "_labels", "_n_rows", "_fits", "_table", "_seed"):
                 self.__dict__.pop(name, None)
         return self
 
@@ -184,17 +186,16 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             self.min_resource_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}
             self._fits: list[data.Fit] = []
-            seed = optimizer.history.created.seed if optimizer.history.created is not None else 0
-
-            def evaluate(trials: Sequence[Trial]) -> list[Outcome]:
-                return self._evaluate(seed, trials, evaluate_candidates)
-
-            def stop() -> str | None:
-                return reason_to_stop(limits, optimizer.history, optimizer.seconds)
-
+            self._seed = optimizer.history.created.seed if optimizer.history.created is not None else 0
+            progress = stack.enter_context(Progress(limits)) if self.verbose > 0 else None
             while trials := optimizer.ask_many(self.batch_size, limits):
-                optimizer.tell_many(zip(trials, evaluate(trials), strict=True))
-            self.study_ = Study(optimizer.history, stop() or "no trial is left to run")
+                optimizer.tell_many(zip(trials, self._evaluate(trials, evaluate_candidates), strict=True))
+                if progress is not None:
+                    progress.update(optimizer.history, optimizer.seconds)
+            stopped = reason_to_stop(limits, optimizer.history, optimizer.seconds) or "no trial is left to run"
+            self.study_ = Study(optimizer.history, stopped)
+            if progress is not None:
+                progress.update(optimizer.history, optimizer.seconds, final=True)
         rows = [(trial, outcome) for trial, outcome in self.study_.trials if outcome is not None]
         scored = [trial for trial, outcome in rows if data.measured(outcome)]
         if not rows:
@@ -202,7 +203,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         if not scored:
             raise ValueError(rows[-1][1].traceback)  # scikit-learn's own message: all fits failed
         if not self._fits:  # all trials are in the journal, but scikit-learn needs an evaluation
-            evaluate([self.study_.incumbent.trial if self.study_.incumbent is not None else scored[0]])
+            best = self.study_.incumbent
+            self._evaluate([scored[0] if best is None else best.trial], evaluate_candidates)
         self._fill_table(rows)
 
     def _optimizer(self, stack: ExitStack) -> BOHB:
@@ -242,12 +244,12 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         searched = (self.estimator, X, y, params, self._folds.folds, self.resource)
         return data.digest(*searched, data.text(self.scoring), *goals)
 
-    def _evaluate(self, seed: int, trials: Sequence[Trial], evaluate_candidates: Callable[..., Any]) -> list[Outcome]:
+    def _evaluate(self, trials: Sequence[Trial], evaluate_candidates: Callable[..., Any]) -> list[Outcome]:
         """Cross-validate trials; those with the same rows together."""
         outcomes: list[Outcome] = []
         for fraction, same in groupby(trials, key=self._fraction):
             group = list(same)
-            folds = self._folds.subset(seed, fraction, self._labels)
+            folds = self._folds.subset(self._seed, fraction, self._labels)
             started = time.time()
             try:
                 evaluate_candidates([self._params(trial) for trial in group], folds)
