@@ -44,13 +44,14 @@ def found(version: str) -> Path | None:
 def test(name: str, python: Path, *resolution: str) -> int:
     """Install into .venvs/<name>, and run the tests there; return the exit status."""
     programs = ROOT / ".venvs" / name / "bin"
-    install = [UV, "pip", "install", "--quiet", "--python", programs / "python"]
+    install: list[str | Path] = [UV, "pip", "install", "--quiet", "--python", programs / "python"]
     pins = dict(line.split("==") for line in (ROOT / "requirements" / "dev.txt").read_text().split() if "==" in line)
     subprocess.run([UV, "venv", "--quiet", "--clear", "--python", python, programs.parent], check=True)
-    subprocess.run([*install, *(f"{tool}=={pins[tool]}" for tool in TOOLS)], check=True)
-    subprocess.run([*install, *resolution, "--editable", f"{ROOT}[{EXTRAS}]"], check=True)
+    # All at once: what the tools bring would otherwise hide the lowest versions.
+    tools = [f"{tool}=={pins[tool]}" for tool in TOOLS]
+    subprocess.run([*install, *resolution, *tools, "--editable", f"{ROOT}[{EXTRAS}]"], check=True)
     tests = [f"tests/{folder}" for folder in TESTS]
-    command = [programs / "python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *tests]
+    command: list[str | Path] = [programs / "python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *tests]
     return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
