@@ -22,8 +22,7 @@ from optuna.trial import TrialState, create_trial
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.integrations.foreign import Ladder
-from bohb.integrations.optuna import BOHBPruner, BOHBSampler, Follower, Steps, one_more
-from bohb.integrations.optuna_space import InferredSpace, hull
+from bohb.integrations.optuna import BOHBPruner, BOHBSampler, Follower, InferredSpace, Steps, hull, one_more
 from tests.integrations.optuna_process import storage
 from tests.sizes import long
 

@@ -3,6 +3,9 @@
 Libraries that start trials and stop them early (Optuna, Ray Tune) have no brackets of their own, and their trials
 cannot pause: each is stopped or goes on when it reaches a rung. Trials belong to brackets by their number. A trial is
 compared with the latest ones on its rung instead of waiting for a complete rung.
+
+If a library does not say on what a parameter depends, that is inferred: a parameter that some trials lack depends on
+the choices or whole numbers that separate the trials that have it from those that do not.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bohb.core import streams
 from bohb.core.decider import Decider
@@ -53,7 +59,7 @@ class Ladder:
     @property
     def top(self) -> int:
         """The highest rung."""
-        return len(self.round) - 1
+        return len(self.round[0].rungs) - 1
 
     def bracket(self, number: int) -> Bracket:
         """Return the bracket of trial `number`."""
@@ -71,6 +77,19 @@ class Ladder:
     def rung_at(self, spent: float) -> int:
         """Return the highest rung that is reached with a budget; −1 if none is."""
         return sum(budget <= spent * (1 + _SLACK) for budget in self.budgets) - 1
+
+    def first_values(self, points: Iterable[tuple[float, float]]) -> dict[int, float]:
+        """Return the values of a trial by rung, given the budgets that it had spent, ascending, and its values there.
+
+        The first value at or after a budget counts on its rung. A value that is the first after several budgets counts
+        on the highest of them only.
+        """
+        found: dict[int, float] = {}
+        for spent, value in points:
+            rung = self.rung_at(spent)
+            if rung > max(found, default=-1):
+                found[rung] = value
+        return found
 
     def next_rung(self, number: int, reached: int) -> int:
         """Return the rung on which trial `number` is evaluated after it has reached another; −1 if none yet."""
@@ -219,3 +238,73 @@ def earlier(space: Space, observations: Sequence[ObservationAdded]) -> History:
     budgets = tuple(sorted({event.budget for event in observations}))
     created = StudyCreated(space.to_json(), budgets, 3, 0, Settings().to_json())
     return History(space).extend([created, *observations])
+
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A parameter in some trials.
+
+    present: which trials have it.
+    values: its values there; None if no other parameter can depend on it.
+    legal: all values it may have.
+    choice: whether its values have no order.
+    """
+
+    present: Mask
+    values: NDArray[np.int64] | None = None
+    legal: range = range(0)
+    choice: bool = False
+
+    def active_values(self, active: Mask) -> frozenset[int]:
+        """Return the values with which another parameter is active; a number never seen counts like the nearest."""
+        assert self.values is not None
+        values = self.values[self.present]
+        seen = frozenset(values[active[self.present]].tolist())
+        if self.choice:
+            return seen
+        known = np.unique(values)
+        return frozenset(value for value in self.legal if int(known[np.abs(known - value).argmin()]) in seen)
+
+
+def conditions(columns: Mapping[str, Column]) -> dict[str, dict[str, frozenset[int]]]:
+    """Return the parameters whose activity can be explained, parents first, with the values that each parent must have.
+
+    A parent is present in more trials than its child, so there are no cycles.
+    """
+    explained: dict[str, dict[str, frozenset[int]]] = {}
+    for name in sorted(columns, key=lambda name: -int(columns[name].present.sum())):
+        present = columns[name].present
+        candidates: dict[str, tuple[frozenset[int], Mask]] = {}
+        for parent in explained:
+            column = columns[parent]
+            if column.values is not None and not (present & ~column.present).any():
+                values = column.active_values(present)
+                candidates[parent] = values, ~column.present | ~np.isin(column.values, list(values))
+        chosen = _explain(~present, candidates, columns)
+        if chosen is not None:
+            explained[name] = {parent: candidates[parent][0] for parent in chosen}
+    return explained
+
+
+def _explain(
+    absent: Mask, candidates: Mapping[str, tuple[frozenset[int], Mask]], columns: Mapping[str, Column]
+) -> list[str] | None:
+    """Return the parents that together rule out exactly the trials without the parameter, or None if none do.
+
+    The parent that rules out most comes first; a choice is preferred to a number.
+    """
+
+    def merit(parent: str) -> tuple[int, bool]:
+        return int((left & candidates[parent][1]).sum()), columns[parent].choice
+
+    left, chosen = absent.copy(), list[str]()
+    while left.any():
+        best = max(candidates, key=merit, default=None)
+        if best is None or merit(best)[0] == 0:
+            return None
+        chosen.append(best)
+        left &= ~candidates[best][1]
+    return chosen

@@ -19,7 +19,6 @@ from typing import Protocol
 from bohb.core.events import TrialFinished
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
-from bohb.core.results import Result
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import BohbError, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal import Journal, open_journal
@@ -38,20 +37,15 @@ class Finished:
     """A finished trial, as a tracker receives it.
 
     order: number of trials that had finished, including this one.
-    incumbent: the best result at that time.
+    improves: whether it was the new incumbent.
     goals: what the study minimises or maximises.
     """
 
     trial: Trial
     outcome: Outcome
     order: int
-    incumbent: Result | None
+    improves: bool
     goals: Goals = PLAIN
-
-    @property
-    def improves(self) -> bool:
-        """Whether this trial is the new incumbent."""
-        return self.incumbent is not None and self.incumbent.trial.number == self.trial.number
 
     @property
     def returned(self) -> dict[str, float]:
@@ -124,11 +118,12 @@ class Listener:
         if self._journal is None:
             self._journal = open_journal(self._source, self._study, read_only=True)
         for event in self._journal.read(self._history.n_events):
-            self._history.apply(event)
+            history = self._history
+            history.apply(event)
             if isinstance(event, TrialFinished):
-                history = self._history
+                improves = history.incumbent is not None and history.incumbent.trial.number == event.number
                 trial, order = history.trials[event.number], len(history.outcomes)
-                self._queue.append(Finished(trial, event.outcome, order, history.incumbent, history.goals))
+                self._queue.append(Finished(trial, event.outcome, order, improves, history.goals))
 
     def send(self) -> None:
         """Write the waiting trials; those that the tracker does not accept stay for the next call."""

@@ -1,4 +1,8 @@
-"""Optuna: BOHB as a sampler and a pruner, and the trials of an Optuna study as a warm start."""
+"""Optuna: BOHB as a sampler and a pruner, and the trials of an Optuna study as a warm start.
+
+Optuna's spaces are defined by running the objective. Ranges and choices are stored with each trial, so the space is
+inferred from the trials, and conditions as well.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,23 @@ import itertools
 import math
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
 
 from bohb.core.events import ObservationAdded
 from bohb.core.history import History
+from bohb.core.schedule.brackets import Bracket
 from bohb.core.settings import Preset, Settings, preset_settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument, InvalidConfiguration, MissingExtra, install_hint
-from bohb.integrations.foreign import Config, Ladder, Proposals, Results, earlier, finite_or_inf
+from bohb.integrations.foreign import Column, Config, Ladder, Proposals, Results, conditions, earlier, finite_or_inf
 
 try:
-    from optuna.distributions import BaseDistribution
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
     from optuna.pruners import BasePruner, HyperbandPruner
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.study import Study, StudyDirection
@@ -28,15 +34,11 @@ try:
 except ImportError as error:
     raise MissingExtra(f"Optuna is not installed: {install_hint('optuna')}") from error
 
-from bohb.integrations.optuna_space import InferredSpace
-
-if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
 __all__ = ["BOHBPruner", "BOHBSampler", "observations", "one_more"]
 
-
 _WITH_ALL_PARAMETERS = (TrialState.COMPLETE, TrialState.PRUNED)
+_GRID_TOLERANCE = 1e-8  # of a value's distance from a grid, in steps
+_MOST_PARENT_VALUES = 100  # of a whole number that other parameters depend on
 
 
 def one_more(step: int) -> float:
@@ -51,6 +53,86 @@ def sign(study: Study) -> float:
     return -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
 
 
+def hull(one: Any, other: Any) -> Any:
+    """Return the distribution that covers two of the same parameter; Optuna allows ranges to change between trials."""
+    if one == other or isinstance(one, CategoricalDistribution) or isinstance(other, CategoricalDistribution):
+        return one
+    low, high = min(one.low, other.low), max(one.high, other.high)
+    step = one.step if one.step == other.step else None
+    if step is not None and _GRID_TOLERANCE < (one.low - other.low) / step % 1 < 1 - _GRID_TOLERANCE:
+        step = None  # two grids that do not meet
+    if isinstance(one, IntDistribution):
+        return IntDistribution(int(low), int(high), log=one.log, step=int(step or 1))
+    return FloatDistribution(low, high, log=one.log, step=step)
+
+
+class InferredSpace:
+    """The space of some trials that have all their parameters. It has the index of a choice, which may be any object.
+
+    space: what the models work on; without parameters of a single value and those whose conditions are unknown; None
+        if it has none.
+    distributions: the parameters of the space, as Optuna describes them.
+    """
+
+    def __init__(self, trials: Sequence[FrozenTrial]) -> None:
+        self._hulls: dict[str, Any] = {}  # of BaseDistribution, which says nothing about its fields
+        for trial in trials:
+            for name, distribution in trial.distributions.items():
+                self._hulls[name] = hull(self._hulls.get(name, distribution), distribution)
+        columns = {name: _column(name, d, trials) for name, d in self._hulls.items() if not d.single()}
+        explained = conditions(columns)
+        self.distributions: dict[str, BaseDistribution] = {name: self._hulls[name] for name in explained}
+        self.space: Space | None = None
+        if explained:
+            made = Space({name: _described(self._hulls[name]) for name in explained}).configspace
+            for name, parents in explained.items():
+                parts = [CS.InCondition(made[name], made[parent], sorted(v)) for parent, v in parents.items()]
+                if parts:
+                    made.add(parts[0] if len(parts) == 1 else CS.AndConjunction(*parts))
+            self.space = Space(made)
+
+    def covers(self, trial: FrozenTrial) -> bool:
+        """Whether the trial agrees with the space; otherwise the space has to be inferred again."""
+        known = self._hulls
+        if any(name not in known or hull(known[name], d) != known[name] for name, d in trial.distributions.items()):
+            return False
+        return self.config(trial.params) is not None
+
+    def config(self, params: Mapping[str, Any]) -> Config | None:
+        """Return the configuration of a trial, or None if its parameters do not fit the space."""
+        if self.space is None:
+            return None if params.keys() - self._hulls else {}
+        config = {name: _index(self._hulls[name], params[name]) for name in self.distributions if name in params}
+        try:
+            self.space.encode(config)
+        except InvalidConfiguration:
+            return None
+        return config
+
+    def params(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a configuration, as Optuna has them."""
+        choices = {name: getattr(d, "choices", None) for name, d in self.distributions.items()}
+        return {name: found[value] if (found := choices[name]) else value for name, value in config.items()}
+
+
+def _described(d: Any) -> Any:
+    """Return a distribution as a space takes it."""
+    return {"choice": list(range(len(d.choices)))} if isinstance(d, CategoricalDistribution) else d
+
+
+def _index(d: Any, value: Any) -> Any:
+    """Return the value that the space has for a value of Optuna."""
+    return int(d.to_internal_repr(value)) if isinstance(d, CategoricalDistribution) else value
+
+
+def _column(name: str, d: Any, trials: Sequence[FrozenTrial]) -> Column:
+    present, choice = np.array([name in trial.params for trial in trials]), isinstance(d, CategoricalDistribution)
+    if not choice and (isinstance(d, FloatDistribution) or (d.high - d.low) / d.step > _MOST_PARENT_VALUES):
+        return Column(present)
+    values = np.array([_index(d, trial.params[name]) if name in trial.params else -1 for trial in trials])
+    return Column(present, values, range(0) if choice else range(d.low, d.high + 1, d.step), choice)
+
+
 @dataclass(frozen=True, slots=True)
 class Steps:
     """The rungs that sampler and pruner share, and how trials reach them.
@@ -62,18 +144,9 @@ class Steps:
     budget_of_step: Callable[[int], float]
 
     def reported(self, values: Mapping[int, float], sign: float) -> dict[int, float]:
-        """Return the losses of intermediate values by rung, ascending; +inf for NaN and infinities.
-
-        The first value at or after a budget counts on its rung. A value that is the first after several budgets counts
-        on the highest of them only.
-        """
-        found: dict[int, float] = {}
-        reached = -1
-        for step in sorted(values):
-            rung = self.ladder.rung_at(self.budget_of_step(step))
-            if rung > reached:
-                reached, found[rung] = rung, finite_or_inf(values[step], sign)
-        return found
+        """Return the losses of intermediate values by rung, ascending; +inf for NaN and infinities."""
+        points = ((self.budget_of_step(step), finite_or_inf(values[step], sign)) for step in sorted(values))
+        return self.ladder.first_values(points)
 
     def results(self, trial: FrozenTrial, sign: float) -> dict[int, float]:
         """Return the losses of a trial by rung, ascending; the value of a complete trial counts on the highest."""
@@ -282,7 +355,7 @@ def check_same_rungs(sampler: BaseSampler, pruner: BasePruner) -> None:
 
 def observations(
     study: Study,
-    space: Space | ConfigurationSpace | Mapping[str, Any],
+    space: Space | CS.ConfigurationSpace | Mapping[str, Any],
     budgets: Sequence[float],
     budget_of_step: Callable[[int], float] = one_more,
 ) -> History:
@@ -291,7 +364,7 @@ def observations(
     study: a study with one objective; maximised values are negated.
     space: the space of the new study. Every trial must have exactly its parameters, with values that belong to it.
     budgets: the budgets of the new study. The value of a complete trial counts on the largest one; intermediate values
-        of complete and pruned trials count on the smaller budgets.
+        of complete and pruned trials count on the smaller budgets, as for `BOHBSampler`.
     budget_of_step: the budget that had been spent when `trial.report(value, step)` was called.
 
     Failed trials are failures on the largest budget. Running and waiting trials are left out, and so are failed trials
@@ -301,16 +374,16 @@ def observations(
     direction = sign(study)
     if not budgets or any(b <= a for a, b in itertools.pairwise(budgets)):
         raise InvalidArgument(f"budgets={budgets!r} must be increasing numbers, such as [1, 3, 9]")
+    steps = Steps(Ladder((Bracket.of([(budget, 1) for budget in budgets]),), 3), budget_of_step)
     found: list[ObservationAdded] = []
     for trial in study.get_trials(deepcopy=False):
-        if not trial.state.is_finished() or not _fits(compiled, trial):
-            continue
-        for budget, value in _values(trial, [float(b) for b in budgets], budget_of_step):
-            loss = finite_or_inf(value, direction)
-            known = loss if math.isfinite(loss) else None
-            found.append(
-                ObservationAdded(len(found), dict(trial.params), budget, known, f"Optuna trial {trial.number}")
-            )
+        if trial.state.is_finished() and _fits(compiled, trial):
+            losses = steps.results(trial, direction)
+            if trial.state == TrialState.FAIL:
+                losses[steps.ladder.top] = math.inf
+            for rung, loss in losses.items():
+                known, source = loss if math.isfinite(loss) else None, f"Optuna trial {trial.number}"
+                found.append(ObservationAdded(len(found), dict(trial.params), float(budgets[rung]), known, source))
     return earlier(compiled, found)
 
 
@@ -325,19 +398,3 @@ def _fits(space: Space, trial: FrozenTrial) -> bool:
             f"Optuna trial {trial.number}: {error}; give the space that its parameters came from"
         ) from error
     return True
-
-
-def _values(
-    trial: FrozenTrial, budgets: Sequence[float], budget_of_step: Callable[[int], float]
-) -> Iterator[tuple[float, float | None]]:
-    """Yield the budgets and values of a trial."""
-    reported = {float(budget_of_step(step)): value for step, value in trial.intermediate_values.items()}
-    last = budgets[-1]
-    for budget, value in reported.items():
-        known = next((b for b in budgets if math.isclose(b, budget, rel_tol=1e-6)), None)
-        if known is not None and (known < last or trial.state == TrialState.PRUNED):
-            yield known, value
-    if trial.state == TrialState.COMPLETE:
-        yield last, trial.value
-    elif trial.state == TrialState.FAIL:
-        yield last, None

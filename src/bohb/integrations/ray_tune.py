@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
+from ConfigSpace import ConfigurationSpace
 
 from bohb.core import streams
 from bohb.core.settings import Preset, Settings, preset_settings
@@ -24,7 +22,7 @@ try:
     from ray._private.dict import flatten_dict, unflatten_dict
     from ray.tune.schedulers import FIFOScheduler, TrialScheduler
     from ray.tune.search import Searcher
-    from ray.tune.search.sample import Categorical, Domain, Float, Integer, LogUniform, Quantized, Uniform
+    from ray.tune.search.sample import Categorical, Uniform
     from ray.tune.search.variant_generator import parse_spec_vars
 except ImportError as error:
     raise MissingExtra(f"Ray Tune is not installed: {install_hint('tune')}") from error
@@ -36,90 +34,39 @@ if TYPE_CHECKING:
 _FORMAT = 1  # of saved states
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A domain of Tune as a hyperparameter.
-
-    hyperparameter: has indices instead of categories and of quantised values, so that any value of Tune is allowed.
-    values: the categories, or None.
-    step: what an index is multiplied with, or None.
-    """
-
-    hyperparameter: Any
-    values: tuple[Any, ...] | None = None
-    step: float | None = None
-
-    def to_space(self, value: Any) -> Any:
-        """Return the value that the space has for a value of Tune."""
-        if self.values is not None:
-            return self.values.index(value)
-        return value if self.step is None else round(value / self.step)
-
-    def from_space(self, value: Any) -> Any:
-        """Return the value of Tune for a value of the space."""
-        if self.values is not None:
-            return self.values[value]
-        return value if self.step is None else value * self.step
-
-
-def parameter(name: str, domain: Domain) -> Parameter:
-    """Return the hyperparameter of a domain; raise InvalidSpace for one without bounds."""
-    sampler, step = domain.get_sampler(), None
-    if isinstance(sampler, Quantized):
-        sampler, step = sampler.get_sampler(), sampler.q
-    if isinstance(domain, Categorical) and isinstance(sampler, Uniform):
-        return Parameter(CS.CategoricalHyperparameter(name, list(range(len(domain)))), tuple(domain.categories))
-    if not isinstance(domain, Float | Integer) or not isinstance(sampler, Uniform | LogUniform):
-        raise InvalidSpace(
-            f"{name} has no bounds, or is not drawn uniformly; BOHBSearch takes tune.uniform, loguniform, randint, "
-            "lograndint, their quantised forms, and choice"
-        )
-    log = isinstance(sampler, LogUniform)
-    if step is not None and not (isinstance(domain, Integer) and step == 1):
-        low, high = math.ceil(round(domain.lower / step, 9)), math.floor(round(domain.upper / step, 9))
-        return Parameter(CS.Integer(name, (low, high), log=log), step=step)
-    if isinstance(domain, Integer):  # Tune's upper bound is exclusive
-        return Parameter(CS.Integer(name, (domain.lower, domain.upper - 1), log=log))
-    return Parameter(CS.Float(name, (domain.lower, domain.upper), log=log))
-
-
 class TuneSpace:
     """Translates between configurations of Tune, which may be nested, and those of a `Space`.
 
-    space: the hyperparameters; what is constant in Tune's space is left out, and Tune adds it.
+    space: the hyperparameters; it has the index of a category, which may be any object. What is constant in Tune's
+        space is left out, and Tune adds it.
     """
 
-    def __init__(self, space: Mapping[str, Any] | CS.ConfigurationSpace) -> None:
-        self._parameters: dict[str, Parameter] = {}
-        if isinstance(space, CS.ConfigurationSpace):
+    def __init__(self, space: Mapping[str, Any] | ConfigurationSpace) -> None:
+        self._categories: dict[str, list[Any]] = {}
+        if isinstance(space, ConfigurationSpace):
             self.space = Space(space)
             return
         _, _, grids = parse_spec_vars(dict(space))
         if grids:
             names = ["/".join(map(str, path)) for path, _ in grids]
             raise InvalidSpace(f"BOHBSearch cannot run the grid_search of {names}; use tune.choice")
-        _, domains, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
-        configspace = CS.ConfigurationSpace()
-        for path, domain in domains:
-            name = "/".join(map(str, path))
-            self._parameters[name] = parameter(name, domain)
-            configspace.add(self._parameters[name].hyperparameter)
-        self.space = Space(configspace)
+        _, found, _ = parse_spec_vars(flatten_dict(dict(space), prevent_delimiter=True))
+        domains: dict[str, Any] = {"/".join(map(str, path)): domain for path, domain in found}
+        for name, domain in domains.items():
+            if isinstance(domain, Categorical) and isinstance(domain.get_sampler(), Uniform):
+                self._categories[name] = list(domain.categories)
+                domains[name] = {"choice": list(range(len(domain)))}
+        self.space = Space(domains)
 
     def to_tune(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return a configuration as Tune has it."""
-        known = self._parameters
-        flat = {name: known[name].from_space(value) if name in known else value for name, value in config.items()}
-        return dict(unflatten_dict(flat))
+        known = self._categories
+        return dict(unflatten_dict({n: known[n][value] if n in known else value for n, value in config.items()}))
 
     def to_space(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration of the space for one of Tune."""
-        return self.from_flat(flatten_dict(dict(config), prevent_delimiter=True))
-
-    def from_flat(self, flat: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the configuration of the space for one of Tune with names such as "layer/units"."""
-        known = self._parameters
-        return {name: known[name].to_space(value) if name in known else value for name, value in flat.items()}
+        """Return the configuration of the space for one of Tune, nested or with names such as "layer/units"."""
+        known, flat = self._categories, flatten_dict(dict(config))
+        return {name: known[name].index(value) if name in known else value for name, value in flat.items()}
 
 
 class BOHBSearch(Searcher):
@@ -137,7 +84,7 @@ class BOHBSearch(Searcher):
 
     def __init__(
         self,
-        space: Mapping[str, Any] | CS.ConfigurationSpace | None = None,
+        space: Mapping[str, Any] | ConfigurationSpace | None = None,
         metric: str | None = None,
         mode: str | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] = (),
@@ -212,7 +159,7 @@ class BOHBSearch(Searcher):
         if self._space is None or trial.is_finished():
             return
         if trial.trial_id not in self._configs:  # it failed, and starts again under a new name
-            self._configs[trial.trial_id] = self._space.from_flat(trial.evaluated_params)
+            self._configs[trial.trial_id] = self._space.to_space(trial.evaluated_params)
         self._running.add(trial.trial_id)
         self.results.run_again(trial.trial_id)
 

@@ -148,7 +148,8 @@ class MlflowTracker:
         from mlflow.entities import Metric, Param
 
         trial, outcome = finished.trial, finished.outcome
-        started, ended = (round(1000 * (t or time.time())) for t in (outcome.started, outcome.finished))
+        times = (time.time() if known is None else known for known in (outcome.started, outcome.finished))
+        started, ended = (round(1000 * seconds) for seconds in times)
         with _mlflow_errors(self._uri):
             run_id = self._begun.get(trial.number)
             if run_id is None:
@@ -161,9 +162,10 @@ class MlflowTracker:
             for start in range(0, max(len(params), len(metrics)), _BATCH):
                 part = slice(start, start + _BATCH)
                 self._client.log_batch(run_id, metrics[part], params[part])
-            best = finished.incumbent_metrics.items()
-            metrics = [Metric(_allowed(name), value, ended, finished.order) for name, value in best]
-            self._client.log_batch(self._parent, metrics)
+            if finished.improves:
+                best = finished.incumbent_metrics.items()
+                metrics = [Metric(_allowed(name), value, ended, finished.order) for name, value in best]
+                self._client.log_batch(self._parent, metrics)
             self._client.set_terminated(run_id, "FINISHED" if outcome.ok else "FAILED", ended)
         del self._begun[trial.number]
 
@@ -256,7 +258,7 @@ class TensorboardTracker:
             for best in history.trajectory:
                 number = best.trial.number
                 if number in known:
-                    self._add_incumbent(Finished(best.trial, best.outcome, order[number], best, history.goals))
+                    self._add_incumbent(Finished(best.trial, best.outcome, order[number], True, history.goals))
         return known
 
     def write(self, finished: Finished) -> None:
