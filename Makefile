@@ -9,7 +9,7 @@ WORKERS ?= auto
 .DEFAULT_GOAL := help
 .PHONY: help learners demo test test-long test-optuna-4 test-faults test-soak test-machines lint types check try-wheel release-check test-lowest test-pythons clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
 	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
-	bench-gp bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm bench-costs
+	bench-gp bench-extrapolate bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm bench-costs
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -132,6 +132,9 @@ bench-confirm: .venv/.done ## is the winner of `bohb confirm` better, and is its
 
 bench-costs: .venv/.done ## would it help if proposals considered how long configurations take: about five minutes
 	$(BIN)/python -m benchmarks.costs
+
+bench-extrapolate: .venv/.done ## the best configuration at a size that was never trained: about 20 minutes
+	$(BIN)/python -m benchmarks.extrapolate
 
 bench-gp: .venv/.done ## what a proposal and a fit of the Gaussian process cost
 	$(BIN)/python -m benchmarks.speed.gp_speed

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import confirm, costs, deadlines, demo, optuna_compare, results
+from benchmarks import confirm, costs, deadlines, demo, extrapolate, optuna_compare, results
 from benchmarks.better import pages, sklearn_search
 from benchmarks.experiment import Experiment
 from benchmarks.paper import bnn, cartpole, compare, counting_ones, hyperparameters, lcbench, measured, speedup, svm
@@ -40,6 +40,7 @@ PAGES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "costs": lambda body: costs.page(body["studies"], body["source"]),
     "deadlines": deadlines.page_of,
     "demo": demo.page,
+    "extrapolate": extrapolate.page,
     "gp_speed": gp_speed.page,
     "hyperparameters": lambda body: results.page(hyperparameters.EXPERIMENT, body, hyperparameters.sentences(body)),
     "optuna": optuna_compare.page,

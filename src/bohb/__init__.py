@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bohb._version import __version__
 
 if TYPE_CHECKING:
+    from bohb.analysis.extrapolation import Extrapolation
     from bohb.core.confirm import Confirmation
     from bohb.core.history import History
     from bohb.core.limits import Limits
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.callbacks import RunningStudy
+    from bohb.running.extrapolate import extrapolate
     from bohb.running.load import load, studies
     from bohb.running.minimize import minimize
     from bohb.running.replay import Replay, replay
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOHB",
     "Confirmation",
+    "Extrapolation",
     "History",
     "Limits",
     "Origin",
@@ -50,6 +53,7 @@ __all__ = [
     "Study",
     "Trial",
     "__version__",
+    "extrapolate",
     "load",
     "minimize",
     "replay",
@@ -58,6 +62,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "analysis.extrapolation": ("Extrapolation",),
     "core.confirm": ("Confirmation",),
     "core.history": ("History",),
     "core.limits": ("Limits",),
@@ -72,6 +77,7 @@ _HOMES = {
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),
     "running.callbacks": ("RunningStudy",),
+    "running.extrapolate": ("extrapolate",),
     "running.load": ("load", "studies"),
     "running.minimize": ("minimize",),
     "running.runner": ("run",),

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from bohb._version import __version__
-from bohb.cli import ask, lists, look, mcp, plan, plots, run, stored
+from bohb.cli import ask, extrapolate, lists, look, mcp, plan, plots, run, stored
 from bohb.cli.text import emit, json_option, table
 from bohb.errors import BohbError, StudyMismatch
 from bohb.units import printable
@@ -99,7 +99,7 @@ def app(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for _module in (plan, run, ask, look, lists, plots, mcp, stored):
+for _module in (plan, run, ask, look, lists, plots, extrapolate, mcp, stored):
     for _command in _module.COMMANDS:
         app.add_command(_command)
 
@@ -108,7 +108,7 @@ for _module in (plan, run, ask, look, lists, plots, mcp, stored):
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @json_option
 def completion(shell: str, as_json: bool) -> None:
-    """Print a script that makes a shell complete commands and options.
+    """Print a script that completes commands in a shell.
 
     \b
     Examples:
