@@ -28,12 +28,13 @@ import numpy as np
 from scipy.interpolate import RBFInterpolator
 
 from benchmarks.data import find
-from benchmarks.report import RESULTS, ROOT, finite, goal_table, opening, provenance, verdict
+from benchmarks.report import RESULTS, ROOT, finite, goal_table, opening, provenance, verdict, wrapped
 from bohb.analysis.extrapolation import Extrapolation, SizedRun, extrapolated
 from bohb.core.space import Array
 
 PER_SIZE, FIRST = 20, 6  # runs of a size, and those at random that come first
 EPOCHS = 30
+OURS, NEAREST = "bohb.extrapolate", "the best of the nearest size"
 # Width and training-set size of the networks; the last one is the target.
 NETWORKS = ((16, 1000), (16, 2000), (32, 1000), (32, 2000), (32, 4000), (64, 4000), (128, 16000))
 RATES, DECAYS = np.geomspace(3e-4, 0.1, 9), np.geomspace(1e-6, 1.0, 7)
@@ -171,7 +172,7 @@ def rules(case: Case) -> dict[str, Rule]:
         return dict(zip(case.names, np.exp(np.array([1, *np.log(list(at.values()))]) @ line).tolist(), strict=True))
 
     return {
-        "the best of the nearest size": lambda runs, at: dict(nearest(runs, at).config),
+        NEAREST: lambda runs, at: dict(nearest(runs, at).config),
         "the best of the largest size": largest,
         f"the nearest size, {scaled} ∝ {variable}^{power:g}": width_scaling,
         "a power law through the minima": minima,
@@ -207,7 +208,7 @@ def measured(case: Case, seeds: int) -> list[dict[str, Any]]:
             common = {"case": case.name, "seed": seed, "target": list(target)}
             share = cost / sum(run.cost or 0.0 for run in grid)
             more = {"covered": low <= true <= high, "width": (high - low) / true, "share": share}
-            rows.append({**common, "rule": "bohb.extrapolate", "excess": excess(target, config), **more})
+            rows.append({**common, "rule": OURS, "excess": excess(target, config), **more})
             for name, rule in rules(case).items():
                 rows.append({**common, "rule": name, "excess": excess(target, rule(runs, at))})
             n = max(1, round(cost / (grid[0].cost or 1.0)))
@@ -222,63 +223,54 @@ def measured(case: Case, seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def table(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the rows of one case as a table in Markdown."""
-    lines = ["| rule | mean excess | 90 % quantile |", "|---|---|---|"]
-    for rule in dict.fromkeys(row["rule"] for row in rows):
-        found = [row["excess"] for row in rows if row["rule"] == rule]
-        lines.append(f"| {rule} | {100 * np.mean(found):.3f} % | {100 * np.quantile(found, 0.9):.3f} % |")
-    return lines
+def summary(name: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the numbers of a case: the excess by rule, and how often the intervals of the loss hold."""
+    by_rule = {rule: [row["excess"] for row in rows if row["rule"] == rule] for rule in (row["rule"] for row in rows)}
+    ours = [row for row in rows if row["rule"] == OURS]
+    return {
+        "case": name,
+        "rules": {rule: [float(np.mean(each)), float(np.quantile(each, 0.9))] for rule, each in by_rule.items()},
+        "cases": len(ours),
+        **{name: float(np.mean([row[name] for row in ours])) for name in ("covered", "width", "share")},
+    }
 
 
 def page(body: dict[str, Any]) -> str:
     """Return docs/results/extrapolate.md."""
-    rows = body["rows"]
-    cases = list(dict.fromkeys(row["case"] for row in rows))
-    first = [row for row in rows if row["case"] == cases[0]]
-    ours = [row for row in first if row["rule"] == "bohb.extrapolate"]
-    reused = [row["excess"] for row in first if row["rule"] == "the best of the nearest size"]
-    mean, quantile = float(np.mean([r["excess"] for r in ours])), float(np.quantile([r["excess"] for r in ours], 0.9))
-    covered, width = float(np.mean([r["covered"] for r in ours])), float(np.mean([r["width"] for r in ours]))
-    share = float(np.mean([r["share"] for r in ours]))
+    first = body["cases"][0]
+    (mean, quantile), reused = first["rules"][OURS], first["rules"][NEAREST][0]
     sentences = [
-        f"From 120 runs of language models with up to 268 M parameters, the recommendation for 429 M parameters is "
+        "From 120 runs of language models with up to 268 M parameters, the recommendation for 429 M parameters is "
         f"{100 * mean:.3f} % above the best loss of the grid there, and the best of the nearest size "
-        f"{100 * np.mean(reused):.3f} %.",
-        f"The runs cost {100 * share:.1f} % of that grid.",
-        f"Intervals of the loss hold in {100 * covered:.0f} % of the cases; they are {100 * width:.1f} % wide.",
+        f"{100 * reused:.3f} %.",
+        f"Intervals of the loss hold in {100 * first['covered']:.0f} % of the cases; they are "
+        f"{100 * first['width']:.1f} % wide.",
     ]
     goals = [
         verdict(mean <= 0.0012, "mean excess at most 0.12 %", f"{100 * mean:.3f} %"),
         verdict(quantile <= 0.0035, "90 % quantile at most 0.35 %", f"{100 * quantile:.3f} %"),
-        verdict(
-            mean <= 0.5 * float(np.mean(reused)),
-            "at most half of the best of the nearest size",
-            f"{mean / np.mean(reused):.2f}",
-        ),
-        verdict(0.85 <= covered <= 0.97, "intervals of the loss cover 85 to 97 %", f"{100 * covered:.0f} %"),
-        verdict(width <= 0.03, "width of these intervals at most 3 %", f"{100 * width:.1f} %"),
+        verdict(mean <= reused / 2, "at most half of the best of the nearest size", f"{mean / reused:.2f}"),
+        verdict(0.85 <= first["covered"] <= 0.97, "intervals cover 85 to 97 %", f"{100 * first['covered']:.0f} %"),
+        verdict(first["width"] <= 0.03, "width of intervals at most 3 %", f"{100 * first['width']:.1f} %"),
     ]
-    lines = opening(
-        "Tune small, answer large", "How good is a configuration for a size that was never trained?", sentences
-    )
+    question = "How good is a configuration for a size that was never trained?"
+    lines = opening("Tune small, answer large", question, sentences)
     lines += ["## Goals", "", *goal_table(goals), ""]
-    for case in cases:
-        of_case = [row for row in rows if row["case"] == case]
-        mine = [row for row in of_case if row["rule"] == "bohb.extrapolate"]
-        lines += [f"## {case[0].upper()}{case[1:]}", "", *table(of_case), ""]
-        lines += [
-            f"The intervals of the loss hold in {100 * np.mean([r['covered'] for r in mine]):.0f} % of {len(mine)} "
-            f"cases; mean width {100 * np.mean([r['width'] for r in mine]):.1f} %. The runs cost "
-            f"{100 * np.mean([r['share'] for r in mine]):.1f} % of the target's grid.",
-            "",
-        ]
+    for case in body["cases"]:
+        lines += [f"## {case['case'][0].upper()}{case['case'][1:]}", ""]
+        lines += ["| rule | mean excess | 90 % quantile |", "|---|---|---|"]
+        lines += [f"| {rule} | {100 * m:.3f} % | {100 * q:.3f} % |" for rule, (m, q) in case["rules"].items()]
+        told = (
+            f"The intervals of the loss hold in {100 * case['covered']:.0f} % of {case['cases']} cases; mean width "
+            f"is {100 * case['width']:.1f} %. The runs cost {100 * case['share']:.1f} % of the target's grid."
+        )
+        lines += ["", *wrapped(told), ""]
     source = body["source"]
-    lines += [
-        f"`python -m benchmarks.extrapolate` writes this page and explains what is run. {len(source['seeds'])} seeds;"
-    ]
-    lines += [f"{source['date'][:10]}; {source['cpu']}."]
-    return "\n".join(lines) + "\n"
+    told = (
+        "`python -m benchmarks.extrapolate` writes this page and explains what is run. An excess is relative to the "
+        f"lowest loss of the target's grid. {len(source['seeds'])} seeds; {source['date'][:10]}; {source['cpu']}."
+    )
+    return "\n".join([*lines, *wrapped(told)]) + "\n"
 
 
 def main() -> None:
@@ -292,12 +284,10 @@ def main() -> None:
     options.cache.mkdir(parents=True, exist_ok=True)
     cases = language() if "language" in options.kinds else []
     cases += networks(options.cache) if "networks" in options.kinds else []
-    rows = [row for case in cases for row in measured(case, options.seeds)]
-    body = finite(
-        {"source": provenance(range(options.seeds), ("bohb", "numpy", "scipy", "scikit-learn")), "rows": rows}
-    )
+    source = provenance(range(options.seeds), ("bohb", "numpy", "scipy", "scikit-learn"))
+    body = finite({"source": source, "cases": [summary(case.name, measured(case, options.seeds)) for case in cases]})
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "extrapolate.json").write_text(json.dumps(body, allow_nan=False) + "\n")
+    (options.out / "extrapolate.json").write_text(json.dumps(body, indent=1, allow_nan=False) + "\n")
     (options.out / "extrapolate.md").write_text(page(body))
     print((options.out / "extrapolate.md").read_text())
 
