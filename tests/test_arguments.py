@@ -42,8 +42,8 @@ from bohb.core.settings import SettingChanges, Settings
 from bohb.errors import InvalidArgument
 from bohb.executors.options import TrialOptions
 from bohb.optimizer.creation import StudyOptions
-from bohb.running.limits import SessionOptions
-from bohb.running.setup import MinimizeOptions
+from bohb.running.minimize import MinimizeOptions
+from bohb.running.run_options import SessionOptions
 
 ROOT = Path(__file__).parent.parent
 GROUPS: tuple[type, ...] = (Budgets, Limits, SessionOptions, TrialOptions, Settings)

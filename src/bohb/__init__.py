@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from bohb.core.space.shorthand import SpaceDict
     from bohb.core.trial import Origin, Outcome, Status, Trial
     from bohb.optimizer.ask_tell import BOHB
-    from bohb.running.callbacks import RunningStudy
     from bohb.running.extrapolate import extrapolate
-    from bohb.running.load import load, studies
     from bohb.running.minimize import minimize
     from bohb.running.replay import Replay, replay
     from bohb.running.runner import run
-    from bohb.running.study import Study
+    from bohb.running.study import RunningStudy, Study, load, studies
 
 __all__ = [
     "BOHB",
@@ -76,12 +74,10 @@ _HOMES = {
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),
-    "running.callbacks": ("RunningStudy",),
     "running.extrapolate": ("extrapolate",),
-    "running.load": ("load", "studies"),
     "running.minimize": ("minimize",),
     "running.runner": ("run",),
-    "running.study": ("Study",),
+    "running.study": ("RunningStudy", "Study", "load", "studies"),
 }
 _HOME = {name: f"bohb.{home}" for home, names in _HOMES.items() for name in names}
 

@@ -20,8 +20,7 @@ from bohb.core.trial import jsonable
 from bohb.dashboard import create_app
 from bohb.journal import SqlJournal
 from bohb.plots.report import report
-from bohb.running.notebook import heights, trajectory_svg
-from bohb.running.study import Study
+from bohb.running.study import Study, heights, trajectory_svg
 from tests.analysis.studies import KINDS, played, tiny
 from tests.cli.running import answer, call
 

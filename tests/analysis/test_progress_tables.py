@@ -102,10 +102,10 @@ def test_trials_without_times_have_none() -> None:
 def test_a_pause_between_two_sessions_is_not_run_time() -> None:
     watch = Watch()
     optimizer = BOHB(XY, budgets=[1, 3], seed=0, clock=watch)
-    optimizer.begin_session("first")  # at 1000
+    optimizer.session.begin("first")  # at 1000
     play(optimizer, 2, smooth, watch)  # until 1011
     watch.now = 5000
-    optimizer.begin_session("second")
+    optimizer.session.begin("second")
     play(optimizer, 1, smooth, watch)  # until 5001
     clock = run_clock(optimizer.history)
     assert (clock.origin, clock.pauses) == (1000, ((1011, 5000),))
@@ -116,7 +116,7 @@ def test_a_pause_between_two_sessions_is_not_run_time() -> None:
 def test_sessions_of_several_runners_at_once_make_no_pause() -> None:
     watch = Watch()
     optimizer = BOHB(XY, budgets=[9, 27], seed=0, clock=watch)
-    optimizer.begin_session("first")
+    optimizer.session.begin("first")
     trial = optimizer.ask()
     play(optimizer, 1, smooth, watch)
     watch.now = 1400

@@ -47,7 +47,7 @@ def busy_study() -> list[Event]:
         space, min_budget=1, max_budget=9, seed=1, preset="paper", warm_start=old.history, initial_configs=[{"a": 3}]
     )
     for number in range(200):
-        study.begin_session(f"host:{number}") if number % 30 == 0 else None
+        study.session.begin(f"host:{number}") if number % 30 == 0 else None
         try:
             trial = study.ask()
         except (bohb.errors.NoTrialReady, bohb.errors.StudyDone):

@@ -13,8 +13,7 @@ from typing import Any
 import loky
 import pytest
 
-from bohb.core.trial import Outcome
-from bohb.executors.base import Lost
+from bohb.core.trial import Lost, Outcome
 from bohb.testing import ExecutorContract
 from bohb.testing.executors import acting, guard_of, make_trial, run_all
 from tests.executors.places import LocalPlace, PoolPlace, on

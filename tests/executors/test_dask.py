@@ -16,8 +16,9 @@ import pytest
 from distributed import Client
 
 import bohb
+from bohb.core.trial import Lost
 from bohb.errors import InvalidArgument
-from bohb.executors.base import Executor, Lost, Objective
+from bohb.executors.base import Executor, Objective
 from bohb.executors.engines.engine import EngineBroken
 from bohb.executors.options import Resources
 from bohb.testing import ElasticContract

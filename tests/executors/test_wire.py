@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bohb.core.trial import Outcome, Status
-from bohb.executors.base import Lost
+from bohb.core.trial import Lost, Outcome, Status
 from bohb.executors.evaluate import POINTS, Point, Reporter, extend
 from bohb.executors.local.handle import Death, Stage, interpret
 from bohb.executors.local.shared import Lines, encode

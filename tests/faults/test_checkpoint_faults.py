@@ -309,8 +309,8 @@ def test_links_inside_a_checkpoint_are_copied_and_removed_as_links(tmp_path: Pat
     second = store.prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert os.readlink(directory_of(second) / "data") == str(target)
     assert os.readlink(directory_of(second) / "dangling") == "nowhere"
-    store.discard(second)
-    store.settle(first)
+    store.ended(second, ok=False)
+    store.ended(first, ok=True)
     store.close()
     assert [p.name for p in target.iterdir()] == ["empty"]
 
@@ -322,14 +322,14 @@ def test_a_kept_checkpoint_that_cannot_be_copied_any_more_means_starting_afresh(
     first = store.prepare(trial_of(0, 1))
     write_model(first)
     store.keep(first)
-    store.settle(first)
+    store.ended(first, ok=True)
     fifo(tmp_path / "0" / "trial-0")
     second = store.prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert second.previous_budget is None
     assert content(directory_of(second)) == {}
     assert "trial 4 starts afresh: its checkpoint" in caplog.text
     store.keep(second)
-    store.settle(second)
+    store.ended(second, ok=True)
     assert not list((tmp_path / "0").iterdir())
 
 
@@ -367,7 +367,7 @@ def test_a_checkpoint_whose_sync_failed_once_is_not_kept_by_a_second_try(
         with pytest.raises(OSError, match="No such file"):
             store.keep(first)
     store.keep(first)  # the runner repeats it if the journal was unavailable
-    store.settle(first)
+    store.ended(first, ok=True)
     second = store.prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert second.previous_budget is None
     assert content(directory_of(second)) == {}

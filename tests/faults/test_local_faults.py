@@ -17,8 +17,7 @@ from typing import get_args
 import pytest
 
 from bohb import units
-from bohb.core.trial import Outcome, Status, Trial
-from bohb.executors.base import Lost
+from bohb.core.trial import Lost, Outcome, Status, Trial
 from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives

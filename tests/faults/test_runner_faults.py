@@ -255,7 +255,7 @@ def test_a_study_continues_from_every_prefix_of_its_events() -> None:
     events = study.events
     for cut in range(1, len(events), size(3, 1)):
         resumed = BOHB.from_events(events[:cut])
-        resumed.begin_session("again")
+        resumed.session.begin("again")
         while len(resumed.history.outcomes) < 30:
             trial = resumed.ask()
             resumed.tell(trial, objectives.quadratic(trial))

@@ -437,7 +437,7 @@ def test_the_server_ends_an_idle_turn_after_the_time_of_the_lease(
                 seen.append(connection.execute("SHOW idle_in_transaction_session_timeout")[0][0])
 
         optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal, sampler=look)
-        with optimizer.lease("me", lease):
+        with optimizer.session.lease("me", lease):
             optimizer.ask()
     assert set(seen) == {turn}
 

@@ -21,7 +21,7 @@ RUNNER = 77
 def sound() -> Records:
     """The records of a study of 20 trials in which nothing went wrong."""
     study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
-    study.begin_session(f"host:{RUNNER}:abc")
+    study.session.begin(f"host:{RUNNER}:abc")
     log = []
     for _ in range(20):
         trial = study.ask()

@@ -27,7 +27,7 @@ HOSTILE: list[Any] = [None, "x", -1, 2**63, 10**400, 1e308, 1e-320, [], {}, [1],
 
 def study_events(**options: Any) -> list[Event]:
     study = BOHB(SPACE, min_budget=1, max_budget=9, seed=1, **options)
-    study.begin_session("runner")
+    study.session.begin("runner")
     for number in range(25):
         trial = study.ask()
         study.tell(trial, quadratic(trial) if number % 7 else ValueError("failed"))

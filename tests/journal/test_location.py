@@ -24,7 +24,7 @@ from bohb.journal.location import (
     shown_journal,
     study_of,
 )
-from bohb.running.setup import RunSetup
+from bohb.running.run_options import RunSetup
 from bohb.testing import numbered_events
 from tests.objectives import SPACE, quadratic
 

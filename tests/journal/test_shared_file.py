@@ -24,7 +24,7 @@ def begun(journal: SqlJournal, runner: str) -> BOHB:
     """A runner that holds a lease and has asked for one trial."""
     optimizer = BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=9, seed=0, journal=journal)
     journal.renew_lease(runner, 3600)
-    optimizer.begin_session(runner)
+    optimizer.session.begin(runner)
     return optimizer
 
 
@@ -43,12 +43,12 @@ def test_a_lease_holds_while_any_writer_lives_and_has_not_expired(path: Path) ->
     with SqlJournal(path) as first, SqlJournal(path) as second:
         trial = begun(first, "one").ask()
         other = begun(second, "two")
-        other.take_over()
+        other.session.take_over()
         assert trial.number in other.history.running
         with second.database.transaction() as connection:
             connection.execute("UPDATE lease SET expires = 0 WHERE holder = 'one'")
         assert second.live_leases() == {"two"}
-        other.take_over()
+        other.session.take_over()
         assert trial.number in other.history.lost
         assert other.ask().number == trial.number
 

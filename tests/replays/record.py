@@ -27,6 +27,7 @@ from bohb import BOHB, History, Limits, Trial, minimize
 from bohb.core.events import Event
 from bohb.executors.evaluate import SimulatedExecutor, attempt
 from bohb.journal import Journal, MemoryJournal, SqlJournal
+from bohb.running.run_options import SessionOptions
 from tests.core import spaces
 from tests.replays.stored import SAMPLERS, STUDIES, store
 
@@ -124,7 +125,7 @@ def simulated(
     executor.now = begin
     clock = executor.clock
     study = BOHB(space, seed=seed, journal=journal, clock=clock, stopwatch=clock, **PAPER | options)
-    bohb.run(study, executor, Limits(**given), forget_failures=forget_failures)
+    bohb.run(study, executor, Limits(**given), session=SessionOptions(forget_failures=forget_failures))
     return study.events
 
 
@@ -196,7 +197,7 @@ def sessions(space: Any, objective: Callable[[Trial], object], **options: Any) -
     journal = MemoryJournal()
     simulated(objective, space, 20, workers=4, journal=journal, losses=0.05, **SMALL, **options)
     study = BOHB.from_journal(journal, clock=lambda: 100.0)
-    study.begin_session("machine")
+    study.session.begin("machine")
     first, second, third, *_ = study.ask_many(4)
     study.lose(second, "the worker was killed")
     study.tell(second, objective(second))  # too late

@@ -90,7 +90,7 @@ def test_what_a_killed_trial_wrote_is_not_handed_on(tmp_path: Path) -> None:
     assert first.checkpoint_dir is not None
     (first.checkpoint_dir / "model").write_text("one")
     store.keep(first)
-    store.settle(first)
+    store.ended(first, ok=True)
     second = trial_of(4, 3, previous_budget=1, from_trial=0)
     running = store.prepare(second)
     assert running.checkpoint_dir is not None
@@ -114,8 +114,8 @@ def test_a_kill_around_the_commit_of_a_result_leaves_the_right_checkpoint(tmp_pa
         store.keep(trial)
         store.keep(trial)  # a retry after the journal was full
         if number == 0:
-            store.settle(trial)
-    store = Checkpoints(tmp_path, "study")  # killed before `settle`
+            store.ended(trial, ok=True)
+    store = Checkpoints(tmp_path, "study")  # killed before `ended`
     if durable:
         following = store.prepare(trial_of(9, 9, previous_budget=3, from_trial=4))
         expected = "3"
@@ -148,9 +148,7 @@ def test_the_quota_is_respected_and_the_incumbent_kept(tmp_path: Path) -> None:
 
     checkpoints.sweep = measured  # type: ignore[method-assign]
     optimizer = BOHB({"x": (0.01, 0.5)}, min_budget=1, max_budget=27, seed=0)
-    study = bohb.run(
-        optimizer, bohb.executors.evaluate.InlineExecutor(big), bohb.Limits(max_brackets=4, max_trials=90), checkpoints
-    )
+    study = bohb.run(optimizer, bohb.executors.evaluate.InlineExecutor(big), bohb.Limits(max_trials=90), checkpoints)
     assert 10_000 <= largest <= 45_000
     assert len(study.history.outcomes) == 90
     dropped = [t for t in study.history.trials.values() if t.origin == "promoted"]
@@ -194,7 +192,7 @@ def test_that_nothing_was_left_is_remembered_by_the_next_runner(tmp_path: Path) 
     store = Checkpoints(tmp_path, "study")
     first = store.prepare(trial_of(0, 1))
     store.keep(first)
-    store.settle(first)
+    store.ended(first, ok=True)
     second = Checkpoints(tmp_path, "study").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert second.previous_budget == 1
     assert second.checkpoint_dir is not None
@@ -215,7 +213,7 @@ def test_the_directory_of_a_lost_trial_is_never_used_again(tmp_path: Path) -> No
 def killed_runner(root: Path) -> Path:
     """Return the working directory of a runner that was killed."""
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom bohb.running.workplace import Workplace\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom bohb.running.directories import Workplace\n"
         "print(Workplace(Path(sys.argv[1])).make(), flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
     )
     out = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ from bohb.cli.run import run as run_command
 from bohb.core.events import FailuresForgotten
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
-from bohb.running.setup import MinimizeOptions
+from bohb.running.minimize import MinimizeOptions
 from bohb.studyfile.keys import TABLES
 from tests import objectives
 from tests.objectives import SPACE

@@ -9,9 +9,9 @@ import pytest
 
 import bohb
 from bohb import BOHB, Limits, Status
-from bohb.core.trial import Trial
+from bohb.core.trial import Lost, Trial
 from bohb.errors import WorkersUnavailable
-from bohb.executors.base import Done, Lost
+from bohb.executors.base import Done
 from bohb.executors.evaluate import InlineExecutor
 from bohb.journal import SqlJournal
 from tests import objectives

@@ -41,7 +41,7 @@ def plain(limits: Limits, *states: tuple[bohb.History, float, bool]) -> list[str
 
 def running_study() -> BOHB:
     optimizer = BOHB({**SPACE, "act": ["[red]", "b"]}, min_budget=1, max_budget=9, seed=0)
-    optimizer.begin_session("here")
+    optimizer.session.begin("here")
     for _ in range(14):  # the first bracket is done, the second has begun
         trial = optimizer.ask()
         optimizer.tell(trial, trial.config["x"])

@@ -16,8 +16,9 @@ from rich.console import Console
 import bohb
 from bohb import BOHB, Limits, Origin, Status, Trial, minimize
 from bohb.core.settings import PRESETS
+from bohb.core.trial import Lost
 from bohb.errors import InvalidArgument
-from bohb.executors.base import Done, Lost
+from bohb.executors.base import Done
 from bohb.executors.evaluate import InlineExecutor
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.progress import Progress

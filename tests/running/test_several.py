@@ -19,7 +19,7 @@ from bohb.cli.app import app
 from bohb.core.events import Event, ResultLate, SessionStarted, TrialFinished, TrialLost, TrialStarted
 from bohb.errors import InvalidArgument, JournalError
 from bohb.journal import SqlJournal
-from bohb.optimizer.leases import Heartbeat
+from bohb.optimizer.session import Heartbeat
 from bohb.running.external import ExternalStudy
 from tests.postgres import emptied, execute, postgres_server
 from tests.running.roles import LEASE, SPACE, quadratic, start
@@ -89,16 +89,16 @@ def test_a_lease_holds_until_it_runs_out_by_the_clock_of_the_server(url: str) ->
     with SqlJournal(url) as journal:
         optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, journal=journal)
         journal.renew_lease("one", 3600)
-        optimizer.begin_session("one")
+        optimizer.session.begin("one")
         trial = optimizer.ask()
         with SqlJournal(url) as second:
             other = BOHB.from_journal(second, clock=lambda: time.time() + 1e6)  # a clock that is wrong
             second.renew_lease("two", 3600)
-            other.begin_session("two")
-            other.take_over()
+            other.session.begin("two")
+            other.session.take_over()
             assert trial.number in other.history.running
             execute(url, "UPDATE lease SET expires = 0 WHERE holder = 'one'")
-            other.take_over()
+            other.session.take_over()
             assert trial.number in other.history.lost
             assert other.ask().number == trial.number
 

@@ -17,7 +17,7 @@ from bohb.core.events import Event, TrialFinished, TrialStarted
 from bohb.dashboard import create_app
 from bohb.journal import SqlJournal
 from bohb.plots import write_report
-from bohb.running.load import load
+from bohb.running.study import load
 from tests.cli.running import call
 from tests.replays.stored import events_of
 

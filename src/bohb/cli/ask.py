@@ -136,9 +136,9 @@ def askable(
 
 def study_arguments(file: StudyFile) -> dict[str, Any]:
     """Return the arguments of `BOHB` that a study file has, without the journal."""
+    from bohb.arguments import known_names
     from bohb.optimizer.ask_tell import BOHB
     from bohb.optimizer.creation import StudyOptions
-    from bohb.optimizer.unknown import known_names
 
     known = known_names(BOHB, StudyOptions) - {"journal"}
     return {name: value for name, value in file.arguments.items() if name in known}

@@ -27,7 +27,7 @@ from bohb.cli.text import emit, json_option, note, table, wrapped
 from bohb.core.settings import PRESETS
 from bohb.executors.options import TrialOptions
 from bohb.journal import study_names
-from bohb.running.limits import SessionOptions
+from bohb.running.run_options import SessionOptions
 from bohb.units import counted, duration, printable
 
 if TYPE_CHECKING:

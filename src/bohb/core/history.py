@@ -354,6 +354,8 @@ class History:
     def _apply_forgotten(self, since: int) -> None:
         """Collect the evidence again without the failures from the `since`-th finished trial on."""
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
+        counting = {trial.bracket for number, trial in self.trials.items() if number not in self.forgotten}
+        self.schedule.forgotten = frozenset(range(len(self.brackets))) - counting - self.schedule.open.keys()
         self._evidence = collected(self.goals, self.observed, self.trials, self.outcomes, self.forgotten)
         self._evaluated, self._n_indexed = {}, 0
 

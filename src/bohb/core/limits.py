@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 from bohb.arguments import COUNT, MOMENT, NUMBER, POSITIVE, SECONDS, argument, check
@@ -74,6 +74,10 @@ class Limits:
     def bounded(self) -> bool:
         """Whether anything ends the study."""
         return any(getattr(self, f.name) is not None for f in fields(self) if f.name != "max_initial_failures")
+
+    def or_one_round(self, history: History) -> Limits:
+        """Return the limits; without any, one round of Hyperband."""
+        return self if self.bounded else replace(self, max_brackets=len(history.schedule.round))
 
 
 UNLIMITED = Limits(max_initial_failures=None)

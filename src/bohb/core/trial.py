@@ -146,6 +146,18 @@ class Outcome:
         return (self.status, self.loss, self.values) == (other.status, other.loss, other.values)
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The worker of a trial disappeared through no fault of the objective; the trial should be started again.
+
+    charged: whether this counts as an attempt of the trial. It does not if the trial had not begun, or if the worker's
+        machine loses other trials, too.
+    """
+
+    reason: str
+    charged: bool = True
+
+
 def outcome_of(result: object, goals: Goals = PLAIN) -> Outcome:
     """Turn the return value of an objective, or an argument of `tell`, into an Outcome.
 
@@ -156,7 +168,7 @@ def outcome_of(result: object, goals: Goals = PLAIN) -> Outcome:
     """
     match result:
         case Outcome():
-            return _checked_outcome(result, goals)
+            return checked_outcome(result, goals)
         case BaseException():
             return failure(result)
         case Mapping():
@@ -178,7 +190,7 @@ def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:
     return replace(outcome, started=started, finished=finished)
 
 
-def _checked_outcome(outcome: Outcome, goals: Goals) -> Outcome:
+def checked_outcome(outcome: Outcome, goals: Goals) -> Outcome:
     """Return an Outcome that somebody else made; its values must be those that the study decides by."""
     if outcome.ok and not goals.plain:
         for name in goals.names:

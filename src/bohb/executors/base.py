@@ -8,22 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bohb.core.trial import Outcome, Trial
+from bohb.core.trial import Lost, Outcome, Trial
 from bohb.errors import InvalidArgument
 
 Objective = Callable[[Trial], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """The worker disappeared through no fault of the objective; the trial should be started again.
-
-    charged: whether this counts as an attempt of the trial. It does not if the trial had not begun, or if the worker's
-        machine loses other trials, too.
-    """
-
-    reason: str
-    charged: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,9 @@ from typing import TypeVar
 import numpy as np
 
 from bohb.arguments import COUNT, check_value
-from bohb.core.encoding import check_storable
-from bohb.core.trial import Outcome, Status, Trial, failure, outcome_of, with_times
+from bohb.core.trial import Lost, Outcome, Status, Trial, failure, outcome_of, with_times
 from bohb.errors import BohbError, InvalidArgument, InvalidResult
-from bohb.executors.base import Done, Lost, Objective, check_objective
+from bohb.executors.base import Done, Objective, check_objective
 
 T = TypeVar("T")
 Point = tuple[float, float]
@@ -38,7 +37,7 @@ def evaluate(objective: Objective, trial: Trial, propagate: tuple[type[BaseExcep
     propagate: exceptions that are raised instead, such as a KeyboardInterrupt in this process.
     """
     started, clock = time.time(), time.monotonic()
-    outcome = attempt(lambda: check_storable(outcome_of(objective(trial), trial.goals)), propagate)
+    outcome = attempt(lambda: outcome_of(objective(trial), trial.goals), propagate)
     # the monotonic clock measures the duration, so that setting the machine's clock cannot make it negative
     return with_times(outcome, started, started + (time.monotonic() - clock))
 

@@ -28,7 +28,7 @@ from bohb.core.settings import Settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, Outcome, Status, Trial
 from bohb.errors import InvalidArgument
-from bohb.optimizer.blas import one_thread
+from bohb.optimizer.ask_tell import one_thread
 
 Config = dict[str, Any]
 Id = TypeVar("Id", int, str)  # Optuna numbers its trials, Ray Tune names them

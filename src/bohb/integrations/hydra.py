@@ -79,19 +79,19 @@ class Sweep:
             preset=cast("Preset", options.preset),
             direction=cast("Direction", options.direction),
             seed=options.seed,
-            max_brackets=options.max_brackets,
             journal=journal,
         )
-        optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
+        optimizer.session.begin(f"{platform.node()}:{os.getpid()}")
         return optimizer
 
     def _batch(self, optimizer: BOHB) -> list[Trial]:
         """Return the trials of a rung, or as many of them as fit into a batch; none at the end of the sweep."""
         size = self._options.batch_size
-        limits = Limits(max_trials=self._options.max_trials, max_initial_failures=None)
+        options = self._options
+        limits = Limits(max_brackets=options.max_brackets, max_trials=options.max_trials, max_initial_failures=None)
         batch = more = optimizer.ask_many(1, limits)
         while more and (size is None or len(batch) < size):
-            following = decide(optimizer.history, optimizer.max_brackets)
+            following = decide(optimizer.history, options.max_brackets)
             if not isinstance(following, StartSample | StartPromotion):
                 break
             if (following.bracket, following.rung) != (batch[0].bracket, batch[0].rung):

@@ -179,10 +179,13 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self._prepare()
         with ExitStack() as stack:
             optimizer = self._optimizer(stack)
-            limits = Limits(max_trials=self.max_trials, max_seconds=self.max_seconds, max_reported_cost=self.max_cost)
-            if not limits.bounded and self.max_brackets is None:
-                optimizer.max_brackets = len(optimizer.history.schedule.round)
-            optimizer.begin_session(f"{platform.node()}:{os.getpid()}")
+            limits = Limits(
+                max_brackets=self.max_brackets,
+                max_trials=self.max_trials,
+                max_seconds=self.max_seconds,
+                max_reported_cost=self.max_cost,
+            ).or_one_round(optimizer.history)
+            optimizer.session.begin(f"{platform.node()}:{os.getpid()}")
             self.min_resource_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}
             self._fits: list[data.Fit] = []
@@ -191,11 +194,11 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             while trials := optimizer.ask_many(self.batch_size, limits):
                 optimizer.tell_many(zip(trials, self._evaluate(trials, evaluate_candidates), strict=True))
                 if progress is not None:
-                    progress.update(optimizer.history, optimizer.seconds)
-            stopped = reason_to_stop(limits, optimizer.history, optimizer.seconds) or "no trial is left to run"
+                    progress.update(optimizer.history, optimizer.session.seconds)
+            stopped = reason_to_stop(limits, optimizer.history, optimizer.session.seconds) or "no trial is left to run"
             self.study_ = Study(optimizer.history, stopped)
             if progress is not None:
-                progress.update(optimizer.history, optimizer.seconds, final=True)
+                progress.update(optimizer.history, optimizer.session.seconds, final=True)
         rows = [(trial, outcome) for trial, outcome in self.study_.trials if outcome is not None]
         scored = [trial for trial, outcome in rows if data.measured(outcome)]
         if not rows:
@@ -233,7 +236,6 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             preset=self.preset,
             integer_budgets=True,
             seed=seed,
-            max_brackets=self.max_brackets,
             journal=journal,
         )
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bohb._version import __version__
-from bohb.arguments import pick, with_help
+from bohb.arguments import check_names, pick, with_help
 from bohb.core.budgets import Budgets
 from bohb.core.decider import Decider
-from bohb.core.events import FORMAT, Event, StudyCreated, TrialLost, TrialStarted
+from bohb.core.events import FORMAT, Event, StudyCreated, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
-from bohb.core.limits import UNLIMITED, Limits
+from bohb.core.limits import Limits
 from bohb.core.notes import new_note
 from bohb.core.results import BestResults
 from bohb.core.samplers.chain import Sampler
@@ -24,11 +25,10 @@ from bohb.core.samplers.density import Model
 from bohb.core.schedule.plan import Plan, plan
 from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space
-from bohb.core.trial import Trial
+from bohb.core.trial import Lost, Trial
 from bohb.errors import InvalidArgument, NoTrialReady, StudyDone
 from bohb.journal import Journal, MemoryJournal
 from bohb.journal.base import shared_journal
-from bohb.optimizer.blas import one_thread
 from bohb.optimizer.creation import (
     StudyOptions,
     continue_events,
@@ -36,16 +36,13 @@ from bohb.optimizer.creation import (
     study_seed,
     study_settings,
 )
-from bohb.optimizer.leases import turn_at
-from bohb.optimizer.ledger import Ledger
-from bohb.optimizer.reports import known_number, result_events
-from bohb.optimizer.session import Session, forgotten_brackets
-from bohb.optimizer.unknown import check_names
+from bohb.optimizer.ledger import Ledger, result_events, turn_at
+from bohb.optimizer.session import Session
 from bohb.optimizer.warm_start import as_histories, observed_events
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
-
+    from threadpoolctl import ThreadpoolController
 
 log = logging.getLogger("bohb")
 
@@ -65,7 +62,7 @@ class BOHB(BestResults):
     constraints: bounds of values by name, such as {"latency": "<= 10ms", "memory": "<= 8GB"}, in seconds and bytes. The
         objective returns these values, too: {"loss": …, "latency": …, "memory": …}.
     direction: "maximize" if the objective returns one score to maximise; short for objectives=["-score"].
-    max_brackets: open no more brackets than this.
+    max_brackets: open no more brackets than this, unless a call names its own limits.
     initial_configs: a list of configurations to evaluate before the sampler proposes any; when a study is continued,
         new ones are added.
     warm_start: a study, history, optimizer, journal or path of a journal (or several) whose results the model uses.
@@ -113,16 +110,14 @@ class BOHB(BestResults):
         journal = MemoryJournal() if journal is None else journal
         self._sampler = sampler
         with turn_at(shared_journal(journal)):  # if several runners start together, one of them creates the study
-            stored = journal.read(0)
-            self._attach(journal, stored, compiled, max_brackets, clock, stopwatch)
+            self._attach(journal, journal.read(0), compiled, max_brackets, clock, stopwatch)
             if self.history.created is None:
                 given = given_events(compiled, initial_configs, self.history)
                 earlier = observed_events(compiled, as_histories(warm_start), created, goals)
-                self._ledger.append([created, *given, *earlier])
+                self.ledger.append([created, *given, *earlier])
                 return
             more = continue_events(self.history, created, seed is not None)
-            more += given_events(compiled, initial_configs, self.history)
-            self._ledger.append(more)
+            self.ledger.append(more + given_events(compiled, initial_configs, self.history))
             log.info("continuing a study of %d trials; warm_start stays as it was", len(self.history.trials))
 
     @classmethod
@@ -162,12 +157,9 @@ class BOHB(BestResults):
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         """Attach a journal that holds these events."""
-        if max_brackets is not None and max_brackets < 1:
-            raise InvalidArgument(f"max_brackets={max_brackets!r} must be at least 1")
-        self.max_brackets = max_brackets
-        self._clock = clock
-        self._ledger = Ledger(journal, space, events)
-        self._session = Session(self._ledger, clock, stopwatch)
+        self.limits = Limits(max_brackets=max_brackets, max_initial_failures=None)
+        self.ledger = Ledger(journal, space, events)
+        self.session = Session(self.ledger, clock, stopwatch)
         self._last_decider: Decider | None = None
 
     def ask(self) -> Trial:
@@ -184,30 +176,31 @@ class BOHB(BestResults):
             f"no trial can start before one of the {len(self.history.running)} running ones is told; call tell first"
         )
 
-    def ask_many(self, n: int, limits: Limits = UNLIMITED) -> list[Trial]:
+    def ask_many(self, n: int, limits: Limits | None = None) -> list[Trial]:
         """Return up to n trials to run at once, stored together; fewer if fewer are ready.
 
         limits: once one of them is reached, only trials start that lost their worker; before a deadline, only those
-            that are likely to end in time. `max_brackets` is the one of the optimizer.
+            that are likely to end in time. Default: the `max_brackets` that the study was made with.
         """
-        return self._ledger.in_turn(lambda: self._ask(n, limits))
+        return self.ledger.in_turn(lambda: self._ask(n, limits))
 
-    def _ask(self, n: int, limits: Limits) -> list[Trial]:
-        first = self.history.n_events
+    def _ask(self, n: int, limits: Limits | None) -> list[Trial]:
+        history = self.history
+        first = history.n_events
         events: list[Event] = []
         trials: list[Trial] = []
         while len(trials) < n:
             new = self.next_events(limits)
             if not new:
                 break
-            self.history.extend(new)
+            history.extend(new)
             events += new
             last = new[-1]
             if isinstance(last, TrialStarted):
-                trials.append(self.history.trials[last.trial.number])
-        self._ledger.store(events, first)
+                trials.append(history.trials[last.trial.number])
+        self.ledger.store(events, first)
         # Copies, so that changes by the user cannot reach the history.
-        return [replace(trial, config=dict(trial.config), goals=self.history.goals) for trial in trials]
+        return [replace(trial, config=dict(trial.config), goals=history.goals) for trial in trials]
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
@@ -221,9 +214,7 @@ class BOHB(BestResults):
     def tell_many(self, results: Iterable[tuple[Trial | int, object]]) -> None:
         """Report several trials, which are stored together."""
         results = list(results)
-        self._ledger.in_turn(
-            lambda: self._ledger.append(result_events(self.history, results, self._session.now().elapsed))
-        )
+        self.ledger.add(lambda: result_events(self.history, results, self.session.now()))
 
     def enqueue(self, config: Mapping[str, Any], budget: float | None = None) -> bool:
         """Evaluate this configuration before the sampler proposes any; return False if the study was given it before.
@@ -234,12 +225,7 @@ class BOHB(BestResults):
         budget: one of the study's; the configuration is the next one to start, directly there, and belongs to no other
             bracket.
         """
-        return self._ledger.in_turn(lambda: self._enqueue(config, budget))
-
-    def _enqueue(self, config: Mapping[str, Any], budget: float | None) -> bool:
-        new = given_events(self.space, [config], self.history, budget)
-        self._ledger.append(new)
-        return bool(new)
+        return bool(self.ledger.add(lambda: given_events(self.space, [config], self.history, budget)))
 
     def note(self, text: str, *, trial: int | None = None, tags: Iterable[str] = ()) -> None:
         """Add a note to the study, or to one of its trials; no decision uses it.
@@ -248,66 +234,29 @@ class BOHB(BestResults):
         tags: short texts, by which studies and trials can be found.
         """
         tags = tags if isinstance(tags, str) else tuple(tags)
-        self._ledger.in_turn(lambda: self._ledger.append([new_note(self.history, text, trial, tags, self._clock())]))
+        self.ledger.add(lambda: [new_note(self.history, text, trial, tags, self.session.clock())])
 
     def lose(self, trial: Trial | int, reason: str, counts: bool = True) -> None:
         """Report that the worker of a trial disappeared; `ask` will return the trial again.
 
         counts: whether it counts as an attempt of this trial; False if the whole runner stopped.
         """
-        self._ledger.in_turn(lambda: self._lose(trial, reason, counts))
-
-    def _lose(self, trial: Trial | int, reason: str, counts: bool) -> None:
-        running = self.history.running.get(known_number(self.history, trial))
-        if running is not None and (not isinstance(trial, Trial) or trial.attempt == running.attempt):
-            self._ledger.append([TrialLost(running.number, running.attempt, reason, self._clock(), counts)])
-
-    def begin_session(
-        self,
-        runner: str,
-        forget_failures: bool = False,
-        limits: Mapping[str, Any] | None = None,
-        workers: int | None = None,
-    ) -> None:
-        """Start a session; `ask` will return the trials again that an earlier runner left unfinished.
-
-        runner: a unique name, which identifies its lease if several runners share the study.
-        forget_failures: whether earlier failures no longer count as evidence. Those of a session with a broken
-            objective never do (`session.forgotten_failures`).
-        limits, workers: when the runner stops, and how many trials it runs at once; stored for estimates of the end.
-        """
-        self._ledger.in_turn(lambda: self._session.begin(runner, forget_failures, limits or {}, workers))
-        if self.max_brackets is not None:
-            self.max_brackets += forgotten_brackets(self.history)
-
-    def lease(self, runner: str, seconds: float) -> AbstractContextManager[object]:
-        """Return a context that shows other runners of a shared study that this one is alive."""
-        return self._session.lease(runner, seconds)
-
-    def take_over(self) -> None:
-        """Declare the trials of runners that are gone as lost, so that `ask` returns them again."""
-        self.catch_up()
-        self._session.take_over()
-
-    @property
-    def shared(self) -> bool:
-        """Whether several runners may work on the study at once."""
-        return self._ledger.shared
-
-    @property
-    def ours(self) -> list[Trial]:
-        """The running trials that this session started; none if the study is not shared."""
-        return self._session.trials
+        self.tell(trial, Lost(reason, counts))
 
     @property
     def done(self) -> bool:
         """Whether no trial will ever be ready again."""
-        return not self.history.pending and not self.next_events()
+        return self.exhausted(self.limits)
+
+    def exhausted(self, limits: Limits) -> bool:
+        """Whether no trial will ever be ready again because of `max_brackets` or a finite space."""
+        brackets = replace(self.limits, max_brackets=limits.max_brackets)
+        return not self.history.pending and not self.next_events(brackets)
 
     @property
     def history(self) -> History:
         """The state of the study."""
-        return self._ledger.history
+        return self.ledger.history
 
     @property
     def space(self) -> Space:
@@ -322,7 +271,7 @@ class BOHB(BestResults):
     @property
     def events(self) -> Sequence[Event]:
         """All events so far."""
-        return self._ledger.journal.read(0)
+        return self.ledger.journal.read(0)
 
     def plan(self, brackets: int | None = None) -> Plan:
         """Return the table of brackets, rungs, configurations and costs; default: one round of Hyperband."""
@@ -332,28 +281,10 @@ class BOHB(BestResults):
         """Return the densities that the next proposal would use, or None while there are too few results."""
         return self._decider.model()
 
-    def next_events(self, limits: Limits = UNLIMITED) -> list[Event]:
+    def next_events(self, limits: Limits | None = None) -> list[Event]:
         """Return the events that `ask_many` would store next; none if nothing can start."""
         with one_thread(self.settings):
-            return self._decider.next_events(self._session.now(), replace(limits, max_brackets=self.max_brackets))
-
-    @property
-    def seconds(self) -> float:
-        """How long the study has been running, earlier sessions included."""
-        return self._session.seconds
-
-    @property
-    def time(self) -> float:
-        """The time of day, in seconds since the epoch."""
-        return self._clock()
-
-    def catch_up(self) -> None:
-        """Apply the events that other runners have stored."""
-        self._ledger.catch_up()
-
-    def reload(self) -> None:
-        """Read the journal again, and forget everything that it does not hold."""
-        self._ledger.reload()
+            return self._decider.next_events(self.session.now(), limits or self.limits)
 
     @property
     def _decider(self) -> Decider:
@@ -361,3 +292,21 @@ class BOHB(BestResults):
         if self._last_decider is None or self._last_decider.history is not self.history:
             self._last_decider = Decider(self.history, self._sampler)
         return self._last_decider
+
+
+def one_thread(settings: Settings) -> AbstractContextManager[object]:
+    """Return a context that limits BLAS to one thread; it does nothing if the settings need no linear algebra.
+
+    The Gaussian process factorises matrices of a few hundred rows. BLAS libraries use all cores even for these; while
+    trials keep the cores busy, the threads wait for each other, and a proposal that needs milliseconds takes seconds.
+    """
+    return _controller().limit(limits=1, user_api="blas") if settings.explains == "process" else nullcontext()
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    from threadpoolctl import ThreadpoolController
+
+    import bohb.core.samplers.gaussian  # noqa: F401 - the controller only finds libraries that are loaded
+
+    return ThreadpoolController()

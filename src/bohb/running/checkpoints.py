@@ -24,8 +24,7 @@ from bohb.core.history import History
 from bohb.core.schedule.rules import kept_for_growth
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import InvalidArgument
-from bohb.running.trees import UnusableTree, copy, is_directory, make_durable, remove, size, sync
-from bohb.running.workplace import Workplace
+from bohb.running.directories import UnusableTree, Workplace, copy, is_directory, make_durable, remove, size, sync
 
 log = logging.getLogger("bohb")
 MARKER = "bohb-study"  # the file that says which study a directory of checkpoints belongs to
@@ -56,14 +55,12 @@ class Checkpoints:
     """
 
     def __init__(self, root: Path, study: str, quota: int | None = None, places: Places | None = None) -> None:
-        if quota is not None and (isinstance(quota, bool) or not isinstance(quota, int) or quota <= 0):
-            raise InvalidArgument(f"checkpoint_quota={quota!r} must be a positive number of bytes")
         self.root = root
         self._quota = quota
         root.mkdir(parents=True, exist_ok=True)
         _claim(root, study)
         homes = _homes(root)
-        self._sizes = {config_id: self._size(path) for config_id, path in homes.items()}
+        self._sizes = {number: 0 if quota is None else size(path) for number, path in homes.items()}
         self._homes = set(homes)  # configurations that have a directory
         self._synced = False  # whether the parents of `root` are on the disk
         self._workplace = Workplace(root / "working") if places is None else places
@@ -102,6 +99,11 @@ class Checkpoints:
             self._working[trial.number] = self._workplace.make()
             return False
         return True
+
+    def replaces(self, trial: Trial) -> bool:
+        """Whether keeping the directory of a trial may replace a checkpoint, perhaps one of another runner."""
+        current = self._working.get(trial.number)
+        return current is not None and (trial.config_id in self._homes or not _is_empty(current))
 
     def keep(self, trial: Trial) -> None:
         """Keep the directory of a successful trial, durably; calling this twice is harmless.
@@ -143,20 +145,24 @@ class Checkpoints:
                     sync(parent)
             self._synced = True
 
-    def settle(self, trial: Trial) -> None:
-        """Remove the checkpoints of smaller budgets, now that the result is stored."""
-        home = self._home(trial)
-        kept = home / f"trial-{trial.number}"
-        if trial.config_id in self._homes or trial.from_trial is not None:
-            for path in home.glob("trial-*"):
-                if path != kept:
-                    remove(path)
-        self._sizes[trial.config_id] = self._size(kept)
-        self._vacate(trial)
+    def ended(self, trial: Trial, ok: bool) -> None:
+        """Remove the checkpoints of smaller budgets if the trial succeeded, and what it wrote if it failed.
 
-    def discard(self, trial: Trial) -> None:
-        """Remove what a failed trial wrote."""
-        self._vacate(trial)
+        Call this when the result is stored.
+        """
+        if ok:
+            home = self._home(trial)
+            kept = home / f"trial-{trial.number}"
+            if trial.config_id in self._homes or trial.from_trial is not None:
+                for path in home.glob("trial-*"):
+                    if path != kept:
+                        remove(path)
+            self._sizes[trial.config_id] = size(kept) if self._quota is not None else 0
+        current = self._working.pop(trial.number, None)
+        if current is not None and _is_empty(current):
+            self._clean.append(current)
+        elif current is not None:
+            remove(current)
         self._sizes.setdefault(trial.config_id, 0)
 
     def close(self) -> None:
@@ -164,18 +170,6 @@ class Checkpoints:
         self._workplace.close()
         self._working.clear()
         self._clean.clear()
-
-    def _vacate(self, trial: Trial) -> None:
-        current = self._working.pop(trial.number, None)
-        if current is None:
-            return
-        if _is_empty(current):
-            self._clean.append(current)
-        else:
-            remove(current)
-
-    def _size(self, path: Path) -> int:
-        return size(path) if self._quota is not None else 0
 
     def _left_nothing(self, number: object) -> bool:
         if number not in self._empty:
@@ -278,11 +272,10 @@ def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
 def _is_empty(path: Path) -> bool:
     """Whether a directory is empty; one that the objective has removed is made again."""
     try:
-        if not is_directory(path):
-            path.mkdir(parents=True)  # fails if something else is there
+        path.mkdir(parents=True, exist_ok=True)
         with os.scandir(path) as entries:
-            return next(entries, None) is None
-    except (FileExistsError, PermissionError):
+            return not path.is_symlink() and next(entries, None) is None
+    except (FileExistsError, NotADirectoryError, PermissionError):
         return False
 
 

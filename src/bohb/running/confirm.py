@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from bohb.core import streams
 from bohb.core.confirm import Confirmation
+from bohb.core.confirm_estimate import conclusion
 from bohb.core.confirm_start import planned
 from bohb.core.events import Event, RepeatFinished, StudyCreated
 from bohb.core.history import History
 from bohb.core.space import Space
-from bohb.core.trial import Outcome
-from bohb.errors import InvalidArgument
-from bohb.executors.base import Executor, Lost
+from bohb.core.trial import Outcome, Trial
+from bohb.errors import InvalidArgument, JournalBusy
+from bohb.executors.base import Executor
 from bohb.executors.choose import choose_executor
-from bohb.journal import open_journal
+from bohb.journal import Journal, open_journal
 from bohb.journal.base import shared_journal
 from bohb.optimizer.ledger import Ledger
-from bohb.running.interrupts import interrupts
-from bohb.running.outages import Ended, Outages
-from bohb.running.patience import patiently
-from bohb.running.setup import RunSetup, files_of
-from bohb.running.trees import remove
-from bohb.running.workplace import Workplace
+from bohb.optimizer.session import Heartbeat, runner_name
+from bohb.running.directories import Workplace, remove
+from bohb.running.loop import Loop
+from bohb.running.outages import Ended, patiently
+from bohb.running.run_options import RunSetup, files_of
 from bohb.units import printable
 
 log = logging.getLogger("bohb")
 Default = Mapping[str, Any] | Literal["space"] | None
-_TICK = 1.0  # seconds between two looks at Ctrl-C while trials run
+_HOLDER = "confirming on "  # with the name of a process: who holds the lease of a confirmation
 
 
 def confirm(
@@ -60,25 +59,43 @@ def confirm(
         if journal is not setup.journal:
             stack.callback(journal.close)
         shared = shared_journal(journal) is not None
-        ledger = patiently(shared, lambda: _ledger(journal.read(0), journal))
+        ledger = patiently(shared, lambda: _ledger(journal))
         index = patiently(shared, lambda: ledger.in_turn(lambda: _begin(ledger, top, repeats, default)))
         if history is not None:
             stack.callback(lambda: history.extend(journal.read(history.n_events)))
         if ledger.history.confirmations[index].finished:
             return ledger.history.confirmations[index]
+        name, seconds = _HOLDER + runner_name(shared), setup.session.lease_seconds
+        patiently(shared, lambda: ledger.in_turn(lambda: stack.enter_context(_claimed(ledger, name, seconds))))
         files = stack.enter_context(files_of(journal, setup.study, setup.directory)) / "confirm"
         workplace = Workplace(files / "working") if setup.session.checkpoints else None
         if workplace is not None:
             stack.callback(workplace.close)
         options = replace(setup.trials, log_dir=files / f"logs-{index}")
         executor = choose_executor(setup.objective, setup.executor, setup.workers, options)
-        return _Run(ledger, index, executor, workplace, Outages(setup.session.max_attempts), quiet).run()
+        repeated = Repeats(ledger, index, executor, workplace, setup.session.max_attempts, quiet)
+        log.info("stopped: %s", repeated.work())
+        return repeated.confirmation
 
 
-def _ledger(events: Any, journal: Any) -> Ledger:
+def _ledger(journal: Journal) -> Ledger:
+    events = journal.read(0)
     if not events or not isinstance(events[0], StudyCreated):
         raise InvalidArgument("there is nothing to confirm: the journal holds no such study")
     return Ledger(journal, Space.from_json(events[0].space), events)
+
+
+def _claimed(ledger: Ledger, name: str, seconds: float) -> AbstractContextManager[object]:
+    """Return a context that holds a lease on confirming this study; refuse a second confirmation."""
+    if ledger.shared is None:
+        return nullcontext()
+    for holder in ledger.shared.live_leases():
+        if holder.startswith(_HOLDER) and holder != name:
+            raise JournalBusy(
+                f"this study is being confirmed already ({holder}); wait until that has ended: the same call then "
+                f"returns its answer, or continues it {seconds:g} s after it was killed"
+            )
+    return Heartbeat(ledger.shared, name, seconds)
 
 
 def _begin(ledger: Ledger, top: int, repeats: int, default: Default) -> int:
@@ -102,136 +119,92 @@ def _begin(ledger: Ledger, top: int, repeats: int, default: Default) -> int:
     return wanted.index
 
 
-@dataclass(slots=True)
-class _Run:
-    """One session of a confirmation: submit what is due, wait, store.
+class Repeats(Loop):
+    """The loop of one session of a confirmation.
 
     workplace: where trials get an empty directory; None for none.
+    quiet: whether evaluations are not shown.
     """
 
-    ledger: Ledger
-    index: int
-    executor: Executor
-    workplace: Workplace | None
-    outages: Outages
-    quiet: bool
-    running: dict[int, tuple[int, int]] = field(default_factory=dict)  # number of the trial -> candidate, repetition
-    places: dict[int, tuple[int, int]] = field(default_factory=dict)  # the same for every trial that was submitted
-    directories: dict[int, Path] = field(default_factory=dict)
-    attempts: Counter[int] = field(default_factory=Counter)
-    losses: Counter[int] = field(default_factory=Counter)  # lost attempts that count
+    def __init__(
+        self,
+        ledger: Ledger,
+        index: int,
+        executor: Executor,
+        workplace: Workplace | None,
+        max_attempts: int,
+        quiet: bool,
+    ) -> None:
+        super().__init__(ledger, executor, max_attempts)
+        self._index, self._workplace, self._quiet = index, workplace, quiet
+        self._places: dict[int, tuple[int, int]] = {}  # number of the trial -> candidate, repetition
+        self._directories: dict[int, Path] = {}
+        self._attempts: Counter[int] = Counter()
+        self._losses: Counter[int] = Counter()
 
     @property
     def confirmation(self) -> Confirmation:
         """The confirmation as it is now."""
-        return self.ledger.history.confirmations[self.index]
+        return self.ledger.history.confirmations[self._index]
 
-    @property
-    def seed(self) -> int:
-        """The seed of the study."""
-        assert self.ledger.history.created is not None
-        return self.ledger.history.created.seed
+    def ask(self, n: int) -> Sequence[Trial]:
+        """Return the evaluations that are due; if there will be none, store what the others say."""
+        created, confirmation = self.ledger.history.created, self.confirmation
+        assert created is not None
+        seed = created.seed
+        known, found = {number for number, _ in self.known()}, list[Trial]()
+        due = confirmation.due()
+        for candidate, repeat in due:
+            trial = confirmation.trial(candidate, repeat, streams.repeat_seed(seed, self._index, candidate, repeat))
+            if trial.number not in known and len(found) < n:
+                self._attempts[trial.number] += 1
+                self._places[trial.number] = candidate, repeat
+                found.append(replace(trial, attempt=self._attempts[trial.number]))
+        if not due:
+            self.ledger.add(lambda: [] if self.confirmation.finished else [conclusion(self.confirmation, seed)])
+        return found
 
-    def run(self) -> Confirmation:
-        """Evaluate until nothing is due, or until Ctrl-C."""
-        kill = True
-        try:
-            with interrupts() as interrupted:
-                self._loop(interrupted)
-            kill = False
-        except KeyboardInterrupt:
-            log.warning("interrupted twice; unfinished evaluations will run when the confirmation is continued")
-        finally:
-            self.executor.shutdown(kill)
-        return self.confirmation
+    def prepare(self, trial: Trial) -> Trial:
+        """Return the trial with an empty directory."""
+        if self._workplace is None:
+            return trial
+        self._directories[trial.number] = self._workplace.make()
+        return replace(trial, checkpoint_dir=self._directories[trial.number])
 
-    def _loop(self, interrupted: Callable[[], bool]) -> None:
-        while not self.confirmation.finished:
-            if not interrupted() and not self.outages.paused:
-                self._submit()
-            if self.running:
-                self._collect()
-            elif interrupted():
-                return
-            elif not self.confirmation.due():
-                self._conclude()
-            else:
-                self._rest()
+    def losses(self, number: int) -> int:
+        """Return how many losses of a trial count."""
+        return self._losses[number]
 
-    def _submit(self) -> None:
-        """Submit the evaluations that are due, as many as can run at once."""
-        held = {trial.number for trial, _ in self.outages.held}
-        confirmation = self.confirmation
-        for candidate, repeat in confirmation.due():
-            if len(self.running) >= self.executor.slots:
-                return
-            seed = streams.repeat_seed(self.seed, self.index, candidate, repeat)
-            trial = confirmation.trial(candidate, repeat, seed)
-            if trial.number in self.running or trial.number in held:
-                continue
-            self.attempts[trial.number] += 1
-            trial = replace(trial, attempt=self.attempts[trial.number])
-            if self.workplace is not None:
-                self.directories[trial.number] = self.workplace.make()
-                trial = replace(trial, checkpoint_dir=self.directories[trial.number])
-            self.running[trial.number] = self.places[trial.number] = (candidate, repeat)
-            self.executor.submit(trial)
-
-    def _collect(self) -> None:
-        """Wait for evaluations to end, and store them."""
-        ended: list[Ended] = []
-        for done in self.executor.wait(_TICK):
-            self.running.pop(done.trial.number, None)
-            directory = self.directories.pop(done.trial.number, None)
+    def save(self, ended: list[Ended]) -> None:
+        """Store the evaluations that ended with an outcome, and count the lost ones."""
+        outcomes = {self._places[trial.number]: result for trial, result in ended if isinstance(result, Outcome)}
+        self.ledger.add(lambda: self._repeats(outcomes))
+        for trial, result in ended:
+            directory = self._directories.pop(trial.number, None)
             if directory is not None:
                 remove(directory)
-            match done.result:
-                case Outcome() as outcome:
-                    ended += self.outages.ended(done.trial, outcome)
-                case Lost() as loss:
-                    losses = self.losses[done.trial.number]
-                    ended += self.outages.lost(done.trial, loss, losses, self.executor.slots)
-        self._settle(ended)
+            if isinstance(result, Outcome):
+                self._say(self._places[trial.number][0], result)
+            else:
+                self._losses[trial.number] += result.charged
 
-    def _rest(self) -> None:
-        """Wait while nothing can start; if nothing else shows whether the held trials are to blame, judge them now."""
-        self.outages.check()
-        if self.outages.held and not self.outages.paused:
-            self._settle(self.outages.judge_held())
-        else:
-            time.sleep(_TICK / 4)
+    def _repeats(self, outcomes: Mapping[tuple[int, int], Outcome]) -> list[Event]:
+        """Return the results as events, without those that are stored."""
+        new = {place: outcome for place, outcome in outcomes.items() if place not in self.confirmation.outcomes}
+        return [RepeatFinished(self._index, *place, outcome) for place, outcome in new.items()]
 
-    def _settle(self, ended: Iterable[Ended]) -> None:
-        """Store the evaluations that ended with an outcome, and count the lost ones."""
-        results: dict[tuple[int, int], Outcome] = {}
-        for end in ended:
-            if end.outcome is not None:
-                results[self.places[end.trial.number]] = end.outcome
-            elif end.counts:
-                self.losses[end.trial.number] += 1
-        if results:
-            self._store(lambda: self._repeats(results))
-        for (candidate, _), outcome in results.items():
-            name = self.confirmation.candidates[candidate].name
-            goals = self.confirmation.goals
-            ok = outcome.loss is not None
-            result = f"{goals.label} {goals.shown(outcome.loss):.6g}" if ok else f"failed: {outcome.error}"
-            line = f"{len(self.confirmation.outcomes)} of at most {self.confirmation.most}: {name} again, {result}"
-            log.info("%s", line)
-            if not self.quiet:
-                with suppress(OSError, ValueError):  # nobody may be there to read it
-                    sys.stderr.write(printable(line) + "\n")
-                    sys.stderr.flush()
+    def _say(self, candidate: int, outcome: Outcome) -> None:
+        name, goals = self.confirmation.candidates[candidate].name, self.confirmation.goals
+        result = f"failed: {outcome.error}"
+        if outcome.loss is not None:
+            result = f"{goals.label} {goals.shown(outcome.loss):.6g}"
+        line = f"{len(self.confirmation.outcomes)} of at most {self.confirmation.most}: {name} again, {result}"
+        log.info("%s", line)
+        if not self._quiet:
+            with suppress(OSError, ValueError):  # nobody may be there to read it
+                sys.stderr.write(printable(line) + "\n")
+                sys.stderr.flush()
 
-    def _repeats(self, results: Mapping[tuple[int, int], Outcome]) -> list[Event]:
-        """Return the results as events, without those that another runner has stored meanwhile."""
-        new = {place: outcome for place, outcome in results.items() if place not in self.confirmation.outcomes}
-        return [RepeatFinished(self.index, *place, outcome) for place, outcome in new.items()]
-
-    def _conclude(self) -> None:
-        from bohb.core.confirm_estimate import conclusion
-
-        self._store(lambda: [] if self.confirmation.finished else [conclusion(self.confirmation, self.seed)])
-
-    def _store(self, events: Callable[[], list[Event]]) -> None:
-        patiently(self.ledger.shared, lambda: self.ledger.in_turn(lambda: self.ledger.append(events())))
+    def why_over(self) -> str | None:
+        """Return that the confirmation is complete, once it is."""
+        return "the confirmation is complete" if self.confirmation.finished else None

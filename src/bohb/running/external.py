@@ -24,9 +24,9 @@ from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady,
 from bohb.journal import Journal, SqlJournal, stored_events
 from bohb.journal.location import files_directory, shown_journal
 from bohb.optimizer.ask_tell import BOHB
-from bohb.optimizer.reports import known_number
+from bohb.optimizer.ledger import known_number
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
-from bohb.running.trees import is_directory, remove, sync
+from bohb.running.directories import is_directory, remove, sync
 from bohb.units import duration
 
 log = logging.getLogger("bohb")
@@ -99,7 +99,7 @@ class ExternalStudy:
         if _told(optimizer.history, trial) == "late":  # perhaps only since a moment ago
             told = "late"
         if kept is not None and told == "stored":
-            (kept.settle if outcome.ok else kept.discard)(trial)
+            kept.ended(trial, outcome.ok)
             kept.sweep(optimizer.history)
         self._forget(trial)
         return told
@@ -155,17 +155,15 @@ class ExternalStudy:
                 age = time.time() - (history.started[number] or 0.0)
                 if history.owners[number] is None and age > lease_seconds:
                     self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
-        optimizer.max_brackets = self.limits.max_brackets if self.limits.bounded else len(history.schedule.round)
-        assert history.created is not None
-        seconds = time.time() - (history.created.time or time.time())
-
-        def reason() -> str | None:
-            return reason_to_stop(self.limits, optimizer.history, seconds)
-
-        trials = optimizer.ask_many(1, self.limits)
+        limits = self.limits.or_one_round(history)
+        trials = optimizer.ask_many(1, limits)
         if trials:
             return trials[0]
-        why = reason() or ("no trial is left" if optimizer.done else None)
+        assert history.created is not None
+        seconds = time.time() - (history.created.time or time.time())
+        why = reason_to_stop(limits, optimizer.history, seconds)
+        if why is None and optimizer.exhausted(limits):
+            why = "no trial is left"
         if why is not None:
             raise StudyDone(f"the study is complete after {len(history.trials)} trials: {why}")
         return None

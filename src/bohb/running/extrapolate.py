@@ -13,7 +13,7 @@ from bohb.analysis.extrapolation import Extrapolation, Kind, SizedRun, extrapola
 from bohb.core.history import History
 from bohb.core.space.scales import Numeric
 from bohb.errors import InvalidArgument
-from bohb.running.load import load
+from bohb.running.study import load
 
 _Read = tuple[list[SizedRun], dict[str, Kind]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -10,34 +11,59 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from bohb.arguments import pick, with_help
+from bohb.arguments import MOMENT, check_names, pick, with_help
 from bohb.core.budgets import Budgets
 from bohb.core.goals import Direction, Objectives
 from bohb.core.limits import Limits
 from bohb.core.samplers.chain import Sampler
 from bohb.core.settings import Preset, Settings
 from bohb.core.space import Space
+from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
 from bohb.executors.choose import choose_executor
-from bohb.executors.options import TrialOptions, trial_options
+from bohb.executors.options import StartMethod, TrialOptions, trial_options
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.journal.base import shared_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.creation import StudyOptions
-from bohb.optimizer.unknown import check_names
-from bohb.running.callbacks import Callback, checked_callbacks
 from bohb.running.checkpoints import Checkpoints
-from bohb.running.limits import SessionOptions, deadline
-from bohb.running.patience import patiently
+from bohb.running.outages import patiently
 from bohb.running.progress import Progress
+from bohb.running.run_options import RunSetup, SessionOptions, files_of
 from bohb.running.runner import run
-from bohb.running.setup import MinimizeOptions, RunSetup, files_of
-from bohb.running.study import Study
+from bohb.running.study import Callback, Study, checked_callbacks
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 log = logging.getLogger("bohb")
+
+
+class MinimizeOptions(StudyOptions, total=False):
+    """Arguments of `bohb.minimize` that its signature does not list.
+
+    They are those of `BOHB`, and of `Limits`, `SessionOptions` and `TrialOptions`.
+    """
+
+    max_brackets: int | None
+    max_trials: int | None
+    max_seconds: float | None
+    until: str | float | datetime.datetime | datetime.time | None
+    max_cost: float | None
+    max_reported_cost: float | None
+    target_loss: float | None
+    patience: float | None
+    max_initial_failures: int | None
+    grace: float
+    forget_failures: bool
+    max_attempts: int
+    lease_seconds: float
+    checkpoints: bool
+    checkpoint_quota: int | None
+    trial_seconds: float | None
+    trial_memory: int | None
+    recycle_after: int | None
+    start_method: StartMethod
 
 
 @with_help(
@@ -105,7 +131,7 @@ def minimize(
     """
     check_names(minimize, MinimizeOptions, options)
     functions = checked_callbacks(callbacks)
-    limits = pick(Limits, {**options, "until": deadline(options.get("until"))})
+    limits = pick(Limits, {**options, "until": _moment(options.get("until"))})
     session, trials = pick(SessionOptions, options), trial_options({**options, "resources": resources})
     further: Any = {name: value for name, value in options.items() if name in StudyOptions.__optional_keys__}
     with ExitStack() as stack:
@@ -124,15 +150,13 @@ def minimize(
             objectives=objectives,
             constraints=constraints,
             direction=direction,
-            max_brackets=limits.max_brackets,
             initial_configs=_repeatable(initial_configs),
             warm_start=_repeatable(warm_start),
             journal=opened,
             **further,
         )
         optimizer = patiently(shared_journal(opened) is not None, create)
-        if not limits.bounded:
-            optimizer.max_brackets = len(optimizer.history.schedule.round)
+        limits = limits.or_one_round(optimizer.history)
         files = stack.enter_context(files_of(opened, study, directory))
         kept = None
         if session.checkpoints:
@@ -140,18 +164,7 @@ def minimize(
             stack.callback(kept.close)
         chosen = choose_executor(objective, executor, workers, replace(trials, log_dir=files / "logs"))
         shown = None if progress is False else stack.enter_context(Progress(limits))
-        found = run(
-            optimizer,
-            chosen,
-            limits,
-            kept,
-            max_attempts=session.max_attempts,
-            lease_seconds=session.lease_seconds,
-            grace=session.grace,
-            forget_failures=session.forget_failures,
-            callbacks=functions,
-            progress=shown,
-        )
+        found = run(optimizer, chosen, limits, kept, session=session, callbacks=functions, progress=shown)
     where = opened if journal is None else journal
     setup = RunSetup(where, study, directory, objective, executor, workers, trials, session)
     return replace(found, setup=setup, _source=opened.source if isinstance(opened, SqlJournal) else None)
@@ -160,3 +173,11 @@ def minimize(
 def _repeatable(given: Any) -> Any:
     """Return a list in place of a generator, which could be used only once."""
     return list(given) if isinstance(given, Iterator) else given
+
+
+def _moment(until: object) -> float | None:
+    """Return a time of day in seconds since the epoch. Raises InvalidArgument."""
+    try:
+        return None if until is None else MOMENT.read(until)
+    except ValueError as error:
+        raise InvalidArgument(f"until={until!r} {error}") from error

@@ -1,34 +1,46 @@
-"""Tells a trial that kills its worker from an infrastructure that loses trials, and waits while the latter is down."""
+"""Waits while workers or servers are down, and tells trials that kill their workers from those that are victims."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TypeVar
 
-from bohb.core.trial import Outcome, Status, Trial
-from bohb.errors import WorkersUnavailable
-from bohb.executors.base import Lost
+from bohb.core.trial import Lost, Outcome, Status, Trial
+from bohb.errors import JournalUnavailable, WorkersUnavailable
 from bohb.units import duration
 
+T = TypeVar("T")
+Ended = tuple[Trial, Outcome | Lost]
+"""A trial that has ended; one that was lost will be started again."""
 log = logging.getLogger("bohb")
 FIRST_PAUSE = 0.5  # seconds; each further pause is twice as long, up to LONGEST_PAUSE
 LONGEST_PAUSE = 60.0
 GIVE_UP_SECONDS = 3600.0  # of nothing but lost trials, after which a session ends with an error
+KILLED_PAUSES = 6  # after which a session ends with an error in which every trial was killed while it ran
+COMPLAIN_SECONDS = 60.0  # after which the same trouble is reported again
+_SERVER_SECONDS = 1.0  # between two attempts to reach a server
 
 
-class Ended(NamedTuple):
-    """A trial that ended; without an outcome it will be started again.
+def patiently(shared: bool, act: Callable[[], T]) -> T:
+    """Call `act` while a runner starts, and retry while the server is unavailable; a running one waits by itself.
 
-    counts: whether a loss counts as an attempt of the trial.
+    shared: whether the journal is on a server; otherwise the error is raised at once.
     """
-
-    trial: Trial
-    outcome: Outcome | None
-    reason: str = ""
-    counts: bool = True
+    complained = -math.inf
+    while True:
+        try:
+            return act()
+        except JournalUnavailable as error:
+            if not shared:
+                raise
+            if time.monotonic() - complained > COMPLAIN_SECONDS:
+                complained = time.monotonic()
+                log.error("%s; the study starts when this is resolved", error)
+            time.sleep(_SERVER_SECONDS)
 
 
 @dataclass(slots=True)
@@ -40,37 +52,37 @@ class Outages:
     others. If instead more different trials are lost in a row than can run at once, the infrastructure is to blame, and
     none of these losses counts.
 
-    held: trials that were lost max_attempts times, with the last reason.
+    held: trials that were lost max_attempts times, with the last loss.
     """
 
     max_attempts: int
-    held: list[tuple[Trial, str]] = field(default_factory=list)
+    held: list[tuple[Trial, Lost]] = field(default_factory=list)
     _lost: set[int] = field(default_factory=set)  # trials that were lost since a trial last ended
     _pardoned: set[int] = field(default_factory=set)  # trials that were given another chance
     _since: float = math.inf  # when the first of them was lost
     _until: float = -math.inf  # the end of the pause
     _pauses: int = 0
     _reason: str = ""
+    _only_killed: bool = True  # whether every trial of this session so far began and was killed
 
     def ended(self, trial: Trial, outcome: Outcome) -> list[Ended]:
         """Return what to store when a trial has ended by itself: its outcome, and failures of the held trials."""
         judged = self.judge_held()
         self._lost.clear()
-        self._since, self._until, self._pauses = math.inf, -math.inf, 0
-        return [Ended(trial, outcome), *judged]
+        self._since, self._until, self._pauses, self._only_killed = math.inf, -math.inf, 0, False
+        return [(trial, outcome), *judged]
 
     def judge_held(self) -> list[Ended]:
         """Return the failures of the held trials; one that was lost together with others has another chance, once."""
         burst = len(self._lost) > 1
         judged: list[Ended] = []
-        for trial, reason in self.held:
+        for trial, loss in self._released():
             if burst and trial.number not in self._pardoned:
                 self._pardoned.add(trial.number)
-                judged.append(Ended(trial, None, reason, counts=False))
+                judged.append((trial, loss))
             else:
-                error = f"lost its worker {self.max_attempts} times, at last: {reason}"
-                judged.append(Ended(trial, Outcome(Status.LOST, error=error)))
-        self.held.clear()
+                error = f"lost its worker {self.max_attempts} times, at last: {loss.reason}"
+                judged.append((trial, Outcome(Status.LOST, error=error)))
         return judged
 
     def lost(self, trial: Trial, loss: Lost, losses: int, slots: int) -> list[Ended]:
@@ -82,19 +94,21 @@ class Outages:
         now = time.monotonic()
         self._lost.add(trial.number)
         self._since, self._reason = min(self._since, now), loss.reason
+        self._only_killed = self._only_killed and loss.charged
         general = len(self._lost) > slots
         if (general or not loss.charged) and now >= self._until:
             self._pause(now)
         if not general and loss.charged and losses + 1 >= self.max_attempts:
-            self.held.append((trial, loss.reason))
+            self.held.append((trial, loss))
             return []
         log.warning("trial %d will be started again: %s", trial.number, loss.reason)
-        ended = Ended(trial, None, loss.reason, counts=loss.charged and not general)
-        if not general:
-            return [ended]
-        released = [Ended(other, None, reason, counts=False) for other, reason in self.held]
-        self.held.clear()
-        return [ended, *released]
+        again = trial, Lost(loss.reason, loss.charged and not general)
+        return [again, *(self._released() if general else ())]
+
+    def _released(self) -> list[tuple[Trial, Lost]]:
+        """Return the held trials, which may be started again without a charge, and hold none."""
+        held, self.held = self.held, []
+        return [(trial, Lost(loss.reason, charged=False)) for trial, loss in held]
 
     def _pause(self, now: float) -> None:
         seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self._pauses)
@@ -111,6 +125,12 @@ class Outages:
     def check(self) -> None:
         """Raise WorkersUnavailable if trials have been lost for too long; call it while no trial runs."""
         waited = time.monotonic() - self._since
+        if self._only_killed and self._pauses > KILLED_PAUSES:
+            raise WorkersUnavailable(
+                f"every trial of this session was killed while it ran, at last: {self._reason}; the objective probably "
+                "needs more memory than there is: use fewer workers, or set trial_memory, so that only trials fail "
+                "which exceed it. No trial failed because of this, and the same call continues the study"
+            )
         if waited > GIVE_UP_SECONDS:
             raise WorkersUnavailable(
                 f"for {duration(waited)} every trial has lost its worker, at last: {self._reason}; "

@@ -23,7 +23,7 @@ from bohb.core.limits import Limits
 from bohb.core.results import Result
 from bohb.core.schedule.plan import plan
 from bohb.core.times.forecast import time_to_end
-from bohb.running.notebook import heights
+from bohb.running.study import heights
 from bohb.units import duration, printable, short, value_text
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Progress:
         """Return the time until the first limit if all budgets cost the same; for studies that store no times."""
         limits, full = self._limits, history.budgets[-1]
         spent = history.budget_spent
-        brackets = limits.max_brackets if limits.bounded else len(history.schedule.round)
+        brackets = limits.or_one_round(history).max_brackets
         planned = plan(history.schedule.round, int(brackets)).continued_cost * full if brackets is not None else None
         shares = [
             _share(len(history.outcomes), limits.max_trials),

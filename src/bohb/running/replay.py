@@ -37,7 +37,7 @@ from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 from bohb.journal import Journal, open_journal
 from bohb.journal.location import shown_journal
-from bohb.optimizer.blas import one_thread
+from bohb.optimizer.ask_tell import one_thread
 
 TOLERANCE = 1e-6
 """How far two values of one hyperparameter may be apart in the encoded unit cube.

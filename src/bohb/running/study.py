@@ -1,28 +1,41 @@
-"""Study: what `minimize` returns."""
+"""Study: what `minimize` and `load` return, what callbacks get while it runs, and what a notebook shows of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import copy
+import importlib
+import logging
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
+from pathlib import Path
 from typing import Any, TypeVar
 
 from bohb.analysis.overview import Overview
+from bohb.analysis.trials import floats, one_type, table
+from bohb.arguments import TEXT, check_value
 from bohb.core.confirm import Confirmation, last_confirmed
+from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.limits import common_cause
 from bohb.core.results import BestResults, Result
 from bohb.core.schedule.plan import Plan
 from bohb.core.trial import Outcome, Trial
-from bohb.errors import InvalidArgument
+from bohb.errors import InvalidArgument, JournalError, MissingExtra
 from bohb.executors.base import Objective
-from bohb.journal import SqlJournal
+from bohb.journal import SqlJournal, stored_events, study_names
+from bohb.journal.location import shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.running.confirm import Default, confirm
-from bohb.running.notebook import study_html, trials_frame
-from bohb.running.setup import RunSetup
-from bohb.units import aligned
+from bohb.running.run_options import RunSetup
+from bohb.units import aligned, number
 
 T = TypeVar("T")
+log = logging.getLogger("bohb")
+_WIDTH, _HEIGHT, _MARGIN = 320, 90, 14  # of the drawn trajectory
+_LEAST = 0.01  # share of a loss by which it must change to be drawn in full height
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -143,3 +156,173 @@ class Study(BestResults):
     @property
     def _seen(self) -> Overview:
         return Overview(self.history)
+
+
+def load(journal: str | Path, study: str | None = None) -> Study:
+    """Return a stored study as it is now; nothing is locked or changed, and a runner may be at work.
+
+    journal: a file such as "study.db", or the URL of a database.
+    study: its name, which is needed only if the journal holds several.
+    """
+    where, shown = str(journal), shown_journal(str(journal))
+    if "://" not in where and not Path(where).exists():
+        raise JournalError(f"there is no journal {where}; check the path, or start the study first")
+    names = study_names(where)
+    listed = ", ".join(names) or "none"
+    if study is None and len(names) == 1:
+        study = names[0]
+    if study is None:
+        raise InvalidArgument(f"{shown} holds {len(names)} studies; choose one with study=…: {listed}")
+    history = History().extend(stored_events(where, study) if study in names else ())
+    if history.created is None:
+        raise InvalidArgument(f"study={study!r} is not in {shown}; its studies are: {listed}")
+    return Study(history, _source=(where, study), setup=RunSetup(where, study))
+
+
+def studies(journal: str | Path) -> dict[str, int]:
+    """Return the names of the studies in a journal, sorted, with the number of finished trials of each.
+
+    journal: a file such as "study.db", or the URL of a database.
+    """
+    with SqlJournal(journal, read_only=True) as opened:
+        return opened.finished()
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class RunningStudy(Study):
+    """A study while it runs; callbacks are called with it. What they change in `latest` and `history` are copies.
+
+    latest: the trial that has just finished, with its outcome.
+    """
+
+    latest: tuple[Trial, Outcome]
+    _callbacks: Callbacks
+    _optimizer: BOHB
+
+    def stop(self, reason: str = "a callback stopped the study") -> None:
+        """Start no further trial, and end the session when the running ones have finished; the study can be resumed.
+
+        Where several runners share the study, only this one stops. Any thread may call this.
+
+        reason: becomes `stopped` of the returned study.
+        """
+        check_value("reason", reason, TEXT)
+        self._callbacks.stopped = reason or "a callback stopped the study"
+
+    def _change(self, act: Callable[[BOHB], T]) -> T:
+        if threading.get_ident() != self._callbacks.thread:
+            raise InvalidArgument(
+                "a running study is changed in the thread that calls its callbacks; from another thread or process, "
+                "change it through its journal: bohb.load('study.db').enqueue(…) or .note(…)"
+            )
+        return act(self._optimizer)
+
+
+Callback = Callable[[RunningStudy], object]
+
+
+class Callbacks:
+    """Calls the functions of the user, and remembers which of them failed and whether one of them stopped the study.
+
+    functions: each is called with a RunningStudy. An exception is logged the first time, and the study goes on.
+    """
+
+    def __init__(self, functions: Iterable[Callback]) -> None:
+        self._functions = checked_callbacks(functions)
+        self._failed: set[int] = set()  # positions
+        self.thread = threading.get_ident()
+        self.stopped = ""  # why a callback stopped the study
+
+    def call(self, optimizer: BOHB, number: int) -> None:
+        """Call every function after trial `number` has finished."""
+        for index, function in enumerate(self._functions):
+            history = optimizer.history.snapshot()
+            latest = copy.deepcopy((history.trials[number], history.outcomes[number]))
+            try:
+                function(RunningStudy(history, latest=latest, _callbacks=self, _optimizer=optimizer))
+            except Exception as error:  # a user's function may raise anything
+                if index not in self._failed:
+                    self._failed.add(index)
+                    name = getattr(function, "__qualname__", repr(function))
+                    text = "callback %s failed after trial %d; the study goes on, and later errors of it are not shown"
+                    log.warning(text, name, number, exc_info=error)
+
+
+def checked_callbacks(functions: Iterable[Callback]) -> list[Callback]:
+    """Return the callbacks as a list. Raises InvalidArgument for anything else than functions."""
+    if callable(functions) or not isinstance(functions, Iterable):
+        raise InvalidArgument(f"callbacks={functions!r:.200} must be a list of functions: write callbacks=[…]")
+    found = list(functions)
+    for function in found:
+        if not callable(function):
+            raise InvalidArgument(f"callbacks has {function!r:.200}, which cannot be called; give functions of a study")
+    return found
+
+
+def study_html(seen: Overview, stopped: str = "") -> str:
+    """Return a study as a table, and how the best loss fell."""
+    cell = "<td style='text-align:left;vertical-align:top;padding-right:1em'>"
+    rows = "".join(
+        f"<tr>{cell}<b>{label}</b></td>{cell}{escape(text)}</td></tr>" for label, text in seen.rows(stopped=stopped)
+    )
+    history = seen.history
+    return f"<div><table>{rows}</table>{trajectory_svg(history.trajectory, len(history.trials), history.goals)}</div>"
+
+
+def heights(losses: Sequence[float]) -> list[float]:
+    """Return the heights of a curve of losses, from 0 to 1; logarithmic if all are positive, so that late steps show.
+
+    A change that could not be seen in the numbers is not drawn as a cliff.
+    """
+    log = min(losses) > 0
+    scaled = [math.log(loss) if log else loss for loss in losses]
+    low, high = min(scaled), max(scaled)
+    span = max(high - low, _LEAST if log else _LEAST * max(abs(low), abs(high)))
+    return [(height - low) / span if span else 0.0 for height in scaled]
+
+
+def trajectory_svg(trajectory: Iterable[Result], n_trials: int, goals: Goals = PLAIN) -> str:
+    """Draw the best loss on the largest budget by trial as a step line; empty with fewer than two incumbents."""
+    incumbents = list(trajectory)
+    steps = [(r.trial.number, goals.shown(r.loss)) for r in incumbents if r.budget == incumbents[-1].budget]
+    if len(steps) < 2:
+        return ""
+    last = max(n_trials - 1, steps[-1][0], 1)
+    xs = [_MARGIN + (_WIDTH - 2 * _MARGIN) * at / last for at, _ in steps] + [_WIDTH - _MARGIN]
+    ys = [_MARGIN + (_HEIGHT - 2 * _MARGIN) * (1 - share) for share in heights([loss for _, loss in steps])]
+    path = f"M{xs[0]:.1f},{ys[0]:.1f}" + "".join(
+        f"H{x:.1f}V{y:.1f}" for x, y in zip(xs[1:], [*ys[1:], ys[-1]], strict=True)
+    )
+    text = "font-family='sans-serif' font-size='10' fill='#666'"
+    return (
+        f"<svg width='{_WIDTH}' height='{_HEIGHT}' viewBox='0 0 {_WIDTH} {_HEIGHT}' role='img'>"
+        f"<title>best {escape(goals.label)} by trial</title>"
+        f"<path d='{path}' fill='none' stroke='#0072b2' stroke-width='1.5'/>"
+        f"<text x='{_MARGIN}' y='10' {text}>{number(steps[0][1])}</text>"
+        f"<text x='{_WIDTH - _MARGIN}' y='{_HEIGHT - 2}' text-anchor='end' {text}>"
+        f"{number(steps[-1][1])} on budget {incumbents[-1].budget:g}, {n_trials} trials</text></svg>"
+    )
+
+
+def trials_frame(history: History) -> Any:
+    """Return one row per trial as a pandas.DataFrame, or a polars.DataFrame if pandas is not installed."""
+    columns = table(history, history.trials)
+    numbers = floats(history)
+    pandas = _installed("pandas")
+    if pandas is not None:
+        return pandas.DataFrame(columns).astype(dict.fromkeys(numbers, float))
+    polars = _installed("polars")
+    if polars is not None:
+        typed = {name: one_type(values) for name, values in columns.items()}
+        return polars.DataFrame(typed, schema_overrides=dict.fromkeys(numbers, polars.Float64))
+    raise MissingExtra("to_dataframe needs the package 'pandas' or 'polars': pip install pandas")
+
+
+def _installed(package: str) -> Any:
+    """Import a package; None if it is not installed."""
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name != package:  # it is installed, and lacks something itself
+            raise
+        return None

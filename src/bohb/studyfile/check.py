@@ -17,9 +17,9 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.schedule.brackets import Bracket, hyperband
 from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.times.forecast import planned_time
-from bohb.core.trial import Origin, Outcome, Trial, outcome_of
+from bohb.core.trial import Lost, Origin, Outcome, Trial, outcome_of
 from bohb.errors import InvalidArgument
-from bohb.executors.base import Lost, Objective
+from bohb.executors.base import Objective
 from bohb.executors.local import processes
 from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import TrialOptions

@@ -14,7 +14,7 @@ from bohb.core.limits import Limits
 from bohb.core.settings import PRESETS, Settings
 from bohb.errors import InvalidArgument
 from bohb.executors.options import TrialOptions
-from bohb.running.limits import SessionOptions
+from bohb.running.run_options import SessionOptions
 
 
 class StudyFileError(InvalidArgument):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bohb.arguments import pick
 from bohb.core.goals import Goals, goals_of
 from bohb.errors import InvalidArgument, MissingExtra
-from bohb.running.limits import SessionOptions
+from bohb.running.run_options import SessionOptions
 from bohb.studyfile.keys import PLACES, SAME, TABLES, TOP, StudyFileError, check_keys, wrong
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bohb.core.space import Space
     from bohb.executors.base import Objective
-    from bohb.running.setup import RunSetup
+    from bohb.running.run_options import RunSetup
 
 _SQLITE = b"SQLite format 3\0"  # how every SQLite file, and so every journal, begins
 
@@ -79,7 +79,7 @@ class StudyFile:
     def setup(self, objective: Objective, **given: Any) -> RunSetup:
         """Return how the trials of the study are evaluated; `given` replaces values of the file, as for `minimize`."""
         from bohb.executors.options import trial_options
-        from bohb.running.setup import RunSetup
+        from bohb.running.run_options import RunSetup
 
         found = self.arguments | given
         if "executor" in found:

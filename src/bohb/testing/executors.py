@@ -20,9 +20,9 @@ from typing import Any, Protocol, TypeVar
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from bohb.core.trial import Origin, Outcome, Status, Trial
+from bohb.core.trial import Lost, Origin, Outcome, Status, Trial
 from bohb.errors import BohbError
-from bohb.executors.base import Done, Executor, Lost, Objective
+from bohb.executors.base import Done, Executor, Objective
 from bohb.executors.engines.engine import INLINE_BYTES, EngineBroken
 
 PATIENCE = 60.0  # seconds after which a test counts as hanging

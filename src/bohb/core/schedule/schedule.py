@@ -59,6 +59,7 @@ class Schedule:
     brackets: every bracket opened so far; `open` has the indices of the unfinished ones, `ready` of those that have a
         trial to start.
     planned: the brackets whose rungs were chosen by an event, by index, opened or not.
+    forgotten: the complete brackets that consist of forgotten failures only; limits do not count them.
     round: one round of Hyperband with the current budgets; its first bracket is number `first_of_round`.
 
     order: how trials compare where one loss does not decide; None compares losses.
@@ -70,6 +71,7 @@ class Schedule:
         self.open: dict[int, None] = {}  # a set in the order of insertion
         self.ready: dict[int, None] = {}
         self.planned: dict[int, BracketPlanned] = {}
+        self.forgotten: frozenset[int] = frozenset()
         self.use_budgets(budgets, 0)
 
     @property
@@ -100,9 +102,9 @@ class Schedule:
 
     @property
     def n_counted(self) -> int:
-        """The number of brackets without those that the user's configurations have for themselves."""
-        given = (index for index, event in self.planned.items() if event.rule == "given")
-        return len(self.brackets) - sum(index < len(self.brackets) for index in given)
+        """The number of brackets, without forgotten ones and those of configurations that were given with a budget."""
+        given = {index for index, event in self.planned.items() if event.rule == "given" and index < len(self.brackets)}
+        return len(self.brackets) - len(self.forgotten | given)
 
     def in_order(self, place: int) -> Bracket:
         """Return the bracket at this place of Hyperband's order, round after round."""

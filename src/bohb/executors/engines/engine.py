@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Protocol
 
 from bohb.core.encoding import outcome_from_json
-from bohb.core.trial import Trial
+from bohb.core.trial import Lost, Trial
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.base import Done, Lost, Objective, Places, check_objective
+from bohb.executors.base import Done, Objective, Places, check_objective
 from bohb.executors.engines.task import Answer, Session, Task, close_session, lost, run
 from bohb.executors.local.shared import pickled
 from bohb.executors.options import Resources, TrialOptions

@@ -24,8 +24,7 @@ import cloudpickle
 import psutil  # type: ignore[import-untyped]
 
 from bohb.core.encoding import outcome_to_json, trial_from_json, trial_to_json
-from bohb.core.trial import Outcome, Trial
-from bohb.executors.base import Lost
+from bohb.core.trial import Lost, Outcome, Trial
 from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import DEVICES, TrialOptions, free_devices
 

@@ -24,9 +24,9 @@ from typing import Any
 
 from bohb.arguments import COUNT, check_value
 from bohb.core.encoding import outcome_from_json, trial_to_json
-from bohb.core.trial import Outcome, Trial
+from bohb.core.trial import Lost, Outcome, Trial
 from bohb.errors import BohbError
-from bohb.executors.base import Done, Lost, Objective, Places, check_objective
+from bohb.executors.base import Done, Objective, Places, check_objective
 from bohb.executors.evaluate import extend
 from bohb.executors.local import processes
 from bohb.executors.local.guard import GRACE, GuardProcess, launch

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bohb.core.trial import Outcome, Status, Trial, with_times
-from bohb.executors.base import Lost
+from bohb.core.trial import Lost, Outcome, Status, Trial, with_times
 from bohb.executors.evaluate import Point
 from bohb.executors.local.processes import signal_name
 from bohb.executors.local.shared import Lines

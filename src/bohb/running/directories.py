@@ -1,4 +1,4 @@
-"""Directory trees that an objective has written: checking, syncing, copying and removing them.
+"""The directories that trials work in, and what objectives leave there: checking, syncing, copying and removing it.
 
 An objective may leave anything in its directory. So nothing here follows a symbolic link, opens a FIFO or a device, or
 recurses as deep as the tree.
@@ -9,20 +9,24 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import platform
 import shutil
 import stat
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from bohb.errors import BohbError
+from bohb.errors import BohbError, JournalError
+from bohb.journal.location import require_local
 
-if sys.platform == "darwin":
+if sys.platform != "win32":
     import fcntl
 
 log = logging.getLogger("bohb")
 
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 MOST_LEVELS = 100  # of directories inside each other; copying and removing deeper ones fails in many programs
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -176,3 +180,95 @@ def _permit(folder: Path) -> None:
     """Allow this process to list and change a directory, if it is ours."""
     if folder.lstat().st_mode & stat.S_IRWXU != stat.S_IRWXU:
         folder.chmod(stat.S_IRWXU)
+
+
+class Workplace:
+    """The working directories of one runner, which holds a lock on them as long as it lives.
+
+    A process number says nothing in another container, so a dead runner is recognised by its lock. The lock is trusted
+    if its owner runs on the same booted machine, or if the directory is on a local file system and the owner's machine
+    has our name. Otherwise it is left alone: some shared file systems do not pass locks on to other machines.
+
+    root: the directory that all runners of a study share; those of dead ones are removed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        for other in root.iterdir() if root.exists() else ():
+            if _is_abandoned(other):
+                remove(other)
+        self._own = root / f"{platform.node()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._lock: int | None = None
+        self._made = 0
+
+    def make(self) -> Path:
+        """Create a new directory."""
+        if self._lock is None:
+            self._lock = _claim(self._own)
+        path = self._own / str(self._made)
+        self._made += 1
+        path.mkdir(parents=True)
+        return path
+
+    def close(self) -> None:
+        """Remove all directories; no trial may be running."""
+        remove(self._own)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        with suppress(OSError):  # other runners use it, or it was never created
+            self._own.parent.rmdir()
+
+
+def _claim(own: Path) -> int:
+    """Create a runner's directory and return the lock on it, which ends with the process."""
+    own.mkdir(parents=True, exist_ok=True)
+    new = own / "new-lock"
+    handle = os.open(new, os.O_RDWR | os.O_CREAT, 0o644)
+    with suppress(OSError):  # without a lock file the directory is never taken for abandoned
+        _take(handle)
+        os.write(handle, _boot().encode())
+        new.rename(own / "lock")  # under this name it is locked as long as its owner lives
+    return handle
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether the runner that owned a directory has certainly ended."""
+    try:
+        handle = os.open(path / "lock", os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        if not _can_judge(path, os.read(handle, 100).decode(errors="replace")):
+            return False
+        _take(handle)
+        return True
+    except OSError:  # its owner lives, or locks do not work here
+        return False
+    finally:
+        os.close(handle)
+
+
+def _can_judge(path: Path, boot: str) -> bool:
+    """Whether a lock that can be taken proves that its owner has ended."""
+    if boot and boot == _boot():
+        return True
+    machine = path.name.rpartition("-")[0].rpartition("-")[0]
+    try:
+        require_local(path)
+    except JournalError:
+        return False
+    return machine == platform.node()
+
+
+def _take(handle: int) -> None:
+    if sys.platform == "win32":
+        raise OSError("no lock that ends with its process")
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _boot() -> str:
+    """Return the identity of this machine since it was booted; the same in all of its containers."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""

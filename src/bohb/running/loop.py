@@ -1,0 +1,241 @@
+"""The loop of everything that runs: start trials in all free slots, wait for some to end, store how they ended."""
+
+from __future__ import annotations
+
+import logging
+import math
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from bohb.core.trial import Lost, Outcome, Trial
+from bohb.errors import JournalUnavailable
+from bohb.executors.base import Executor
+from bohb.optimizer.ledger import Ledger
+from bohb.running.outages import COMPLAIN_SECONDS, Ended, Outages
+from bohb.units import counted
+
+log = logging.getLogger("bohb")
+TICK = 1.0  # seconds between two looks at the limits and at Ctrl-C while all slots are busy
+
+
+class Loop(ABC):
+    """Evaluates trials until nothing is left to do. Subclasses say which trials, and store how they ended.
+
+    While the journal is unavailable, results are kept and nothing new is started.
+
+    ledger: where the results go.
+    max_attempts: how often a trial may lose its worker before it fails.
+    waiting: trials that were started but not yet submitted.
+    running: submitted trials, by number and attempt.
+    unsaved: how trials ended, as long as that is not stored.
+    in_doubt: whether the journal may have started trials for this runner that it does not know of.
+    ending: why no further trial should start; empty while nothing asks for the end.
+    """
+
+    def __init__(self, ledger: Ledger, executor: Executor, max_attempts: int) -> None:
+        self.ledger = ledger
+        self.executor = executor
+        self.outages = Outages(max_attempts)
+        self.waiting: list[Trial] = []
+        self.running: dict[tuple[int, int], Trial] = {}
+        self.unsaved: list[Ended] = []
+        self.in_doubt = False
+        self.ending = ""
+        self.looked = time.monotonic()  # when other runners were last looked at
+        self._complaint = ("", 0.0)  # why the loop last waited, and when it said so
+
+    @abstractmethod
+    def ask(self, n: int) -> Sequence[Trial]:
+        """Return up to n trials that start now. Raises JournalUnavailable."""
+
+    @abstractmethod
+    def prepare(self, trial: Trial) -> Trial:
+        """Return the trial with its directory. Raises OSError while the disk cannot hold it."""
+
+    @abstractmethod
+    def losses(self, number: int) -> int:
+        """Return how many losses of a trial count."""
+
+    @abstractmethod
+    def save(self, ended: list[Ended]) -> None:
+        """Store how trials ended; entries may be replaced, so that they are right if this is called again.
+
+        Raises JournalUnavailable.
+        """
+
+    @abstractmethod
+    def why_over(self) -> str | None:
+        """Return why there is nothing left to do, now that nothing runs; None if there may be later."""
+
+    def attend(self) -> None:  # noqa: B027 - there may be nothing else to do
+        """Do what else there is to do between storing results and starting trials."""
+
+    def show(self) -> None:  # noqa: B027 - nobody may watch
+        """Show the progress."""
+
+    def seconds_left(self) -> float:
+        """Return the time until running trials have to be stopped."""
+        return math.inf
+
+    def deadline(self) -> str:
+        """Return the deadline that has passed."""
+        return "the deadline has passed"
+
+    def known(self) -> set[tuple[int, int]]:
+        """Return number and attempt of all trials that this loop has started and that have not ended."""
+        idle = [*self.waiting, *(trial for trial, _ in self.outages.held)]
+        return {*self.running, *((trial.number, trial.attempt) for trial in idle)}
+
+    def work(self) -> str:
+        """Evaluate until nothing is left, a limit is reached or Ctrl-C is pressed; return why it ended."""
+        kill = True
+        try:
+            with interrupts() as interrupted:
+                over = self._work(interrupted)
+            if self.running or self.unsaved:  # the deadline has passed
+                over += self._stop_running()
+            kill = False
+        except KeyboardInterrupt:
+            self.executor.shutdown(kill=True)  # first, so that `wait` returns only trials that have ended
+            self._collect(0)
+            self._save_at_last()
+            over = "interrupted twice; unfinished trials will run when the study is resumed"
+        finally:
+            self.executor.shutdown(kill)
+        return over
+
+    def _work(self, interrupted: Callable[[], bool]) -> str:
+        while True:
+            self.show()
+            left = self.seconds_left()
+            if left <= 0 and (self.running or self.unsaved):
+                return self.deadline()
+            if self.running:
+                self._collect(min(TICK, left))
+            try:
+                self._save()
+                self.attend()
+                ending = "interrupted" if interrupted() else self.ending
+                if not ending and not self.outages.paused:
+                    self._submit()
+                    self._fill()
+                over = self._over(ending)
+            except JournalUnavailable as error:
+                self._pause(error)
+            else:
+                if over is not None:
+                    return over
+
+    def _over(self, ending: str) -> str | None:
+        """Return why this is the end; if it is not and nothing can start, wait a moment."""
+        if self.running or not (ending or not self.waiting or self.outages.paused):
+            return None
+        over = ending or self.why_over()
+        if over is None:
+            self._rest()
+        return over
+
+    def _fill(self) -> None:
+        """Start a trial in every free slot."""
+        free = self.executor.slots - len(self.running) - len(self.waiting)
+        if free > 0:
+            self.waiting += self.ask(free)
+            self._submit()
+
+    def _submit(self) -> None:
+        """Submit trials to the executor; they wait while the disk cannot hold their directories."""
+        while self.waiting:
+            trial = self.waiting[0]
+            try:
+                prepared = self.prepare(trial)
+            except OSError as error:
+                self._pause(f"the checkpoint directory of trial {trial.number} cannot be made ({error})")
+                return
+            self.waiting.pop(0)
+            self.running[trial.number, trial.attempt] = trial
+            self.executor.submit(prepared)
+
+    def _collect(self, seconds: float) -> None:
+        """Wait for trials to end, and note what is to be stored about them."""
+        for done in self.executor.wait(seconds):
+            self.running.pop((done.trial.number, done.trial.attempt), None)
+            match done.result:
+                case Outcome() as outcome:
+                    self.unsaved += self.outages.ended(done.trial, outcome)
+                case Lost() as loss:
+                    losses = self.losses(done.trial.number)
+                    self.unsaved += self.outages.lost(done.trial, loss, losses, self.executor.slots)
+
+    def _save(self) -> None:
+        """Store all results at once."""
+        if self.unsaved:
+            self.save(self.unsaved)
+            self.unsaved = []
+
+    def _rest(self) -> None:
+        """Wait while nothing runs; if nothing else can show whether the held trials are to blame, judge them now."""
+        self.outages.check()
+        if self.outages.held and not self.outages.paused and not self.in_doubt:
+            self.unsaved += self.outages.judge_held()
+        else:
+            time.sleep(TICK / 4)
+            self.ledger.catch_up()
+
+    def _stop_running(self) -> str:
+        """Stop the running trials at the deadline; they run again when the study is resumed. Return what was done."""
+        self.executor.shutdown(kill=True)
+        self._collect(0)  # those that had ended
+        stopped = Lost("stopped at the deadline", charged=False)
+        self.unsaved += [(trial, stopped) for trial in [*self.running.values(), *self.waiting]]
+        n = len(self.running)
+        self.running, self.waiting = {}, []
+        self._save_at_last()
+        return f"; {counted(n, 'running trial')} stopped, to run again when the study is resumed" if n else ""
+
+    def _save_at_last(self) -> None:
+        """Store the results of a session that was interrupted; they are not waited for if that is impossible now."""
+        try:
+            self.ledger.reload()  # the interruption may have come between a decision and its being stored
+            self._save()
+        except JournalUnavailable as error:
+            log.error("%s", error)
+        if self.unsaved:
+            log.error("%d results could not be stored; their trials will run again", len(self.unsaved))
+
+    def _pause(self, trouble: object) -> None:
+        now = time.monotonic()
+        text, said = self._complaint
+        if str(trouble) != text or now - said > COMPLAIN_SECONDS:
+            self._complaint = str(trouble), now
+            log.error("%s; no trial is started until this is resolved", trouble)
+        self.looked = now  # after an outage other runners need a moment to renew their leases
+        time.sleep(TICK)
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether Ctrl-C was pressed; pressing it again raises KeyboardInterrupt.
+
+    Outside the main thread it always returns False, because signals only reach the main thread.
+    """
+    pressed = 0
+
+    def on_interrupt(*_: object) -> None:
+        nonlocal pressed
+        pressed += 1
+        if pressed > 1:
+            raise KeyboardInterrupt
+        log.warning("interrupted: finishing the running trials; press Ctrl-C again to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: pressed > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
