@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bohb.analysis.scaling import COVERED, Runs, Valley, contradicts, fitted
+from bohb.analysis.valley import COVERED, Runs, Valley, contradicts, fitted
 from bohb.core.space import Array
 from bohb.errors import InvalidArgument
 from bohb.units import aligned, number, value_text

@@ -16,7 +16,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from bohb._version import __version__
-from bohb.cli import ask, extrapolate, lists, look, mcp, plan, plots, run, stored
+from bohb.cli import ask, lists, look, mcp, plan, plots, run, sizes, stored
 from bohb.cli.text import emit, json_option, table
 from bohb.errors import BohbError, StudyMismatch
 from bohb.units import printable
@@ -99,7 +99,7 @@ def app(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for _module in (plan, run, ask, look, lists, plots, extrapolate, mcp, stored):
+for _module in (plan, run, ask, look, lists, plots, sizes, mcp, stored):
     for _command in _module.COMMANDS:
         app.add_command(_command)
 

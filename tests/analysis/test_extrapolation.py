@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bohb.analysis.extrapolation import Kind, SizedRun, extrapolated
-from bohb.analysis.scaling import Runs, Valley, fitted
+from bohb.analysis.valley import Runs, Valley, fitted
 from bohb.errors import InvalidArgument
 
 KINDS: dict[str, Kind] = {"lr": "log", "width": "log", "drop": "linear", "act": "choice"}
