@@ -76,6 +76,10 @@ class JournalBusy(JournalError):
     """Another process uses this journal, which is needed alone; the message names it and the time."""
 
 
+class FilesUnavailable(BohbError, OSError):
+    """Checkpoints or learning curves cannot be read or written; the message names the file. The journal is safe."""
+
+
 class StudyMismatch(JournalError):
     """A stored study was opened with another space, budgets, seed or settings.
 

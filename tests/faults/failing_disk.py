@@ -6,19 +6,31 @@ cut leaves the platter plus an arbitrary part of the rest, in sectors of 512 byt
 
 from __future__ import annotations
 
+import errno
 import random
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import apsw
 
 from bohb.journal import sqlite
 
+if TYPE_CHECKING:
+    from tests.faults.calls import Calls
+
 _SECTOR = 512
+_CODES = {
+    "open": apsw.SQLITE_CANTOPEN,
+    "read": apsw.SQLITE_IOERR_READ,
+    "write": apsw.SQLITE_IOERR_WRITE,
+    "sync": apsw.SQLITE_IOERR_FSYNC,
+    "truncate": apsw.SQLITE_IOERR_TRUNCATE,
+    "delete": apsw.SQLITE_IOERR_DELETE,
+}
 _NEEDS_DIRSYNC = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
 
 
@@ -57,6 +69,7 @@ class Disk(apsw.VFS):
     steps_left: how many writes, syncs and deletions happen before the power goes; None: it stays.
     space_left: how many bytes files may still grow by; None: any.
     fail_sync: whether fsync reports an error.
+    calls: counts all calls, and lets one of them fail.
     """
 
     def __init__(self, name: str) -> None:
@@ -68,17 +81,28 @@ class Disk(apsw.VFS):
         self.steps_left: int | None = None
         self.space_left: int | None = None
         self.fail_sync = False
+        self.calls: Calls | None = None
 
-    def step(self) -> None:
+    def step(self, kind: str, path: str, torn: Callable[[], Any] = lambda: None) -> None:
+        if self.calls is not None and self.calls.concerns(path):
+            try:
+                self.calls.make(f"database {kind}", torn)
+            except OSError as error:
+                full = error.errno == errno.ENOSPC
+                raise _trouble(apsw.IOError, apsw.SQLITE_FULL if full else _CODES[kind]) from error
+        if kind in ("open", "read"):
+            return
         if self.steps_left is not None and self.steps >= self.steps_left:
             raise _trouble(apsw.IOError, apsw.SQLITE_IOERR_WRITE)
         self.steps += 1
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
-        return DiskFile(self, name, flags)
+        self.step("open", _path(name))
+        with nullcontext() if self.calls is None else self.calls.paused():
+            return DiskFile(self, name, flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
-        self.step()
+        self.step("delete", filename)
         super().xDelete(filename, syncdir)
         if (file := self.files.pop(filename, None)) is not None:
             self.deleted[filename] = file
@@ -102,6 +126,10 @@ class Disk(apsw.VFS):
                 (into / Path(name).name).write_bytes(file.after(arrived))
 
 
+def _path(name: str | apsw.URIFilename | None) -> str:
+    return name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+
+
 def _sectors(write: tuple[int, bytes | None], share: float, rng: random.Random) -> Iterator[tuple[int, bytes | None]]:
     place, data = write
     if data is None:
@@ -122,7 +150,7 @@ class DiskFile(apsw.VFSFile):
     """One open file on a Disk."""
 
     def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
-        self.path = name.filename() if isinstance(name, apsw.URIFilename) else str(name)
+        self.path = _path(name)
         new = self.path not in disk.files
         super().__init__("", name, flags)
         self.disk = disk
@@ -131,8 +159,13 @@ class DiskFile(apsw.VFSFile):
             self.file.durable = bytearray(Path(self.path).read_bytes()) or None
         self.dirsync = new and bool(flags[0] & _NEEDS_DIRSYNC)
 
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        self.disk.step("read", self.path)
+        return super().xRead(amount, offset)
+
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        self.disk.step()
+        write = super().xWrite
+        self.disk.step("write", self.path, lambda: write(data[: len(data) // 2], offset))
         growth = max(0, offset + len(data) - self.xFileSize())
         if self.disk.space_left is not None:
             if growth > self.disk.space_left:
@@ -142,12 +175,12 @@ class DiskFile(apsw.VFSFile):
         self.file.pending.append((offset, bytes(data)))
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
-        self.disk.step()
+        self.disk.step("truncate", self.path)
         super().xTruncate(newsize)
         self.file.pending.append((newsize, None))
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        self.disk.step()
+        self.disk.step("sync", self.path)
         if self.disk.fail_sync:
             raise _trouble(apsw.IOError, apsw.SQLITE_IOERR_FSYNC)
         self.file.sync()  # the real fsync is left out: the test's truth is this record, and it is faster
@@ -165,11 +198,16 @@ class _Connection:
 
     def __init__(self, uri: str, disk: Disk) -> None:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        if "mode=ro" in uri:
+            flags = apsw.SQLITE_OPEN_READONLY
         with _translated():
             self.raw = apsw.Connection(unquote(uri.removeprefix("file:").split("?")[0]), flags=flags, vfs=disk.name)
 
     def cursor(self) -> _Cursor:
         return _Cursor(self.raw)
+
+    def execute(self, sql: str) -> _Cursor:
+        return self.cursor().execute(sql)
 
     def commit(self) -> None:
         if self.raw.in_transaction:

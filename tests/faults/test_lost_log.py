@@ -128,7 +128,7 @@ def test_repair_accepts_the_loss(path: Path) -> None:
 def test_a_failed_repair_does_not_accept_the_loss(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_of(path).unlink()
     monkeypatch.setattr("bohb.journal.copy.os.replace", lambda *_: os.stat("/missing"))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(JournalError, match=r"was not repaired .*; what it was is in .*study\.db\.bak"):
         repair(path)
     monkeypatch.undo()
     with pytest.raises(JournalDamaged):

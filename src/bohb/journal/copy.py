@@ -19,10 +19,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bohb.core.events import Event
-from bohb.errors import InvalidArgument, JournalBusy, JournalDamaged, JournalError
+from bohb.errors import InvalidArgument, JournalBusy, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.base import Journal
 from bohb.journal.database import HEAD, NEW_STUDY, Database
-from bohb.journal.location import files_directory, plain_component, shown_journal
+from bohb.journal.location import files_directory, has_log, plain_component, shown_journal
 from bohb.journal.lock import WriterLock, this_process
 from bohb.journal.records import DamagedAt, Reader, Record, chained, check_study_name, contents
 from bohb.journal.sql import SqlJournal
@@ -188,7 +188,10 @@ def _move_files(journal: SqlJournal, new: str) -> Path | None:
         return None
     if place.exists():
         raise JournalError(f"the study was changed, but its files stay in {old}, because {place} exists already")
-    old.rename(place)
+    try:
+        old.rename(place)
+    except OSError as error:
+        raise JournalError(f"the study was changed, but its files stay in {old} ({error.strerror})") from error
     return place
 
 
@@ -201,7 +204,7 @@ def repair(target: str | Path, study: str = "study") -> int:
     """Cut a study back to its valid events. Return their number.
 
     A new file is written, because a damaged one cannot safely be changed in place. It contains the other studies as
-    well, each up to its last valid event. The old file is kept as `<file>.bak`.
+    well, each up to its last valid event. The old file is kept as `<file>.bak`. An error of the disk changes nothing.
     """
     check_study_name(study)
     if "://" in str(target):
@@ -209,26 +212,35 @@ def repair(target: str | Path, study: str = "study") -> int:
         raise JournalError(f"{shown}: repair works on SQLite files; for a server, restore the database's own backup")
     path = Path(target).resolve()
     lock = WriterLock(path, exclusive=True)
+    backups = (f"{path}.bak{number if number > 1 else ''}" for number in count(1))
+    backup = next(name for name in backups if not Path(name).exists())
     try:
-        names = (f"{path}.bak{number if number > 1 else ''}" for number in count(1))
-        backup = next(name for name in names if not Path(name).exists())
         for suffix in ("-wal", ""):
             if Path(f"{path}{suffix}").exists():
                 shutil.copy2(f"{path}{suffix}", f"{backup}{suffix}")
         kept = {name: _sound(path, name) for name in {*_names(path), study}}
         with TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as directory:
             fresh = Path(directory) / path.name
-            with SqlJournal(fresh) as journal, journal.database.transaction() as database:
-                for name, records in kept.items():
-                    if records:
-                        _store(database, name, records, records[-1].epoch)
+            _write(fresh, kept)
             for leftover in (f"{path}-wal", f"{path}-shm"):
                 Path(leftover).unlink(missing_ok=True)
             os.replace(fresh, path)
         lock.discard()
-        return len(kept[study])
+    except OSError as error:
+        raise JournalError(f"{path} was not repaired ({error.strerror}); what it was is in {backup}") from error
     finally:
         lock.release()
+    return len(kept[study])
+
+
+def _write(fresh: Path, kept: dict[str, list[Record]]) -> None:
+    """Write the events of several studies into a new file."""
+    with SqlJournal(fresh) as journal, journal.database.transaction() as database:
+        for name, records in kept.items():
+            if records:
+                _store(database, name, records, records[-1].epoch)
+    if has_log(fresh):  # closing it could not move the events from the log into the file
+        raise JournalUnavailable(f"{fresh} cannot be written completely; check the disk and its space, then try again")
 
 
 def _sound(target: str | Path, study: str) -> list[Record]:
@@ -243,7 +255,7 @@ def _names(path: Path) -> set[str]:
     """Return the names of the studies that either table contains."""
     names = set[str]()
     for table in ("study", "event"):
-        with suppress(JournalError), _reading(path) as journal:
+        with suppress(JournalDamaged), _reading(path) as journal:
             for (name,) in journal.database.execute(f"SELECT DISTINCT study FROM {table}"):
                 with suppress(InvalidArgument):  # a damaged one
                     names.add(check_study_name(name))

@@ -17,8 +17,8 @@ import time
 import uuid
 import weakref
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -121,7 +121,8 @@ class _Lock:
     """An open lock file. It is closed at last with its object, with its process, and at once in a forked child, which
     would otherwise keep the lock after its holder has ended."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, path: Path, handle: int) -> None:
+        self.path = path
         self._handle = handle
         self.close = weakref.finalize(self, os.close, handle)
         _open.add(self)
@@ -147,40 +148,33 @@ class WriterLock(_Lock):
     """
 
     def __init__(self, database: Path, exclusive: bool = False) -> None:
-        self.path = lock_file(database)
+        handle, self.alone = _opened(lock_file(database), database, exclusive)
+        super().__init__(lock_file(database), handle)
         self._database = database
-        handle, self.alone = self._opened(exclusive)
-        super().__init__(handle)
         self._holder = this_process()
         self.ends: dict[str, End] = {}
         try:
-            self.generation = self._load()
-            if self.alone:
-                if not exclusive and (not database.exists() or database.stat().st_size == 0):
-                    self.ends = {}  # a new journal, or one that the user has deleted
-                self.generation = uuid.uuid4().hex
-                self._write()
-                if SHARED and not exclusive:  # a faster process may be alone for a moment
-                    _when_free(lambda: fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB), OPEN_SECONDS)
-                    self.generation = self._load()  # another process may have been alone in between
-        except OSError as error:
+            with _explaining(self.path, "write"):
+                self.generation = self._begun(exclusive)
+        except JournalError:
             self.close()
-            raise _explained(error, self.path, "write") from error
+            raise
         self.verified = not self.ends
 
-    def _opened(self, exclusive: bool) -> tuple[int, bool]:
-        """Return the open and locked file, and whether no other process holds the lock."""
-        try:
-            return _when_free(lambda: _opened(self.path, exclusive), OPEN_SECONDS if SHARED and not exclusive else 0.0)
-        except OSError as error:
-            if error.errno not in _HELD:
-                raise JournalError(
-                    f"cannot lock {self.path} ({error.strerror}); a journal needs a file system with file locks: put "
-                    "it on another local disk, or open it with read_only=True"
-                ) from error
-            holder = entries(self._database).holder or "another process"  # which may not have written its name yet
-            advice = "wait for it or stop it, or open the journal with read_only=True"
-            raise JournalBusy(f"{self._database} is in use by {holder}; {advice}") from error
+    def _begun(self, exclusive: bool) -> str:
+        """Return the generation, after beginning a new one if no other process has the file open."""
+        found = self._load()
+        if not self.alone:
+            return found
+        if not exclusive and (not self._database.exists() or self._database.stat().st_size == 0):
+            self.ends = {}  # a new journal, or one that the user has deleted
+        self.generation = uuid.uuid4().hex
+        self._write()
+        if not SHARED or exclusive:
+            return self.generation
+        # a faster process may be alone for a moment, and another one may have been alone in between
+        _when_free(lambda: fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB), OPEN_SECONDS)
+        return self._load()
 
     def acknowledge(self, study: str, end: End) -> None:
         """Record that the events of a study are durable up to its end; the caller's turn keeps others from it."""
@@ -192,14 +186,16 @@ class WriterLock(_Lock):
 
     def forget_study(self, study: str) -> None:
         """Forget what was acknowledged of a study that was deleted or renamed."""
-        self._load()
-        if self.ends.pop(study, None) is not None:
-            self._write()
+        with _explaining(self.path, "write"):
+            self._load()
+            if self.ends.pop(study, None) is not None:
+                self._write()
 
     def discard(self) -> None:
         """Forget what was acknowledged: the user has accepted the loss."""
         self.ends, self.verified = {}, True
-        self._write()
+        with _explaining(self.path, "write"):
+            self._write()
 
     def release(self) -> None:
         """Release the lock. The entries stay while events are in the log only, or are missing."""
@@ -237,7 +233,7 @@ class TurnLock(_Lock):
 
     def __init__(self, database: Path) -> None:
         path = database.with_name(database.name + ".turn")
-        super().__init__(_created(path))
+        super().__init__(path, _created(path))
         self._stuck = False  # whether another process has kept the lock for too long
 
     def take(self, seconds: float) -> bool:
@@ -245,21 +241,38 @@ class TurnLock(_Lock):
 
         Until the lock was free once, later calls do not wait for the same process again.
         """
-        try:
-            _when_free(lambda: _take(self._handle, exclusive=True), _STUCK_SECONDS if self._stuck else seconds)
-            self._stuck = False
-        except OSError as error:
-            if error.errno not in _HELD:
-                raise
-            self._stuck = True
+        with _explaining(self.path, "lock"):
+            try:
+                _when_free(lambda: _take(self._handle, exclusive=True), _STUCK_SECONDS if self._stuck else seconds)
+                self._stuck = False
+            except OSError as error:
+                if error.errno not in _HELD:
+                    raise
+                self._stuck = True
         return not self._stuck
 
     def give(self) -> None:
         """Let another process have its turn."""
-        fcntl.flock(self._handle, fcntl.LOCK_UN)
+        with suppress(OSError):  # the others go on without it
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
 
 
-def _opened(path: Path, exclusive: bool) -> tuple[int, bool]:
+def _opened(path: Path, database: Path, exclusive: bool) -> tuple[int, bool]:
+    """Return the open and locked file, and whether no other process holds the lock."""
+    try:
+        return _when_free(lambda: _locked(path, exclusive), OPEN_SECONDS if SHARED and not exclusive else 0.0)
+    except OSError as error:
+        if error.errno not in _HELD:
+            raise JournalError(
+                f"cannot lock {path} ({error.strerror}); a journal needs a file system with file locks: put it on "
+                "another local disk, or open it with read_only=True"
+            ) from error
+        holder = entries(database).holder or "another process"  # which may not have written its name yet
+        advice = "wait for it or stop it, or open the journal with read_only=True"
+        raise JournalBusy(f"{database} is in use by {holder}; {advice}") from error
+
+
+def _locked(path: Path, exclusive: bool) -> tuple[int, bool]:
     """Open and lock the file now. Raises OSError if another process holds the lock."""
     handle = _created(path)
     try:
@@ -274,10 +287,8 @@ def _opened(path: Path, exclusive: bool) -> tuple[int, bool]:
 
 
 def _created(path: Path) -> int:
-    try:
+    with _explaining(path, "create"):
         return os.open(path, _FLAGS, 0o644)
-    except OSError as error:
-        raise _explained(error, path, "create") from error
 
 
 def _when_free(take: Callable[[], T], seconds: float) -> T:
@@ -292,13 +303,17 @@ def _when_free(take: Callable[[], T], seconds: float) -> T:
         time.sleep(next(pauses, _PAUSES[-1]))
 
 
-def _explained(error: OSError, path: Path, verb: str) -> JournalError:
-    if error.errno in _FULL:
-        return JournalUnavailable(f"cannot {verb} the lock file {path}: the disk is full. Free some space and go on")
-    return JournalError(
-        f"cannot {verb} the lock file {path} ({error.strerror}); a journal needs a directory it can write to, "
-        "or read_only=True"
-    )
+@contextmanager
+def _explaining(path: Path, verb: str) -> Iterator[None]:
+    """Raise errors of the disk as ours."""
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot {verb} the lock file {path}"
+        if error.errno in _FULL:
+            raise JournalUnavailable(f"{what}: the disk is full. Free some space and go on") from error
+        advice = "a journal needs a directory it can write to, or read_only=True"
+        raise JournalError(f"{what} ({error.strerror}); {advice}") from error
 
 
 def _take(handle: int, exclusive: bool) -> bool:

@@ -184,7 +184,7 @@ class SqlJournal:
         while True:
             try:
                 rows = self._stored(reader.position, reader.position + 1)
-            except JournalError as error:
+            except JournalDamaged as error:
                 raise DamagedAt(self.study, reader.position, f"it cannot be read ({error.__cause__})") from error
             if not rows:
                 return

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,11 +25,23 @@ from bohb.core.history import History
 from bohb.core.schedule.rules import kept_for_growth
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import InvalidArgument
-from bohb.running.directories import UnusableTree, Workplace, copy, is_directory, make_durable, remove, size, sync
+from bohb.running.directories import (
+    UnusableTree,
+    Workplace,
+    append,
+    copy,
+    is_directory,
+    make_durable,
+    remove,
+    size,
+    sync,
+    usable,
+)  # fmt: skip
 
 log = logging.getLogger("bohb")
 MARKER = "bohb-study"  # the file that says which study a directory of checkpoints belongs to
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_UNFINISHED = re.compile("new-[0-9a-f]{32}")  # a marker whose writer was killed
 
 
 class Places(Protocol):
@@ -57,17 +70,18 @@ class Checkpoints:
     def __init__(self, root: Path, study: str, quota: int | None = None, places: Places | None = None) -> None:
         self.root = root
         self._quota = quota
-        root.mkdir(parents=True, exist_ok=True)
-        _claim(root, study)
-        homes = _homes(root)
-        self._sizes = {number: 0 if quota is None else size(path) for number, path in homes.items()}
-        self._homes = set(homes)  # configurations that have a directory
         self._synced = False  # whether the parents of `root` are on the disk
-        self._workplace = Workplace(root / "working") if places is None else places
         self._working: dict[int, Path] = {}  # by the number of the running trial
         self._clean: list[Path] = []  # empty directories that can be reused
         self._empty_file = root / "empty"  # numbers of successful trials that wrote nothing
-        self._empty = _numbers(self._empty_file)
+        with usable(root):
+            root.mkdir(parents=True, exist_ok=True)
+            _claim(root, study)
+            homes = _homes(root)
+            self._empty = _numbers(self._empty_file)
+            self._workplace = Workplace(root / "working") if places is None else places
+        self._sizes = {number: 0 if quota is None else size(path) for number, path in homes.items()}
+        self._homes = set(homes)  # configurations that have a directory
 
     def prepare(self, trial: Trial) -> Trial:
         """Return the trial with its directory; `previous_budget` becomes None if its checkpoint cannot be read."""
@@ -119,7 +133,7 @@ class Checkpoints:
             remove(kept)
         if _is_empty(current):
             self._clean.append(current)
-            _append(self._empty_file, trial.number)
+            append(self._empty_file, f"\n{trial.number};")  # without the semicolon it is not complete
             self._empty.add(trial.number)
             return
         try:
@@ -154,9 +168,12 @@ class Checkpoints:
             home = self._home(trial)
             kept = home / f"trial-{trial.number}"
             if trial.config_id in self._homes or trial.from_trial is not None:
-                for path in home.glob("trial-*"):
-                    if path != kept:
-                        remove(path)
+                try:
+                    for path in home.glob("trial-*"):
+                        if path != kept:
+                            remove(path)
+                except OSError as error:
+                    log.warning("earlier checkpoints stay in %s: %s", home, error.strerror)
             self._sizes[trial.config_id] = size(kept) if self._quota is not None else 0
         current = self._working.pop(trial.number, None)
         if current is not None and _is_empty(current):
@@ -209,7 +226,7 @@ def _claim(root: Path, study: str) -> None:
     try:
         owner = marker.read_text()
     except FileNotFoundError:
-        if any(root.iterdir()):
+        if any(not _UNFINISHED.fullmatch(path.name) for path in root.iterdir()):
             raise InvalidArgument(
                 f"{root} is not empty, and no study has made it; checkpoints are kept and removed there, so give "
                 "another directory=, or another name of the study"
@@ -275,20 +292,12 @@ def _is_empty(path: Path) -> bool:
         path.mkdir(parents=True, exist_ok=True)
         with os.scandir(path) as entries:
             return not path.is_symlink() and next(entries, None) is None
-    except (FileExistsError, NotADirectoryError, PermissionError):
+    except OSError:
         return False
 
 
 def _numbers(file: Path) -> set[int]:
     try:
-        return {int(line) for line in file.read_text().split() if line.isdecimal()}
+        return {int(line[:-1]) for line in file.read_text().split() if line[-1] == ";" and line[:-1].isdecimal()}
     except FileNotFoundError:
         return set()
-
-
-def _append(file: Path, number: int) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, f"{number}\n".encode())
-    finally:
-        os.close(descriptor)

@@ -15,10 +15,10 @@ import stat
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bohb.errors import BohbError, JournalError
+from bohb.errors import BohbError, FilesUnavailable, JournalError
 from bohb.journal.location import require_local
 
 if sys.platform != "win32":
@@ -43,6 +43,20 @@ _READ = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NOFOLLOW | os.O_NON
 
 class UnusableTree(BohbError):
     """A directory contains something that cannot be copied."""
+
+
+@contextmanager
+def usable(folder: Path) -> Iterator[None]:
+    """Raise an error of the disk as FilesUnavailable, which names the file or its folder."""
+    try:
+        yield
+    except FilesUnavailable:
+        raise
+    except OSError as error:
+        raise FilesUnavailable(
+            f"{error.filename or folder} cannot be read or written ({error.strerror}); nothing in the journal is "
+            "lost: check the disk and the permissions, then try again"
+        ) from error
 
 
 def is_directory(path: Path) -> bool:
@@ -79,6 +93,19 @@ def sync(path: Path) -> None:
     except OSError as error:
         if error.errno not in _NO_DIRECTORY_SYNC or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise
+    finally:
+        os.close(descriptor)
+
+
+def append(path: Path, text: str, durable: bool = False) -> None:
+    """Append a text with a single write if possible, so that those of several processes do not mix."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        data = text.encode()
+        while data:
+            data = data[os.write(descriptor, data) :]
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from bohb.journal.location import files_directory, shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.ledger import known_number
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
-from bohb.running.directories import is_directory, remove, sync
+from bohb.running.directories import append, is_directory, remove, sync, usable
 from bohb.units import duration
 
 log = logging.getLogger("bohb")
@@ -124,10 +123,11 @@ class ExternalStudy:
                 f"{shown_journal(self.journal)} is on a server, and no directory is given for learning curves; "
                 "name a study file with the key 'directory', or give --directory"
             )
-        folder.mkdir(parents=True, exist_ok=True)
         file = _curve_file(folder, trial)
         checked = replace(trial, reporter=lambda *point: _append_line(file, json.dumps(point)))
-        checked.report(step, loss)
+        with usable(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            checked.report(step, loss)
 
     @contextmanager
     def opened(self) -> Iterator[BOHB]:
@@ -174,7 +174,8 @@ class ExternalStudy:
         if root is None:
             return trial
         try:
-            return Checkpoints(root, key, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
+            with usable(root):
+                return Checkpoints(root, key, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
         except OSError:
             with self.opened() as optimizer:
                 optimizer.lose(trial, "its checkpoint directory could not be made", counts=False)
@@ -194,14 +195,14 @@ class ExternalStudy:
         checkpoints, curves = self._root("checkpoints"), self._root("curves")
         if checkpoints is not None and curves is not None:
             remove(_place(checkpoints, trial))
-            _curve_file(curves, trial).unlink(missing_ok=True)
+            remove(_curve_file(curves, trial))
 
     def _curve(self, trial: Trial) -> tuple[tuple[float, float], ...]:
         folder = self._root("curves")
-        try:
-            lines = [] if folder is None else _curve_file(folder, trial).read_text().splitlines()
-        except FileNotFoundError:
+        if folder is None or not _curve_file(folder, trial).exists():
             return ()
+        with usable(folder):
+            lines = _curve_file(folder, trial).read_text().splitlines()
         points = []
         for line in filter(None, lines):
             try:
@@ -281,16 +282,11 @@ def _curve_file(folder: Path, trial: Trial) -> Path:
 
 
 def _append_line(path: Path, line: str) -> None:
-    """Append a line with a single write, so that lines of several processes do not mix, and wait for the disk.
+    """Append a line, and wait for the disk.
 
     It begins with its line break, in order not to continue a line that a power cut has left incomplete.
     """
     is_new = not path.exists()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        os.write(descriptor, f"\n{line}".encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    append(path, f"\n{line}", durable=True)
     if is_new:
         sync(path.parent)
