@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.executors.test_ray import run_isolated
 from tests.sizes import long
+
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra tune")
 
 
 def test_a_tuner_works_with_our_search_and_scheduler() -> None:

@@ -9,6 +9,7 @@ import logging
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,6 +32,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # MLflow leaves its connections to the end of the process
 ]
 SPACE = {"x": (0.0, 1.0), "c": ["a", "b"]}
+
+
+def needs(library: str) -> pytest.MarkDecorator:
+    """Skip a test with versions of Python or of dependencies for which the library is not installed."""
+    return pytest.mark.skipif(find_spec(library) is None, reason=f"needs {library}")
 
 
 def objective(trial: bohb.Trial) -> dict[str, Any]:
@@ -102,6 +108,7 @@ def scalars(directory: Path, tag: str) -> list[tuple[int, float]]:
     return [(event.step, event.value) for event in accumulator.Scalars(tag)]
 
 
+@needs("tensorboard")
 def test_tensorboard_reads_hyperparameters_losses_curves_and_incumbents(journal: Path, tmp_path: Path) -> None:
     assert send(journal, TensorboardTracker(tmp_path)) == 13
     assert runs(tmp_path) == EVERY_RUN
@@ -116,6 +123,7 @@ def test_tensorboard_reads_hyperparameters_losses_curves_and_incumbents(journal:
     assert (root / "trial-00000").exists()
 
 
+@needs("tensorboard")
 def test_tensorboard_shows_the_values_that_the_objective_returned(tmp_path: Path) -> None:
     history = named_study(tmp_path / "study.db")
     assert send(tmp_path / "study.db", TensorboardTracker(tmp_path)) == 13
@@ -128,6 +136,7 @@ def test_tensorboard_shows_the_values_that_the_objective_returned(tmp_path: Path
         assert best == pytest.approx([result.values[name] for result in history.trajectory])
 
 
+@needs("tensorboard")
 def test_every_trial_arrives_once_however_often_listening_begins(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     study(path, max_trials=5)
@@ -241,6 +250,7 @@ def mlflow_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"sqlite:///{directory}/mlflow.db"
 
 
+@needs("mlflow")
 def test_mlflow_has_a_run_per_trial_nested_in_one_of_the_study(journal: Path, mlflow_store: str) -> None:
     from mlflow import MlflowClient
 
@@ -277,6 +287,7 @@ def test_mlflow_has_a_run_per_trial_nested_in_one_of_the_study(journal: Path, ml
     assert len(client.get_metric_history(parent.info.run_id, "incumbent_loss")) == len(best)
 
 
+@needs("mlflow")
 def test_mlflow_has_the_values_that_the_objective_returned_under_names_that_it_accepts(
     tmp_path: Path, mlflow_store: str
 ) -> None:
@@ -295,6 +306,7 @@ def test_mlflow_has_the_values_that_the_objective_returned_under_names_that_it_a
     assert [metric.value for metric in best] == [result.values["score"] for result in history.trajectory]
 
 
+@needs("mlflow")
 @pytest.mark.parametrize("name", ["a/../b", "..", "/x", "x" * 300, "näme", "a:b"])
 def test_any_name_of_a_hyperparameter_becomes_one_that_mlflow_accepts(name: str) -> None:
     from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
@@ -305,6 +317,7 @@ def test_any_name_of_a_hyperparameter_becomes_one_that_mlflow_accepts(name: str)
     assert allowed == name or name not in ("näme", "a:b")
 
 
+@needs("mlflow")
 def test_a_server_that_refuses_connections_leaves_the_trials_waiting(journal: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     listener = Listener(journal, MlflowTracker("http://127.0.0.1:9"))
@@ -316,6 +329,7 @@ def test_a_server_that_refuses_connections_leaves_the_trials_waiting(journal: Pa
     listener.close()
 
 
+@needs("wandb")
 def test_offline_runs_of_wandb_are_written_once(tmp_path: Path) -> None:
     path = tmp_path / "study.db"
     history = named_study(path, max_trials=2)
