@@ -110,7 +110,7 @@ def test_failed_jobs_are_recorded_and_a_program_that_always_fails_ends_the_sweep
 
 def test_the_ranges_of_hydra_become_hyperparameters() -> None:
     lines = [*SPACE, "n=int(interval(1, 5))", "size=range(0, 1, 0.25)", "fixed=7", "list=[1,2],[3]"]
-    space: Any = space_of(OverridesParser.create().parse_overrides(lines))
+    space: Any = space_of(OverridesParser.create().parse_overrides(lines)).configspace
     assert {name: type(parameter) for name, parameter in space.items()} == {
         "lr": CS.UniformFloatHyperparameter,
         "units": CS.UniformIntegerHyperparameter,

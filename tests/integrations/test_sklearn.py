@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason="needs the extra sklearn")
 import joblib  # type: ignore[import-untyped]
+from scipy.stats import loguniform, randint
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
@@ -232,6 +233,14 @@ def test_inactive_hyperparameters_are_masked_and_left_to_the_estimator() -> None
     assert list(inactive) == [params["weights"] == "uniform" for params in found.cv_results_["params"]]
     assert 0 < inactive.sum() < 10
     assert clone(found).space == space
+
+
+def test_the_distributions_of_a_randomized_search_are_a_space() -> None:
+    space = {"max_depth": randint(1, 7), "ccp_alpha": loguniform(1e-4, 0.1), "criterion": ["gini", "entropy"]}
+    found = BOHBSearchCV(DecisionTreeClassifier(random_state=0), space, max_trials=20, random_state=0).fit(X, y)
+    depths, alphas = (list(map(float, found.cv_results_[f"param_{name}"])) for name in ("max_depth", "ccp_alpha"))
+    assert {*depths} <= {1, 2, 3, 4, 5, 6}
+    assert 1e-4 <= min(alphas) < 0.01 < max(alphas) <= 0.1
 
 
 def test_pipelines_are_tuned_by_their_steps_names() -> None:

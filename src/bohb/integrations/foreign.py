@@ -138,7 +138,6 @@ class Results(Generic[Id]):
             "losses": [[trial, rung, None if math.isinf(loss) else loss] for trial, rung, loss in self.losses],
             "stopped": sorted(self.stopped),
             "numbers": self._numbers,
-            "reached": list(self._reached.items()),
             "failed": list(self._failed.items()),
         }
 
@@ -146,9 +145,10 @@ class Results(Generic[Id]):
     def from_json(cls, stored: Mapping[str, Any]) -> Results[Id]:
         """Return the results that `to_json` wrote."""
         results: Results[Id] = cls(Ladder(tuple(Bracket.of(pairs) for pairs in stored["brackets"]), stored["eta"]))
-        results.losses = [(trial, rung, math.inf if loss is None else loss) for trial, rung, loss in stored["losses"]]
+        for trial, rung, loss in stored["losses"]:
+            results.add(trial, rung, math.inf if loss is None else loss)
         results.stopped, results._numbers = set(stored["stopped"]), dict(stored["numbers"])
-        results._reached, results._failed = dict(stored["reached"]), dict(stored["failed"])
+        results._failed = dict(stored["failed"])
         return results
 
     def number(self, trial: Id) -> int:

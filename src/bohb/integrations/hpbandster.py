@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bohb.core.events import ObservationAdded
 from bohb.core.trial import Origin, Trial, jsonable
 from bohb.errors import BohbError, InvalidArgument, InvalidConfiguration
+from bohb.integrations.foreign import earlier
 
 if TYPE_CHECKING:
     from bohb.core.history import History
@@ -70,22 +71,18 @@ class _Objective:
             working_directory=directory,
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = {**vars(self), "_worker": None}
-        if hasattr(self._given, "compute") and hasattr(self._given, "__dict__"):
-            kept = {name: value for name, value in vars(self._given).items() if name not in _SERVER_ATTRIBUTES}
-            state["_given"] = (type(self._given), kept)
-        return state
+    def __reduce__(self) -> tuple[Callable[..., _Objective], tuple[Any, ...]]:
+        given = self._given
+        if not (hasattr(given, "compute") and hasattr(given, "__dict__")):
+            return _Objective, (given, self._working_directory)
+        kept = {name: value for name, value in vars(given).items() if name not in _SERVER_ATTRIBUTES}
+        return _copied, (type(given), kept, self._working_directory)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        given = state["_given"]
-        if isinstance(given, tuple):
-            kind, kept = given
-            state["_given"] = kind.__new__(kind)
-            vars(state["_given"]).update(kept)
-        vars(self).update(state)
-        if hasattr(self._given, "compute"):
-            self._worker = self._given
+
+def _copied(kind: Any, attributes: dict[str, Any], working_directory: str | None) -> _Objective:
+    worker = kind.__new__(kind)
+    vars(worker).update(attributes)
+    return _Objective(worker, working_directory)
 
 
 class InterchangeError(BohbError):
@@ -98,8 +95,6 @@ def read_logs(directory: str | Path, space: Space) -> History:
     directory: the directory of HpBandSter's json_result_logger.
     space: the space of the new study; every configuration must belong to it.
     """
-    from bohb.integrations.foreign import earlier
-
     return earlier(space, read_hpbandster(directory, space))
 
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
-
 from bohb.core.decide import StartPromotion, StartSample, decide
 from bohb.core.goals import Direction
 from bohb.core.limits import Limits
 from bohb.core.settings import Preset
+from bohb.core.space import Space
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument, InvalidResult, InvalidSpace, MissingExtra, install_hint
 from bohb.journal import open_journal
@@ -132,10 +131,8 @@ def tell(optimizer: BOHB, trials: Sequence[Trial], jobs: Sequence[JobReturn]) ->
         if job.status != JobStatus.COMPLETED:
             failure = job._return_value
             log.error("Job %d failed: %r", trial.number, failure)
-            optimizer.tell(trial, failure)
-            continue
         try:
-            optimizer.tell(trial, job.return_value)
+            optimizer.tell(trial, job._return_value)
         except InvalidResult as error:
             failure = error
             optimizer.tell(trial, error)
@@ -149,32 +146,25 @@ def contiguous(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
         yield [trial for _, trial in group]
 
 
-def space_of(overrides: Sequence[Override]) -> CS.ConfigurationSpace:
+def space_of(overrides: Sequence[Override]) -> Space:
     """Return the space of the overrides that sweep over several values."""
-    space = CS.ConfigurationSpace()
-    for override in overrides:
-        if override.is_sweep_override():
-            space.add(_hyperparameter(override))
-    if not len(space):
+    swept = {override.get_key_element(): _entry(override) for override in overrides if override.is_sweep_override()}
+    if not swept:
         raise InvalidSpace("nothing to sweep over; give ranges such as 'lr=tag(log, interval(1e-5, 1e-1))'")
-    return space
+    return Space(swept)
 
 
-def _hyperparameter(override: Override) -> Any:
-    name, value = override.get_key_element(), override.value()
+def _entry(override: Override) -> dict[str, Any]:
+    """Return what a dict of a space has for an override."""
+    value = override.value()
     log_scale = "log" in getattr(value, "tags", ())
     if isinstance(value, IntervalSweep):
-        assert value.start is not None
-        assert value.end is not None
-        if isinstance(value.start, int) and isinstance(value.end, int):
-            return CS.Integer(name, (value.start, value.end), log=log_scale)
-        return CS.Float(name, (float(value.start), float(value.end)), log=log_scale)
+        kind = "int" if isinstance(value.start, int) and isinstance(value.end, int) else "float"
+        return {kind: [value.start, value.end], "log": log_scale}
     texts = list(override.sweep_string_iterator())
-    if isinstance(value, RangeSweep):
-        if isinstance(value.start, int) and value.step == 1:
-            return CS.Integer(name, (value.start, int(texts[-1])), log=log_scale)
-        return CS.OrdinalHyperparameter(name, texts)
-    return CS.CategoricalHyperparameter(name, texts)
+    if isinstance(value, RangeSweep) and isinstance(value.start, int) and value.step == 1:
+        return {"int": [value.start, int(texts[-1])], "log": log_scale}
+    return {"ordinal" if isinstance(value, RangeSweep) else "choice": texts}
 
 
 def _text(value: Any) -> str:

@@ -116,7 +116,6 @@ class InferredSpace:
 
 
 def _described(d: Any) -> Any:
-    """Return a distribution as a space takes it."""
     return {"choice": list(range(len(d.choices)))} if isinstance(d, CategoricalDistribution) else d
 
 

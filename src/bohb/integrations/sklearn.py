@@ -133,21 +133,11 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             error_score=error_score,
             return_train_score=return_train_score,
         )
-        self.space = space
-        self.resource = resource
-        self.min_resource = min_resource
-        self.max_resource = max_resource
-        self.eta = eta
-        self.preset = preset
-        self.max_brackets = max_brackets
-        self.max_trials = max_trials
-        self.max_cost = max_cost
-        self.max_seconds = max_seconds
-        self.batch_size = batch_size
-        self.objectives = objectives
-        self.constraints = constraints
-        self.random_state = random_state
-        self.journal = journal
+        self.space, self.objectives, self.constraints = space, objectives, constraints
+        self.resource, self.min_resource, self.max_resource, self.eta = resource, min_resource, max_resource, eta
+        self.max_brackets, self.max_trials, self.max_cost = max_brackets, max_trials, max_cost
+        self.max_seconds, self.batch_size, self.preset = max_seconds, batch_size, preset
+        self.random_state, self.journal = random_state, journal
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> BOHBSearchCV:
         """Search, then fit the best configuration on all the data, unless `refit` is False.
@@ -219,12 +209,11 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         classes = 1 if self._labels is None else int(self._labels.max()) + 1
         needed = 2.0 * classes * len(self._folds.folds) if self.resource == "n_samples" else 1.0
         min_budget = data.smallest(self.min_resource, self.max_resource_, self.eta, needed)
-        journal = None
+        journal = seed = None
         if self.journal is not None:
             journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{self._identifier()}")
             if journal is not self.journal:
                 stack.callback(journal.close)
-        seed = None
         if journal is None or self.random_state is not None:  # a stored study keeps its seed
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return BOHB(
@@ -241,9 +230,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
 
     def _identifier(self) -> str:
         """Return a short hash of everything that the results depend on."""
-        X, y, params = self._data
         goals = [[self.objectives, self.constraints]] if self.objectives or self.constraints else []
-        searched = (self.estimator, X, y, params, self._folds.folds, self.resource)
+        searched = (self.estimator, *self._data, self._folds.folds, self.resource)
         return data.digest(*searched, data.text(self.scoring), *goals)
 
     def _evaluate(self, trials: Sequence[Trial], evaluate_candidates: Callable[..., Any]) -> list[Outcome]:
@@ -300,17 +288,15 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
     def _fill_table(self, rows: Sequence[tuple[Trial, Outcome]]) -> None:
         """Fill cv_results_ from the study, so that it does not matter which trials ran in this call."""
         error_score = np.nan if isinstance(self.error_score, str) else self.error_score
-        trials = [trial for trial, _ in rows]
         columns = {
-            "trial": [trial.number for trial in trials],
-            "bracket": [trial.bracket for trial in trials],
-            "rung": [trial.rung for trial in trials],
-            "n_resources": [int(trial.budget) for trial in trials],
+            "trial": [trial.number for trial, _ in rows],
+            "bracket": [trial.bracket for trial, _ in rows],
+            "rung": [trial.rung for trial, _ in rows],
+            "n_resources": [int(trial.budget) for trial, _ in rows],
         }
-        params = [self._params(trial) for trial in trials]
-        n_splits = len(self._folds.folds)
         if self.constraints:
             columns["feasible"] = [self.study_.history.violation(outcome) == 0 for _, outcome in rows]
+        params, n_splits = [self._params(trial) for trial, _ in rows], len(self._folds.folds)
         fits = data.fits_of(rows, n_splits, error_score)
         self._table.update(super()._format_results(params, n_splits, fits, columns))
 
@@ -326,7 +312,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         known = np.flatnonzero(np.isfinite(scores))
         if len(known) == 0:
             return 0
-        feasible = known[np.asarray(results.get("feasible", np.ones(len(scores), dtype=bool)), dtype=bool)[known]]
+        feasible = known[np.asarray(results.get("feasible", [False] * len(scores)), dtype=bool)[known]]
         known = feasible if len(feasible) else known
         full = known[resources[known] == resources[known].max()]
         return int(full[np.argmax(scores[full])])
