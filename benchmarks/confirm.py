@@ -25,8 +25,7 @@ from benchmarks.problems.hartmann import Hartmann
 from benchmarks.report import RESULTS, finite, goal_table, opening, provenance, table, verdict
 from bohb.core import streams
 from bohb.core.confirm import Confirmation, begun, continued
-from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_start import planned
+from bohb.core.confirm_estimate import conclusion, planned
 from bohb.core.events import RepeatFinished
 from bohb.core.trial import Outcome, Status
 

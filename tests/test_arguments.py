@@ -36,9 +36,8 @@ from bohb.arguments import (
     whole,
     with_help,
 )
-from bohb.core.budgets import Budgets
 from bohb.core.limits import Limits
-from bohb.core.settings import SettingChanges, Settings
+from bohb.core.settings import Budgets, SettingChanges, Settings
 from bohb.errors import InvalidArgument
 from bohb.executors.options import TrialOptions
 from bohb.optimizer.creation import StudyOptions

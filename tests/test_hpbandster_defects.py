@@ -17,7 +17,7 @@ from bohb.core.samplers.observations import Observations
 from bohb.core.samplers.proposal import Proposal, Situation
 from bohb.core.schedule.brackets import geometric_budgets, hyperband
 from bohb.core.space import Space
-from bohb.core.space.coordinates import Coordinates
+from bohb.core.space.scales import Coordinates
 from tests.core.playing import SPACE, fingerprint, loss_of, new, run
 
 CONT6 = {f"x{i}": (0.0, 1.0) for i in range(6)}

@@ -22,8 +22,8 @@ REFERENCE = ROOT / "docs" / "reference"
 # Only useful to people who change the package. Everything else is in the reference.
 INTERNAL = (
     "bohb.__main__", "bohb._version", "bohb.arguments", "bohb.units", "bohb.analysis.", "bohb.cli",
-    "bohb.core.space.", "bohb.core.times.durations", "bohb.core.budgets",
-    "bohb.core.deadline", "bohb.core.decider", "bohb.dashboard.",
+    "bohb.core.space.", "bohb.core.times.durations", "bohb.core.times.deadline", "bohb.core.decider",
+    "bohb.dashboard.",
     "bohb.executors.", "bohb.integrations.",
     "bohb.journal.", "bohb.optimizer", "bohb.plots.", "bohb.running", "bohb.studyfile", "bohb.testing.",
 )  # fmt: skip

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bohb.core.results import Result
     from bohb.core.samplers.chain import Sampler
     from bohb.core.samplers.proposal import Situation
-    from bohb.core.schedule.plan import Plan
+    from bohb.core.schedule.brackets import Plan
     from bohb.core.settings import Settings
     from bohb.core.space import Space
     from bohb.core.space.shorthand import SpaceDict
@@ -65,7 +65,7 @@ _HOMES = {
     "core.history": ("History",),
     "core.limits": ("Limits",),
     "core.results": ("Result",),
-    "core.schedule.plan": ("Plan",),
+    "core.schedule.brackets": ("Plan",),
     "core.settings": ("Settings",),
     "core.samplers.chain": ("Sampler",),
     "core.samplers.proposal": ("Situation",),
@@ -100,4 +100,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "errors"])

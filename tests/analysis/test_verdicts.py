@@ -10,8 +10,7 @@ import pytest
 from bohb import BOHB, Outcome, Status
 from bohb.analysis.verdicts import edges, known_noise, lead_within_noise, remarks
 from bohb.core.confirm import continued
-from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_start import planned
+from bohb.core.confirm_estimate import conclusion, planned
 from bohb.core.events import RepeatFinished
 
 

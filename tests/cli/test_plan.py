@@ -9,8 +9,7 @@ import pytest
 
 import bohb
 from bohb import BOHB
-from bohb.core.schedule.brackets import hyperband
-from bohb.core.schedule.plan import plan
+from bohb.core.schedule.brackets import hyperband, plan
 from bohb.core.times.forecast import makespan, proportional
 from bohb.executors.evaluate import SimulatedExecutor
 from bohb.journal import SqlJournal

@@ -11,9 +11,8 @@ import pytest
 
 from bohb import BOHB, History, Outcome, Status
 from bohb.analysis.verdicts import last_verdict, rows, verdict
-from bohb.core.confirm import Confirmation, continued, stages
-from bohb.core.confirm_estimate import conclusion, posterior
-from bohb.core.confirm_start import planned, promising
+from bohb.core.confirm import Confirmation, continued, promising, stages
+from bohb.core.confirm_estimate import conclusion, planned, posterior
 from bohb.core.encoding import from_json, to_json
 from bohb.core.events import ConfirmationStarted, RepeatFinished
 from bohb.errors import InvalidArgument, InvalidConfiguration, NoResult
@@ -74,7 +73,7 @@ def test_no_stage_shrinks_and_all_of_them_cost_the_same_in_total() -> None:
 
 
 def test_the_most_promising_have_the_largest_budget_and_then_the_lowest_loss() -> None:
-    chosen = [HISTORY.trials[n] for n in promising(HISTORY, 50)]
+    chosen = [HISTORY.trials[n] for n in promising(HISTORY.results, 50)]
     assert len({trial.config_id for trial in chosen}) == len(chosen)
     places = [(-trial.budget, trial.config["x"]) for trial in chosen]
     assert places == sorted(places)
@@ -174,7 +173,7 @@ def test_requests_that_make_no_sense_are_refused() -> None:
 def test_confirmations_do_not_move_the_incumbent_the_brackets_or_the_counts() -> None:
     seen = history()
     before = (seen.incumbent, len(seen.outcomes), seen.budget_spent, seen.schedule.alive())
-    seen.apply(ConfirmationStarted(0, (promising(seen, 1)[0],), 9.0, 2, None))
+    seen.apply(ConfirmationStarted(0, (promising(seen.results, 1)[0],), 9.0, 2, None))
     seen.apply(RepeatFinished(0, 0, 0, Outcome(Status.OK, loss=-100.0)))
     assert (seen.incumbent, len(seen.outcomes), seen.budget_spent, seen.schedule.alive()) == before
     assert "unfinished" in last_verdict(seen)[0]

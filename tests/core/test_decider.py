@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bohb import BOHB, Origin, Settings
-from bohb.core.deadline import TimeLeft
 from bohb.core.decide import Restart, restart
 from bohb.core.decider import Decider
 from bohb.core.events import BracketPlanned, BracketShortened, ConfigGiven, Event, RungCut, TrialFinished, TrialStarted
@@ -19,6 +18,7 @@ from bohb.core.history import History
 from bohb.core.limits import UNLIMITED, Limits, Now
 from bohb.core.schedule.halving import Wait
 from bohb.core.settings import PRESETS
+from bohb.core.times.deadline import TimeLeft
 from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.trial import Trial, with_times
 from bohb.errors import InvalidArgument

@@ -56,6 +56,14 @@ def test_a_lost_trial_waits_until_it_starts_again_and_counts_its_losses() -> Non
     assert history.budget_spent == 2, "another attempt costs nothing"
 
 
+def test_what_is_printed_of_a_history_is_short() -> None:
+    assert repr(History()) == "<History of 0 trials, 0 finished>"
+    assert repr(folded(started(0))) == "<History of 1 trial, 0 finished>"
+    told = BOHB({"x": (0.0, 1.0)}, budgets=[3], seed=0, direction="maximize")
+    told.tell(told.ask(), 0.125)
+    assert repr(told) == "<BOHB of 1 trial, 1 finished, best score 0.125 on budget 3>"
+
+
 def test_a_late_result_is_kept_and_not_used() -> None:
     late = ResultLate(0, 1, Outcome(Status.OK, 0.0))
     history = folded(started(0), lost(0), late, started(0, attempt=2), finished(0, 0.5))

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import bohb
-from bohb.core.notes import LONGEST_TEXT
 from bohb.dashboard import create_app
 from bohb.journal import SqlJournal
+from bohb.optimizer.creation import LONGEST_TEXT
 from tests.dashboard.conftest import Opener, serving_here
 
 TOKEN = "a-token-of-sufficient-length"

@@ -14,7 +14,7 @@ import pytest
 
 import bohb
 from bohb import BOHB, Trial, minimize
-from bohb.core.schedule.plan import plan
+from bohb.core.schedule.brackets import plan
 from bohb.core.schedule.rules import MOST_PROMOTED, best_on_largest, kept_for_growth
 from bohb.errors import InvalidArgument
 from bohb.running.checkpoints import MARKER, Checkpoints, cheapest_to_lose

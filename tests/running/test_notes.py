@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bohb
+from bohb.analysis.trials import notes_of, tags_of
 from bohb.cli.app import app
-from bohb.core.notes import notes_of, tags_of
 from bohb.errors import InvalidArgument, UnknownTrial
 from tests.objectives import SPACE, quadratic
 

@@ -15,7 +15,7 @@ from bohb.core.samplers import kde
 from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.samplers.kde import Density
-from bohb.core.space.coordinates import Coordinates
+from bohb.core.space.scales import Coordinates
 from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from bohb.analysis.trajectory import run_clock
-from bohb.analysis.trials import FailureKind, failure_kinds, finished, seconds
+from bohb.analysis.trials import FailureKind, failure_kinds, finished, notes_of, seconds, tags_of
 from bohb.analysis.verdicts import (
     best_on_budget,
     best_title,
@@ -22,7 +22,6 @@ from bohb.analysis.verdicts import (
     result_data,
 )
 from bohb.core.history import History
-from bohb.core.notes import notes_of, tags_of
 from bohb.core.results import Result
 from bohb.core.times.forecast import time_to_end
 from bohb.core.trial import Origin

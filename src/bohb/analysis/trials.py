@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from bohb.core.events import NoteAdded
 from bohb.core.goals import Goals
 from bohb.core.history import History
-from bohb.core.notes import notes_of, tags_of
 from bohb.core.trial import Outcome, Status
 
 # Prefixes of the columns of a hyperparameter, of an entry of `info`, and of a value that the study's goals name.
@@ -52,6 +52,16 @@ def seconds(history: History, number: int) -> float | None:
         return None
     end = finished(history, number)
     return None if end is None else max(0.0, end - begin)
+
+
+def notes_of(history: History, trial: int | None = None) -> list[NoteAdded]:
+    """Return the notes on a trial in the order in which they were added; None: those on the study itself."""
+    return [note for note in history.notes if note.number == trial]
+
+
+def tags_of(history: History, trial: int | None = None) -> list[str]:
+    """Return the tags of a trial, each once; None: those of the study itself."""
+    return list(dict.fromkeys(tag for note in notes_of(history, trial) for tag in note.tags))
 
 
 def _of_trial(name: str) -> Callable[[History, int], Any]:

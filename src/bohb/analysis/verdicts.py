@@ -8,8 +8,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from bohb.core.confirm import Confirmation, Estimate, last_confirmed
-from bohb.core.confirm_start import promising
+from bohb.core.confirm import Confirmation, Estimate, last_confirmed, promising
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.results import Result
@@ -226,7 +225,7 @@ def _of_process(history: History) -> float | None:
 
 def lead_within_noise(history: History, model: bool = True) -> str | None:
     """Return a sentence if the lead of the best result does not exceed the noise; None if it does, or if unknown."""
-    best, first = history.incumbent, promising(history, 2)
+    best, first = history.incumbent, promising(history.results, 2)
     if best is None or len(first) < 2 or not history.goals.single:
         return None
     second = first[1]

@@ -13,11 +13,9 @@ import click
 from bohb.arguments import pick, summary
 from bohb.cli.options import DEFAULT, SECONDS, find
 from bohb.cli.text import emit, json_option, note, pairs
-from bohb.core.budgets import Budgets
-from bohb.core.schedule.brackets import hyperband
-from bohb.core.schedule.plan import Plan
-from bohb.core.schedule.plan import plan as plan_of
-from bohb.core.settings import PRESETS
+from bohb.core.schedule.brackets import Plan, hyperband
+from bohb.core.schedule.brackets import plan as plan_of
+from bohb.core.settings import PRESETS, Budgets
 from bohb.errors import InvalidArgument
 from bohb.units import counted, duration, printable
 

@@ -16,8 +16,9 @@ from fractions import Fraction
 from statistics import fmean, variance
 from typing import Any, NamedTuple
 
-from bohb.core.events import ConfirmationEvent, ConfirmationFinished, ConfirmationStarted, RepeatFinished
+from bohb.core.events import ConfirmationFinished, ConfirmationStarted, RepeatFinished
 from bohb.core.goals import PLAIN, Goals
+from bohb.core.results import Result
 from bohb.core.trial import Origin, Outcome, Trial
 from bohb.errors import NoResult
 
@@ -266,20 +267,9 @@ class Repeat(NamedTuple):
     outcome: Outcome
 
 
-def apply_event(
-    event: ConfirmationEvent,
-    confirmations: list[Confirmation],
-    repeats: list[Repeat],
-    goals: Goals,
-    trials: Mapping[int, Trial],
-    outcomes: Mapping[int, Outcome],
-) -> None:
-    """Apply an event to the confirmations and repeats of a study with these goals, trials and outcomes."""
-    if isinstance(event, ConfirmationStarted):
-        confirmations.append(begun(event, goals, trials, outcomes))
-        return
-    before = confirmations[event.confirmation]
-    if isinstance(event, RepeatFinished):
-        config = before.candidates[event.candidate].config
-        repeats.append(Repeat(len(outcomes), config, before.budget, event.outcome))
-    confirmations[event.confirmation] = continued(before, event)
+def promising(results: Iterable[Result], top: int) -> list[int]:
+    """Return the trials of the `top` most promising configurations: the largest budget first, then the lowest loss."""
+    found: dict[int, int] = {}
+    for result in sorted(results, key=lambda r: (-r.budget, r.loss, r.trial.number)):
+        found.setdefault(result.trial.config_id, result.trial.number)
+    return list(found.values())[:top]

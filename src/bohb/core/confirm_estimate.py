@@ -1,4 +1,6 @@
-"""What repeated evaluations say about expected losses: a hierarchical normal model, by simulation.
+"""How a confirmation begins and ends: what is evaluated again, and what the evaluations say about expected losses.
+
+The latter is a hierarchical normal model, by simulation:
 
     y_ij ~ N(μ_i, σ_i²),   μ_i ~ N(m, τ²),   σ_i² ~ scaled inverse χ²(ν, σ²)
 
@@ -10,15 +12,18 @@ the noise. The default configuration was not selected, so that its μ has a flat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bohb.core import streams
-from bohb.core.confirm import Confirmation
-from bohb.core.events import ConfirmationFinished
+from bohb.core.confirm import PILOT, Confirmation, promising
+from bohb.core.events import ConfirmationFinished, ConfirmationStarted
+from bohb.core.history import History
 from bohb.core.samplers.proposal import significant
+from bohb.errors import InvalidArgument
 
 Array = NDArray[np.float64]
 
@@ -28,6 +33,24 @@ CHAINS, BURN_IN, KEPT = 128, 8, 32  # Gibbs chains, and their steps before and a
 _TAU = np.concatenate([[0.0], np.geomspace(0.03, 30, 40)])  # τ in units of the noise
 _TAU_PRIOR = np.log(np.gradient(_TAU)) - np.log1p(_TAU**2)
 _DIGITS = 6
+
+
+def planned(history: History, top: int, repeats: int, default: Mapping[str, Any] | None) -> ConfirmationStarted:
+    """Return the event that begins a confirmation. Raises InvalidArgument or NoResult."""
+    for name, value, least in (("top", top, 1), ("repeats", repeats, PILOT)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InvalidArgument(f"{name}={value!r} must be a whole number of at least {least}")
+    if not history.goals.single:
+        raise InvalidArgument(
+            "a study with several objectives or with constraints cannot be confirmed: which configuration is best "
+            "depends on what you prefer; evaluate those of `study.front` again with new seeds"
+        )
+    history.require_incumbent()
+    numbers = tuple(promising(history.results, top))
+    checked = None if default is None else dict(default)
+    if checked is not None:
+        history.space.encode(checked)  # raises InvalidConfiguration
+    return ConfirmationStarted(len(history.confirmations), numbers, history.budgets[-1], repeats, checked)
 
 
 def conclusion(confirmation: Confirmation, seed: int) -> ConfirmationFinished:

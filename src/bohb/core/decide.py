@@ -11,7 +11,7 @@ from bohb.core.schedule.halving import Done, Promote, Sample, Wait
 from bohb.core.trial import Trial
 
 if TYPE_CHECKING:
-    from bohb.core.deadline import TimeLeft
+    from bohb.core.times.deadline import TimeLeft
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from bohb.core import streams
-from bohb.core.deadline import DeadlineRule, InTime, TimeLeft, in_time
 from bohb.core.decide import (
     Decision,
     PlanBracket,
@@ -30,6 +29,7 @@ from bohb.core.samplers.density import Model
 from bohb.core.samplers.proposal import Proposal, significant
 from bohb.core.schedule.halving import Done, Wait
 from bohb.core.schedule.rules import Rule, rule_of
+from bohb.core.times.deadline import DeadlineRule, InTime, TimeLeft, in_time
 from bohb.core.times.durations import DurationLearner
 from bohb.core.times.forecast import remaining
 from bohb.core.trial import Origin, Trial

@@ -13,34 +13,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bohb.core.confirm import Confirmation, Repeat, apply_event
+from bohb.core import events
+from bohb.core.confirm import Confirmation, Repeat, begun, continued
 from bohb.core.encoding import digest
-from bohb.core.events import (
-    BracketPlanned,
-    BracketShortened,
-    BudgetsRaised,
-    ConfigGiven,
-    ConfirmationEvent,
-    Event,
-    FailuresForgotten,
-    NoteAdded,
-    ObservationAdded,
-    ResultLate,
-    RungCut,
-    SessionStarted,
-    StudyCreated,
-    TrialFinished,
-    TrialLost,
-    TrialStarted,
-)
-from bohb.core.evidence import Evidence, collected
 from bohb.core.goals import PLAIN, goals_of
-from bohb.core.results import Leaders, Result
+from bohb.core.results import Evidence, Leaders, Result
 from bohb.core.schedule.halving import Halving
 from bohb.core.schedule.schedule import Given, Schedule
 from bohb.core.settings import Settings
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import JournalError, NoResult
+from bohb.units import counted
 
 if TYPE_CHECKING:
     from bohb.core.order import Order
@@ -75,7 +58,7 @@ class History:
 
     def __init__(self, space: Space | None = None) -> None:
         self._space = space
-        self.created: StudyCreated | None = None
+        self.created: events.StudyCreated | None = None
         self.n_events = 0
         self.trials: dict[int, Trial] = {}
         self.outcomes: dict[int, Outcome] = {}
@@ -83,15 +66,15 @@ class History:
         self.lost: dict[int, str] = {}
         self.losses: dict[int, int] = {}
         self.given_up: set[tuple[int, int]] = set()
-        self.late: list[ResultLate] = []
+        self.late: list[events.ResultLate] = []
         self.owners: dict[int, int | None] = {}
         self.started: dict[int, float | None] = {}
         self.given = Given()
-        self.observed: list[ObservationAdded] = []
-        self.notes: list[NoteAdded] = []
+        self.observed: list[events.ObservationAdded] = []
+        self.notes: list[events.NoteAdded] = []
         self._leaders = Leaders()
-        self.sessions: list[SessionStarted] = []
-        self.shortened: list[BracketShortened] = []
+        self.sessions: list[events.SessionStarted] = []
+        self.shortened: list[events.BracketShortened] = []
         self.n_before_session = 0  # trials that had finished when the last session began
         self.forgotten: set[int] = set()
         self.confirmations: list[Confirmation] = []
@@ -112,6 +95,17 @@ class History:
         if name in ("settings", "schedule", "goals"):
             raise JournalError(_EMPTY)
         raise AttributeError(f"a History has no attribute {name!r}")
+
+    def __str__(self) -> str:
+        """Return the number of trials and the best result."""
+        best = self.incumbent
+        shown = (
+            "" if best is None else f", best {self.goals.described(best.loss, best.values)} on budget {best.budget:g}"
+        )
+        return f"{counted(len(self.trials), 'trial')}, {len(self.outcomes)} finished{shown}"
+
+    def __repr__(self) -> str:
+        return f"<History of {self}>"
 
     @property
     def space(self) -> Space:
@@ -235,9 +229,9 @@ class History:
         """Return bytes that are equal exactly for equal configurations."""
         return self.space.encode(config).tobytes()
 
-    def extend(self, events: Iterable[Event]) -> History:
+    def extend(self, more: Iterable[events.Event]) -> History:
         """Apply several events and return the history itself."""
-        for event in events:
+        for event in more:
             try:
                 self.apply(event)
             except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -247,49 +241,53 @@ class History:
                 ) from error
         return self
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: events.Event) -> None:
         """Apply one event."""
-        if self.created is None and not isinstance(event, StudyCreated):
+        if self.created is None and not isinstance(event, events.StudyCreated):
             raise JournalError(f"a study must begin with 'created', not with {event.kind!r}")
         match event:  # the most frequent events first
-            case TrialStarted():
+            case events.TrialStarted():
                 self._apply_started(event)
-            case TrialFinished():
-                self._apply_finished(event.number, event.outcome)
-                self.seconds = max(self.seconds, event.elapsed or 0.0)
-                self._note_wait(event)
-            case StudyCreated():
+            case events.TrialFinished():
+                self._apply_finished(event)
+            case events.StudyCreated():
                 self._apply_created(event)
-            case ConfigGiven():
+            case events.ConfigGiven():
                 self.given.add(event)
-            case ObservationAdded():
+            case events.ObservationAdded():
                 self._evidence.add(event.budget, event.config, event)
                 self.observed.append(event)
-            case BudgetsRaised():
+            case events.BudgetsRaised():
                 self.schedule.use_budgets(event.budgets, event.first_bracket)
-            case BracketPlanned():
+            case events.BracketPlanned():
                 self.schedule.add_planned(event)
-            case TrialLost():
+            case events.TrialLost():
                 self._apply_lost(event)
-            case ResultLate():
+            case events.ResultLate():
                 self.late.append(event)
-            case RungCut():
+            case events.RungCut():
                 self.schedule.cut(event.bracket)
-            case BracketShortened():
+            case events.BracketShortened():
                 self.schedule.shorten(event.bracket, event.rungs)
                 self.shortened.append(event)
-            case SessionStarted():
+            case events.SessionStarted():
                 self.sessions.append(event)
                 self.n_before_session = len(self.outcomes)
-            case FailuresForgotten():
+            case events.FailuresForgotten():
                 self._apply_forgotten(event.since)
-            case _ if isinstance(event, ConfirmationEvent):
-                apply_event(event, self.confirmations, self.repeats, self.goals, self.trials, self.outcomes)
-            case NoteAdded():
+            case events.NoteAdded():
                 self.notes.append(event)
+            case events.ConfirmationStarted():
+                self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
+            case events.RepeatFinished() | events.ConfirmationFinished():
+                before = self.confirmations[event.confirmation]
+                self.confirmations[event.confirmation] = continued(before, event)
+                if isinstance(event, events.RepeatFinished):
+                    config = before.candidates[event.candidate].config
+                    self.repeats.append(Repeat(len(self.outcomes), config, before.budget, event.outcome))
         self.n_events += 1
 
-    def _apply_created(self, event: StudyCreated) -> None:
+    def _apply_created(self, event: events.StudyCreated) -> None:
         if self.created is not None:
             raise JournalError("a study is created once, but a second 'created' event follows")
         self.created = event
@@ -300,7 +298,7 @@ class History:
         self.schedule = Schedule(self.settings, event.eta, event.budgets, order)
         self._evidence = Evidence(self.goals)
 
-    def _apply_started(self, event: TrialStarted) -> None:
+    def _apply_started(self, event: events.TrialStarted) -> None:
         trial = event.trial
         number = trial.number
         self.started[number] = event.time
@@ -321,13 +319,7 @@ class History:
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
 
-    def _note_wait(self, event: TrialFinished) -> None:
-        """Note how much longer a trial was in its slot than its objective ran; nothing if a time is unknown."""
-        began, seconds = self._began.pop(event.number, None), event.outcome.seconds
-        if began is not None and event.elapsed is not None and seconds is not None:
-            self.waits[event.number] = max(0.0, event.elapsed - began - seconds)
-
-    def _apply_lost(self, event: TrialLost) -> None:
+    def _apply_lost(self, event: events.TrialLost) -> None:
         if event.number not in self.pending:
             raise JournalError(f"trial {event.number} is lost, but it is not running")
         self.lost[event.number] = event.reason
@@ -335,7 +327,8 @@ class History:
         if event.counts:
             self.losses[event.number] = self.losses.get(event.number, 0) + 1
 
-    def _apply_finished(self, number: int, outcome: Outcome) -> None:
+    def _apply_finished(self, event: events.TrialFinished) -> None:
+        number, outcome = event.number, event.outcome
         trial = self.pending.pop(number, None)
         if trial is None:
             raise JournalError(f"trial {number} finishes, but it is not running")
@@ -343,10 +336,13 @@ class History:
         self.outcomes[number] = outcome
         self.n_failed += not outcome.ok
         self.cost_reported += outcome.cost or 0.0
-        loss = outcome.ranking_loss
+        self.seconds = max(self.seconds, event.elapsed or 0.0)
+        began = self._began.pop(number, None)
+        if began is not None and event.elapsed is not None and outcome.seconds is not None:
+            self.waits[number] = max(0.0, event.elapsed - began - outcome.seconds)
         if trial.reuses is None:
             self._evidence.add(trial.budget, trial.config, outcome)
-        self.schedule.finish(trial.bracket, number, loss)
+        self.schedule.finish(trial.bracket, number, outcome.ranking_loss)
         if outcome.ok:
             improved = self._leaders.add(Result(trial, outcome, self.violation(outcome)))
             self.spent_at_improvement = self.budget_spent if improved else self.spent_at_improvement
@@ -356,7 +352,13 @@ class History:
         self.forgotten |= {n for n, outcome in itertools.islice(self.outcomes.items(), since, None) if not outcome.ok}
         counting = {trial.bracket for number, trial in self.trials.items() if number not in self.forgotten}
         self.schedule.forgotten = frozenset(range(len(self.brackets))) - counting - self.schedule.open.keys()
-        self._evidence = collected(self.goals, self.observed, self.trials, self.outcomes, self.forgotten)
+        self._evidence = Evidence(self.goals)
+        for event in self.observed:
+            self._evidence.add(event.budget, event.config, event)
+        for number, outcome in self.outcomes.items():
+            trial = self.trials[number]
+            if trial.reuses is None and number not in self.forgotten:
+                self._evidence.add(trial.budget, trial.config, outcome)
         self._evaluated, self._n_indexed = {}, 0
 
     def ahead(self) -> History:
@@ -364,12 +366,9 @@ class History:
 
         Hyperband's brackets follow, the lowest losses go on, and no configuration is encoded or compared with others.
         """
-        ahead = History()
-        ahead.created, ahead.settings = self.created, replace(self.settings, duplicates=True)
-        ahead.schedule, ahead.goals = self.schedule.simulated(), PLAIN
-        ahead.trials, ahead.outcomes = self.trials.copy(), self.outcomes.copy()
-        ahead.pending, ahead.lost = self.pending.copy(), self.lost.copy()
-        ahead.forgotten, ahead.budget_spent = self.forgotten, self.budget_spent
+        ahead = self._copied()
+        ahead.settings, ahead.goals, ahead.given = replace(self.settings, duplicates=True), PLAIN, Given()
+        ahead.schedule, ahead._leaders, ahead._evidence = self.schedule.simulated(), Leaders(), Evidence()
         return ahead
 
     @contextmanager
@@ -387,12 +386,15 @@ class History:
 
     def snapshot(self) -> History:
         """Return a fully encoded copy that later events do not change, so that several threads may read it."""
-        still = copy.copy(self)
-        for name, value in vars(still).items():
-            if isinstance(value, dict | list | set):
-                setattr(still, name, copy.copy(value))
-        still._evidence = copy.deepcopy(self.evidence)
-        still._evaluated = self.evaluated.copy()
-        still._leaders = self._leaders.snapshot()
-        still.schedule, still.given = self.schedule.snapshot(), copy.deepcopy(self.given)
+        evidence, _ = self.evidence, self.evaluated
+        still = self._copied()
+        still.schedule, still._leaders = self.schedule.snapshot(), self._leaders.snapshot()
+        still.given, still._evidence = copy.deepcopy(self.given), copy.deepcopy(evidence)
         return still
+
+    def _copied(self) -> History:
+        """Return a copy with collections of its own."""
+        copied = copy.copy(self)
+        own = {name: copy.copy(item) for name, item in vars(self).items() if isinstance(item, dict | list | set)}
+        vars(copied).update(own)
+        return copied

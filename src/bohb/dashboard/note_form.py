@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from bohb.core.notes import LONGEST_TEXT
 from bohb.dashboard.guard import NOTE
 from bohb.dashboard.pages.parts import field
+from bohb.optimizer.creation import LONGEST_TEXT
 from bohb.plots.markup import Markup, element
 
 _MOST_BYTES = 12 * LONGEST_TEXT  # a character of a form takes at most 12 bytes

@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from bohb._version import __version__
 from bohb.arguments import check_names, pick, with_help
-from bohb.core.budgets import Budgets
 from bohb.core.decider import Decider
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
 from bohb.core.limits import Limits
-from bohb.core.notes import new_note
 from bohb.core.results import BestResults
 from bohb.core.samplers.chain import Sampler
 from bohb.core.samplers.density import Model
-from bohb.core.schedule.plan import Plan, plan
-from bohb.core.settings import Preset, Settings
+from bohb.core.schedule.brackets import Plan, plan
+from bohb.core.settings import Budgets, Preset, Settings
 from bohb.core.space import Space
 from bohb.core.trial import Lost, Trial
 from bohb.errors import InvalidArgument, NoTrialReady, StudyDone
@@ -33,6 +31,7 @@ from bohb.optimizer.creation import (
     StudyOptions,
     continue_events,
     given_events,
+    new_note,
     study_seed,
     study_settings,
 )
@@ -119,6 +118,9 @@ class BOHB(BestResults):
             more = continue_events(self.history, created, seed is not None)
             self.ledger.append(more + given_events(compiled, initial_configs, self.history))
             log.info("continuing a study of %d trials; warm_start stays as it was", len(self.history.trials))
+
+    def __repr__(self) -> str:
+        return f"<BOHB of {self.history}>"
 
     @classmethod
     def from_journal(

@@ -1,4 +1,4 @@
-"""Creates the first events of a study, and checks whether a stored study can be continued."""
+"""Creates the first events of a study and those that the user asks for, and checks whether a study can be continued."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.events import BudgetsRaised, ConfigGiven, Event, StudyCreated
+from bohb.core.events import BudgetsRaised, ConfigGiven, Event, NoteAdded, StudyCreated
 from bohb.core.goals import Goals, goals_of
 from bohb.core.history import History
 from bohb.core.samplers.chain import Sampler, sampler_name
@@ -19,7 +19,10 @@ from bohb.core.schedule.rules import grown, promoting_bracket
 from bohb.core.settings import TPE, Preset, SettingChanges, Settings, nearest_preset, preset_settings
 from bohb.core.space import Space
 from bohb.core.trial import Origin, jsonable
-from bohb.errors import InvalidArgument, StudyMismatch
+from bohb.errors import InvalidArgument, StudyMismatch, UnknownTrial
+
+LONGEST_TEXT = 10_000  # of a note, in characters
+LONGEST_TAG = 50
 
 
 class StudyOptions(SettingChanges, total=False):
@@ -180,3 +183,25 @@ def _space_differences(stored: Mapping[str, Any], given: Mapping[str, Any]) -> l
 def _plain(value: Any) -> Any:
     """Return a value as JSON would restore it."""
     return json.loads(json.dumps(jsonable(value)))
+
+
+def new_note(history: History, text: str, trial: int | None, tags: Iterable[str], time: float) -> NoteAdded:
+    """Return the event that adds a note. Raises InvalidArgument or UnknownTrial for one that says nothing or too much.
+
+    trial: the number of a trial; None for the study itself.
+    """
+    if isinstance(tags, str):
+        raise InvalidArgument(f"tags={tags!r:.80} must be a list of texts: write tags=[{tags!r:.80}]")
+    found = tuple(dict.fromkeys(tags))
+    for tag in found:
+        if not isinstance(tag, str) or not 1 <= len(tag) <= LONGEST_TAG or not tag.isprintable() or "," in tag:
+            raise InvalidArgument(
+                f"the tag {tag!r:.80} must be 1 to {LONGEST_TAG} printable characters without a comma"
+            )
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+        raise InvalidArgument(f"the note {text!r:.80} must be text of at most {LONGEST_TEXT:,} characters")
+    if not text.strip() and not found:
+        raise InvalidArgument("a note needs a text or a tag; both are empty")
+    if trial is not None and trial not in history.trials:
+        raise UnknownTrial(f"trial {trial!r} does not exist; this study has started {len(history.trials)} trials")
+    return NoteAdded(len(history.notes), text, found, trial, time)

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.agreement import BracketChoice, Correlation, bracket_choices, correlations, rung_agreement
+from bohb.analysis.agreement import (
+    Agreement,
+    BracketChoice,
+    Correlation,
+    bracket_choices,
+    correlations,
+    rung_agreement,
+)
 from bohb.analysis.axes import Array
 from bohb.analysis.lineage import curves, paths
 from bohb.core.history import History
-from bohb.core.schedule.correlations import Agreement
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
 from bohb.plots.theme import (
     BLUE,

@@ -17,7 +17,7 @@ from bohb.analysis.trials import Cause, failures
 from bohb.analysis.why import why
 from bohb.core.goals import goals_of
 from bohb.core.history import History
-from bohb.core.schedule.plan import plan
+from bohb.core.schedule.brackets import plan
 from bohb.core.settings import PRESETS, nearest_preset
 from bohb.plots.markup import Markup, code, details, element, joined, table
 from bohb.units import DASH, counted, date, duration, value_text

@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from bohb.core import streams
 from bohb.core.confirm import Confirmation
-from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_start import planned
+from bohb.core.confirm_estimate import conclusion, planned
 from bohb.core.events import Event, RepeatFinished, StudyCreated
 from bohb.core.history import History
 from bohb.core.space import Space

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bohb.arguments import MOMENT, check_names, pick, with_help
-from bohb.core.budgets import Budgets
 from bohb.core.goals import Direction, Objectives
 from bohb.core.limits import Limits
 from bohb.core.samplers.chain import Sampler
-from bohb.core.settings import Preset, Settings
+from bohb.core.settings import Budgets, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective

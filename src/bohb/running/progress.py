@@ -21,7 +21,7 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.limits import Limits
 from bohb.core.results import Result
-from bohb.core.schedule.plan import plan
+from bohb.core.schedule.brackets import plan
 from bohb.core.times.forecast import time_to_end
 from bohb.running.study import heights
 from bohb.units import duration, printable, short, value_text

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from bohb.core.confirm import promising
 from bohb.core.confirm_estimate import conclusion
-from bohb.core.confirm_start import promising
 from bohb.core.decide import next_bracket, ready_runs, restart
 from bohb.core.decider import Decider
 from bohb.core.events import (
@@ -195,7 +195,7 @@ def _compare_event(decided: Event, stored: Event, space: Space) -> _Match:
 def _confirmed(history: History, stored: ConfirmationEvent) -> tuple[str, _Match]:
     """Return what a confirmation decides, and how well the stored event agrees with it."""
     if isinstance(stored, ConfirmationStarted):
-        trials = tuple(promising(history, len(stored.trials)))
+        trials = tuple(promising(history.results, len(stored.trials)))
         return f"{trials}", _compare_values([trials, history.budgets[-1]], [stored.trials, stored.budget])
     if isinstance(stored, RepeatFinished):
         due = history.confirmations[stored.confirmation].due()

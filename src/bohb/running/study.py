@@ -21,7 +21,7 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.limits import common_cause
 from bohb.core.results import BestResults, Result
-from bohb.core.schedule.plan import Plan
+from bohb.core.schedule.brackets import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument, JournalError, MissingExtra
 from bohb.executors.base import Objective

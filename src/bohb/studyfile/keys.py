@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bohb.arguments import FLAG, LIST, TABLE, TEXT, Kind, declared, one_of, whole
-from bohb.core.budgets import Budgets
 from bohb.core.limits import Limits
-from bohb.core.settings import PRESETS, Settings
+from bohb.core.settings import PRESETS, Budgets, Settings
 from bohb.errors import InvalidArgument
 from bohb.executors.options import TrialOptions
 from bohb.running.run_options import SessionOptions

@@ -13,7 +13,7 @@ from scipy.stats import chisquare, kstest
 from statsmodels.nonparametric.kernel_density import KDEMultivariate
 
 from bohb.core.samplers import kde
-from bohb.core.space.coordinates import Coordinates
+from bohb.core.space.scales import Coordinates
 
 # statsmodels 0.15 announces a change of its random generator, which the density does not use.
 pytestmark = pytest.mark.filterwarnings("ignore:After 0.17 or January 2028:FutureWarning")

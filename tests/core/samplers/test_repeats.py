@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bohb import BOHB, History, Outcome, Status, replay
-from bohb.core.confirm_start import promising
+from bohb.core.confirm import promising
 from bohb.core.events import ConfirmationStarted, Event, RepeatFinished
 from bohb.core.samplers.process import Data, Kernel, Process, fit, negative_log_likelihood, prior
 from bohb.core.samplers.targets import Results, joined
@@ -87,7 +87,7 @@ def study(n: int = 40) -> BOHB:
 
 
 def with_confirmation(events: list[Event], history: History) -> list[Event]:
-    numbers = tuple(promising(history, 2))
+    numbers = tuple(promising(history.results, 2))
     repeats = [RepeatFinished(0, i % 2, i // 2, Outcome(Status.OK, loss=0.3 + i / 10)) for i in range(4)]
     return [*events, ConfirmationStarted(0, numbers, 9.0, 2, None), *repeats]
 
@@ -100,7 +100,7 @@ def test_evaluations_of_a_confirmation_are_averaged_with_the_first_one() -> None
     results.catch_up(history)
     found = joined(results, len(results), history.budgets, 200)
     assert sorted(found.counts.tolist()) == [1.0] * (len(found.counts) - 2) + [3.0, 3.0]
-    first = history.trials[promising(history, 1)[0]]
+    first = history.trials[promising(history.results, 1)[0]]
     rows, table, _ = results.table(len(results), history.budgets)
     row = np.flatnonzero((results.vectors(rows) == history.space.encode(first.config)).all(axis=1))
     loss = history.outcomes[first.number].ranking_loss

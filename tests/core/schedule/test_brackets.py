@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bohb.core.schedule.brackets import Bracket, check_budgets, geometric_budgets, halving, hyperband
-from bohb.core.schedule.plan import plan
+from bohb.core.schedule.brackets import Bracket, check_budgets, geometric_budgets, halving, hyperband, plan
 from bohb.errors import InvalidArgument
 
 

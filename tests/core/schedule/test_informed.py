@@ -19,8 +19,7 @@ from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.samplers.process import LEVEL, Data, Kernel, Process, matern
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
-from bohb.core.schedule.gains import expected_gain
-from bohb.core.schedule.informed import shared_noise
+from bohb.core.schedule.informed import expected_gain, shared_noise
 from bohb.core.schedule.rules import rule_of
 from bohb.errors import StudyMismatch
 from bohb.journal import MemoryJournal

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from bohb.core.space.coordinates import Coordinates
+from bohb.core.space.scales import Coordinates
 
 Array = NDArray[np.float64]
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)

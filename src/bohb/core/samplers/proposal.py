@@ -27,7 +27,7 @@ from bohb.core.samplers import kde
 from bohb.core.samplers.kde import Array, Density
 from bohb.core.settings import Settings
 from bohb.core.space import Space
-from bohb.core.space.coordinates import Coordinates
+from bohb.core.space.scales import Coordinates
 from bohb.core.trial import Explains, Origin
 from bohb.errors import ForbiddenConfiguration
 

@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.core.space import conditions
-from bohb.core.space.coordinates import Coordinates
-from bohb.core.space.scales import Categorical, Numeric, Ordinal, Scale, bins, index_of
+from bohb.core.space.scales import Categorical, Coordinates, Mask, Numeric, Ordinal, Scale, bins, index_of
 from bohb.errors import ForbiddenConfiguration, InvalidConfiguration, InvalidSpace
 
 if TYPE_CHECKING:
@@ -311,13 +309,18 @@ class Space:
                     f"{name}={config[name]!r} is given although its condition does not hold; leave it out"
                 )
 
-    def _activity(self, X: Array) -> dict[str, conditions.Mask]:
-        return conditions.activity(self._order, self._conditions, self._columns(X), len(X))
+    def _activity(self, X: Array) -> dict[str, Mask]:
+        """Return whether each hyperparameter is active in each of n configurations."""
+        columns, active = self._columns(X), dict[str, Mask]()
+        for name in self._order:  # parents first
+            condition = self._conditions.get(name)
+            active[name] = np.ones(len(X), dtype=bool) if condition is None else condition.holds(columns, active)
+        return active
 
     def _columns(self, X: Array) -> dict[str, Array]:
         """Return what conditions compare: values of numeric, indices of other hyperparameters."""
         columns: dict[str, Array] = {}
-        for name in set().union(*(conditions.parents(c) for c in self._conditions.values())):
+        for name in frozenset[str]().union(*(condition.parents for condition in self._conditions.values())):
             if name in self._constants:
                 columns[name] = np.zeros(len(X))
                 continue

@@ -34,8 +34,7 @@ from ConfigSpace.hyperparameters import (
 )
 from scipy.special import betaincinv, betaln, ndtr, ndtri, xlog1py, xlogy
 
-from bohb.core.space import conditions
-from bohb.core.space.scales import Categorical, Numeric, Ordinal, Prior, Scale
+from bohb.core.space.scales import Categorical, Condition, Numeric, Ordinal, Prior, Scale
 from bohb.errors import InvalidSpace
 
 STEP = "bohb_step"  # in the meta data of a numeric hyperparameter: the distance of two values
@@ -131,35 +130,37 @@ def _prior(hyperparameter: Any, scale: Numeric) -> Prior | None:
             return None
 
 
-def condition_of(parts: Sequence[Any], comparable: Comparable) -> conditions.Condition:
+def condition_of(parts: Sequence[Any], comparable: Comparable) -> Condition:
     """Return the condition of a hyperparameter: all of these must hold."""
-    compiled = tuple(_compile(part, comparable) for part in parts)
-    return compiled[0] if len(compiled) == 1 else conditions.All(compiled)
+    return _combined(np.logical_and, [_compile(part, comparable) for part in parts])
 
 
-def _compile(condition: Any, comparable: Comparable) -> conditions.Condition:
-    """Compile a condition of ConfigSpace and those nested in it."""
-    match condition:
-        case AndConjunction():
-            return conditions.All(tuple(_compile(part, comparable) for part in condition.components))
-        case OrConjunction():
-            return conditions.Any(tuple(_compile(part, comparable) for part in condition.components))
-        case InCondition():
-            values = [comparable(condition.parent.name, value) for value in condition.values]
-            return conditions.Is(condition.parent.name, lambda column: np.isin(column, values))
-    compare = _COMPARISONS.get(type(condition))
+def _compile(condition: Any, comparable: Comparable) -> Condition:
+    """Compile a condition of ConfigSpace and those nested in it; an inactive parent satisfies none."""
+    if isinstance(condition, AndConjunction | OrConjunction):
+        operation = np.logical_and if isinstance(condition, AndConjunction) else np.logical_or
+        return _combined(operation, [_compile(part, comparable) for part in condition.components])
+    name, compare = condition.parent.name, _COMPARISONS.get(type(condition))
+    if isinstance(condition, InCondition):
+        values = [comparable(name, value) for value in condition.values]
+        return Condition(frozenset([name]), lambda columns, active: active[name] & np.isin(columns[name], values))
     if compare is None:
         raise InvalidSpace(f"the condition {condition} is of a kind bohb does not know: {type(condition).__name__}")
-    value = comparable(condition.parent.name, condition.value)
-    return conditions.Is(condition.parent.name, lambda column: compare(column, value))
+    value = comparable(name, condition.value)
+    return Condition(frozenset([name]), lambda columns, active: active[name] & compare(columns[name], value))
 
 
-def parents_first(names: Sequence[str], compiled: Mapping[str, conditions.Condition]) -> tuple[str, ...]:
+def _combined(operation: np.ufunc, parts: Sequence[Condition]) -> Condition:
+    parents = frozenset[str]().union(*(part.parents for part in parts))
+    return Condition(parents, lambda columns, active: operation.reduce([part.holds(columns, active) for part in parts]))
+
+
+def parents_first(names: Sequence[str], compiled: Mapping[str, Condition]) -> tuple[str, ...]:
     """Return all names, every parent before its children."""
     order: list[str] = []
     waiting = list(names)
     while waiting:
-        ready = [n for n in waiting if n not in compiled or conditions.parents(compiled[n]) <= set(order)]
+        ready = [n for n in waiting if n not in compiled or compiled[n].parents <= set(order)]
         if not ready:
             raise InvalidSpace(f"the conditions of {waiting} depend on each other in a circle")
         order.extend(ready)

@@ -1,4 +1,4 @@
-"""How one hyperparameter becomes one coordinate.
+"""How one hyperparameter becomes one coordinate, and when it is active.
 
 Numeric and ordinal ones lie in [0, 1] (integers and ordinals at the centre of their bin), categorical ones are the
 index of their choice. Values are rounded to 12 digits when decoded. They then survive text files, command lines and
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from bohb.errors import InvalidConfiguration, InvalidSpace
 
 _DIGITS = 12
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,3 +243,43 @@ def bins(scale: Scale) -> float:
     if isinstance(scale, Numeric):
         return float(round((scale.upper - scale.lower) / scale.step) + 1)
     return float(len(scale.values))
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When a hyperparameter is active.
+
+    parents: the hyperparameters that it depends on.
+    holds: returns for many configurations whether it holds, given what conditions compare of each parent (the value of
+        a numeric one, the index of another), and where the parents are active.
+    """
+
+    parents: frozenset[str]
+    holds: Callable[[Mapping[str, Array], Mapping[str, Mask]], Mask]
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """The coordinates of a space's vectors.
+
+    choices: (d,) the declared number of choices; 0 for a numeric or ordinal coordinate, which lies in [0, 1].
+    optional: (d,) whether the coordinate can be inactive (NaN).
+
+    numeric, categorical: the indices of either kind.
+    owner, choice: one entry per choice of every categorical coordinate: the index of the coordinate, and the choice.
+    """
+
+    choices: NDArray[np.int64]
+    optional: NDArray[np.bool_]
+    numeric: NDArray[np.intp] = field(init=False)
+    categorical: NDArray[np.intp] = field(init=False)
+    owner: NDArray[np.intp] = field(init=False)
+    choice: NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive the indices."""
+        categorical = np.flatnonzero(self.choices)
+        object.__setattr__(self, "numeric", np.flatnonzero(self.choices == 0))
+        object.__setattr__(self, "categorical", categorical)
+        object.__setattr__(self, "owner", np.repeat(categorical, self.choices[categorical]))
+        object.__setattr__(self, "choice", np.concatenate([np.empty(0), *map(np.arange, self.choices)]))

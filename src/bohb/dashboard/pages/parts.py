@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from bohb.analysis.trials import notes_of
 from bohb.analysis.verdicts import best_text
 from bohb.core.goals import Goals
 from bohb.core.history import History
-from bohb.core.notes import notes_of
 from bohb.core.results import Result
 from bohb.core.trial import Origin
 from bohb.dashboard.layout import link_to, moment, section

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-from bohb.analysis.trials import finished, seconds, started, state
+from bohb.analysis.trials import finished, notes_of, seconds, started, state
 from bohb.analysis.why import why
 from bohb.core.history import History
-from bohb.core.notes import notes_of
 from bohb.core.trial import Outcome, Trial
 from bohb.dashboard.files import Stored, checkpoint_section, output_section
 from bohb.dashboard.layout import Page, facts, figure, link_to, moment, section, since

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bohb.core.schedule.correlations import PRIOR_RHO, Agreement, agreements, correlations, normal_scores
+from bohb.analysis.agreement import PRIOR_RHO, agreements, drawn_correlations, normal_scores
 
 STEPS = [1.0, 3.0, 9.0, 27.0]
 
@@ -37,10 +37,6 @@ def walk(rng: np.random.Generator, rho: float, n: int, rungs: int = 4) -> list[n
     return found
 
 
-def known(rng: np.random.Generator, seen: dict[float, dict[bytes, float]], steps: list[float]) -> list[Agreement]:
-    return agreements(steps, seen, correlations(rng, steps, seen))
-
-
 def plain(seen: dict[float, dict[bytes, float]], low: float, high: float) -> float:
     """Return the plain correlation of configurations that ran on both rungs."""
     both = [key for key in seen[high] if key in seen[low]]
@@ -58,7 +54,7 @@ def test_selection_makes_the_plain_correlation_too_small_and_the_correction_repa
     uncorrected, repaired = [], []
     for _ in range(200):
         seen = halved(rng, walk(rng, rho, 243, 3), at_random=at_random)
-        repaired.append([pair.rho for pair in known(rng, seen, STEPS[:3])])
+        repaired.append([pair.rho for pair in agreements(rng, STEPS[:3], seen)])
         uncorrected.append([plain(seen, 1, 3), plain(seen, 3, 9)])
     first, second = np.mean(repaired, axis=0)
     assert abs(first - rho) < 0.07
@@ -71,7 +67,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     inside = {0.4: 0, 0.6: 0, 0.8: 0, 0.9: 0}
     for rho in inside:
         for _ in range(200):
-            low, high = known(rng, halved(rng, walk(rng, rho, 81, 2)), STEPS[:2])[0].interval
+            low, high = agreements(rng, STEPS[:2], halved(rng, walk(rng, rho, 81, 2)))[0].interval
             inside[rho] += low <= rho <= high
     assert all(times >= 160 for rho, times in inside.items() if rho < 0.9), inside
     assert inside[0.9] >= 130  # prior and ranks both lower it
@@ -91,14 +87,16 @@ def test_rungs_that_measure_the_same_agree_with_the_top_better_than_a_walk_would
                 for step, rung in halved(rng, losses).items():
                     seen[kind][step] |= {b"%d/" % bracket + key: loss for key, loss in rung.items()}
         for kind in found:
-            found[kind].append(float(np.median(correlations(rng, STEPS, seen[kind])[:, 0, -1])))
+            found[kind].append(float(np.median(drawn_correlations(rng, STEPS, seen[kind])[:, 0, -1])))
     assert np.mean(found["walk"]) == pytest.approx(0.51, abs=0.1)
     assert np.mean(found["noise"]) > np.mean(found["walk"]) + 0.1
 
 
 def test_more_configurations_make_it_more_certain() -> None:
     rng = np.random.default_rng(7)
-    widths = [np.ptp(known(rng, halved(rng, walk(rng, 0.7, n, 2)), STEPS[:2])[0].interval) for n in (9, 27, 243, 729)]
+    widths = [
+        np.ptp(agreements(rng, STEPS[:2], halved(rng, walk(rng, 0.7, n, 2)))[0].interval) for n in (9, 27, 243, 729)
+    ]
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] < 0.2
 
@@ -120,10 +118,10 @@ def numbered(losses: list[float]) -> dict[bytes, float]:
     ids=["nothing", "one", "constant", "all failed", "nothing above", "nothing below"],
 )
 def test_where_nothing_can_be_seen_the_prior_speaks(below: dict[bytes, float], above: dict[bytes, float]) -> None:
-    draws = correlations(np.random.default_rng(0), STEPS, {1.0: below, 3.0: above})
+    draws = drawn_correlations(np.random.default_rng(0), STEPS, {1.0: below, 3.0: above})
     assert np.all(np.isfinite(draws))
     assert np.all(np.linalg.eigvalsh(draws) > 0)
-    first, _, last = agreements(STEPS, {1.0: below, 3.0: above}, draws)
+    first, _, last = agreements(np.random.default_rng(0), STEPS, {1.0: below, 3.0: above})
     assert first.rho == pytest.approx(PRIOR_RHO, abs=0.25)
     assert last.rho == pytest.approx(PRIOR_RHO, abs=0.05)
     assert first.interval[0] < 0.6
@@ -132,7 +130,7 @@ def test_where_nothing_can_be_seen_the_prior_speaks(below: dict[bytes, float], a
 
 def test_every_draw_is_a_correlation_matrix() -> None:
     rng = np.random.default_rng(1)
-    draws = correlations(rng, STEPS, halved(rng, walk(rng, 0.9, 100)))
+    draws = drawn_correlations(rng, STEPS, halved(rng, walk(rng, 0.9, 100)))
     assert draws.shape[1:] == (4, 4)
     assert np.allclose(np.einsum("dii->di", draws), 1)
     assert np.allclose(draws, draws.transpose(0, 2, 1))
@@ -140,8 +138,8 @@ def test_every_draw_is_a_correlation_matrix() -> None:
 
 
 def test_one_rung_agrees_with_itself() -> None:
-    assert np.all(correlations(np.random.default_rng(0), [9.0], {9.0: {b"a": 1.0}}) == 1)
-    assert known(np.random.default_rng(0), {}, [9.0]) == []
+    assert np.all(drawn_correlations(np.random.default_rng(0), [9.0], {9.0: {b"a": 1.0}}) == 1)
+    assert agreements(np.random.default_rng(0), [9.0], {}) == []
 
 
 def test_failures_stand_last() -> None:
@@ -149,15 +147,15 @@ def test_failures_stand_last() -> None:
     rng = np.random.default_rng(0)
     good = numbered([float(i) if i < 20 else math.inf for i in range(30)])
     bad = numbered([float(i) if i >= 20 else math.inf for i in range(30)])
-    assert known(rng, {1.0: below, 3.0: good}, STEPS[:2])[0].rho > 0.85
-    assert known(rng, {1.0: below, 3.0: bad}, STEPS[:2])[0].rho < 0.1
+    assert agreements(rng, STEPS[:2], {1.0: below, 3.0: good})[0].rho > 0.85
+    assert agreements(rng, STEPS[:2], {1.0: below, 3.0: bad})[0].rho < 0.1
 
 
 def test_the_same_and_the_opposite_ranks() -> None:
     up, down = numbered([float(i) for i in range(12)]), numbered([-float(i) for i in range(12)])
     rng = np.random.default_rng(0)
-    assert 0.9 < known(rng, {1.0: up, 3.0: up}, STEPS[:2])[0].rho < 1
-    assert known(rng, {1.0: up, 3.0: down}, STEPS[:2])[0].rho < -0.2
+    assert 0.9 < agreements(rng, STEPS[:2], {1.0: up, 3.0: up})[0].rho < 1
+    assert agreements(rng, STEPS[:2], {1.0: up, 3.0: down})[0].rho < -0.2
 
 
 def test_scores_are_quantiles_by_rank() -> None:

@@ -10,8 +10,8 @@ import pytest
 import bohb
 from bohb import BOHB, Limits, replay
 from bohb.analysis.why import why
-from bohb.core.deadline import TimeLeft, fitting_bracket, in_time
 from bohb.core.schedule.brackets import hyperband
+from bohb.core.times.deadline import TimeLeft, fitting_bracket, in_time
 from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.times.forecast import forecast, proportional, seconds_to_end
 from bohb.executors.evaluate import SimulatedExecutor
