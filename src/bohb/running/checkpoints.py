@@ -36,7 +36,7 @@ from bohb.running.directories import (
     size,
     sync,
     usable,
-)  # fmt: skip
+)
 
 log = logging.getLogger("bohb")
 MARKER = "bohb-study"  # the file that says which study a directory of checkpoints belongs to
