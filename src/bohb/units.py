@@ -41,18 +41,20 @@ def moment(value: object, now: datetime.datetime | None = None) -> float:
     """Parse a time of day and return it in seconds since the epoch.
 
     A clock time such as "18:00" is the next one, today or tomorrow. A date with a time, "2026-05-01 18:00" in ISO form
-    or a datetime, must have a time zone or is local time. A number is returned as it is.
+    or a datetime, must have a time zone or is local time. A number counts seconds since the epoch.
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
     now = now or datetime.datetime.now()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value <= now.timestamp():
+            raise ValueError("is over; it must be in the future")
+        return value
     parsed = _parsed_moment(value)
     if isinstance(parsed, datetime.time):
         today = now if parsed.tzinfo is None else now.astimezone(parsed.tzinfo)
         at = today.replace(hour=parsed.hour, minute=parsed.minute, second=parsed.second, microsecond=parsed.microsecond)
         later = at if at.timestamp() > now.timestamp() else at + datetime.timedelta(days=1)
         return later.timestamp()
-    if parsed.timestamp() <= now.timestamp():
+    if parsed.year < now.year - 1 or parsed.timestamp() <= now.timestamp():  # the year 1 has no time stamp
         raise ValueError("is over; it must be in the future")
     return parsed.timestamp()
 

@@ -10,7 +10,7 @@ import pytest
 from bohb import BOHB
 from bohb.core.encoding import encode, to_json
 from bohb.core.space.scales import Numeric
-from bohb.errors import InvalidArgument, InvalidSpace
+from bohb.errors import InvalidArgument, InvalidConfiguration, InvalidSpace
 
 SPACE = {"x": (0.0, 1.0), "c": ["a", "b"]}
 
@@ -76,6 +76,13 @@ def test_budgets_at_the_ends_of_the_scale_work(preset: Any, budgets: dict[str, A
 def test_a_range_that_cannot_be_represented_is_refused_by_name(bounds: Any) -> None:
     with pytest.raises(InvalidSpace, match=r"^x=\(.*ConfigSpace cannot represent this range.*in the objective"):
         BOHB({"x": bounds}, budgets=[1], seed=0)
+
+
+@pytest.mark.parametrize("values", [(0.0, 1.0), (1, 9), (1, 9, "log"), [1, 2], {"ordinal": [1, 2]}], ids=str)
+def test_a_value_larger_than_all_floats_is_refused_by_name(values: Any) -> None:
+    study = BOHB({"x": values, "y": (0.0, 1.0)}, budgets=[1], seed=0)
+    with pytest.raises(InvalidConfiguration, match=r"^x( has a larger whole number than floats can hold|=1000)"):
+        study.enqueue({"x": 10**400, "y": 0.5})
 
 
 def test_a_scale_wider_than_all_floats_is_refused() -> None:

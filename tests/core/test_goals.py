@@ -62,6 +62,10 @@ def test_a_table_of_directions_means_the_same_as_a_list() -> None:
         ({"constraints": {"latency": 10}}, "'latency' has 10"),
         ({"constraints": {"latency": "<= ten"}}, "'<= ten'"),
         ({"constraints": {"latency": "<= nan"}}, "'<= nan'"),
+        ({"objectives": ["a\0b"]}, "all of them printable"),
+        ({"objectives": ["a" * 10_000]}, "at most 100 characters"),
+        ({"constraints": {"a\nb": "<= 1"}}, "all of them printable"),
+        ({"objectives": [f"loss{i}" for i in range(50)]}, "50 objectives are given, at most 8 can be"),
     ],
 )
 def test_a_mistake_in_the_goals_is_named(arguments: dict[str, Any], named: str) -> None:
@@ -122,8 +126,18 @@ def test_a_plain_result_has_no_values_and_may_keep_anything_called_losses() -> N
     assert (outcome.loss, outcome.values, outcome.info) == (1.0, {}, {"losses": [1, 2]})
 
 
+def test_an_outcome_keeps_the_values_of_the_study_and_no_others() -> None:
+    values = {"error": 0.1, "accuracy": 0.9, "latency": 1.0}
+    assert outcome_of(Outcome(Status.OK, 0.1, values={**values, "zzz": math.nan}), TWO).values == values
+    assert outcome_of(Outcome(Status.OK, 0.1, values={"zzz": math.nan})).values == {}
+    failed = Outcome(Status.CRASHED, values={"error": 0.1, "accuracy": math.inf, "zzz": 1.0})
+    assert outcome_of(failed, TWO).values == {"error": 0.1}
+
+
 def test_the_violation_is_zero_exactly_if_all_bounds_are_kept() -> None:
     tiny = Goals((Objective("loss"),), (Constraint("x", "<=", 1e300),))
     assert tiny.violation({"x": math.nextafter(1e300, math.inf)}) > 0
     assert math.isfinite(tiny.violation({"x": 1e308}))
     assert math.isfinite(Constraint("x", ">=", 1e-300).violation(-1e308))
+    twice = Goals((Objective("loss"),), (Constraint("x", "<=", 1e-300), Constraint("y", "<=", 1e-300)))
+    assert math.isfinite(twice.violation({"x": 1e308, "y": 1e308}))

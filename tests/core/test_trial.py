@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bohb import Outcome, Status
+from bohb import Origin, Outcome, Status, Trial
 from bohb.core.settings import PRESETS, Settings
 from bohb.core.trial import jsonable, outcome_of
 from bohb.errors import BohbError, InvalidArgument, InvalidResult
@@ -155,3 +155,13 @@ def test_unknown_settings_are_refused_by_name() -> None:
     for change in (Settings.from_json, Settings().changed):
         with pytest.raises(InvalidArgument, match="unknown settings \\['rho'\\]"):
             change({"rho": 0.5})
+
+
+@pytest.mark.parametrize("step", [math.nan, math.inf, 10**400, "1", True])
+def test_a_point_of_a_learning_curve_has_a_finite_step_and_may_have_a_loss_that_diverged(step: Any) -> None:
+    points: list[tuple[float, float]] = []
+    trial = Trial(0, {}, 1.0, 0, 0, 0, 0, Origin.RANDOM, reporter=lambda *point: points.append(point))
+    trial.report(np.int64(1), math.inf)
+    with pytest.raises(InvalidResult, match="step="):
+        trial.report(step, 0.5)
+    assert points == [(1.0, math.inf)]

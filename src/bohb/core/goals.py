@@ -21,6 +21,8 @@ from bohb.units import memory, seconds
 Objectives = Sequence[str] | Mapping[str, str] | None  # names, or "minimize" and "maximize" by name
 Direction = Literal["minimize", "maximize"]
 
+MOST_OBJECTIVES = 8  # the hypervolume of more would take hours
+LONGEST_NAME = 100
 _RESERVED = ("losses", "info")  # keys of a result that hold other things
 _SMALLEST = sys.float_info.min
 _LARGEST = sys.float_info.max
@@ -166,6 +168,10 @@ def _objectives(given: Objectives) -> tuple[Objective, ...]:
     else:
         found = [_objective(name) for name in given or ()]
     names = [objective.name for objective in found]
+    if len(names) > MOST_OBJECTIVES:
+        raise InvalidArgument(
+            f"{len(names)} objectives are given, at most {MOST_OBJECTIVES} can be; combine some of them"
+        )
     for name in names:
         if names.count(name) > 1:
             raise InvalidArgument(f"objectives={given!r} names {name!r} twice; name each value once")
@@ -214,6 +220,10 @@ def _bound(text: str) -> float | None:
 def _checked(what: str, name: object) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InvalidArgument(f"{what}: {name!r} must be the name of a value that the objective returns")
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        raise InvalidArgument(
+            f"{what}: the name {name!r:.80} must have at most {LONGEST_NAME} characters, all of them printable"
+        )
     if name in _RESERVED or name.startswith("-"):
         raise InvalidArgument(f"{what}: {name!r} cannot be the name of a value; choose another name")
     return name

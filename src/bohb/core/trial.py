@@ -84,9 +84,15 @@ class Trial:
     goals: Goals = field(default=PLAIN, compare=False, repr=False)
 
     def report(self, step: float, loss: float) -> None:
-        """Record one point of the learning curve. It is stored with the outcome and never used in a decision."""
+        """Record one point of the learning curve. It is stored with the outcome and never used in a decision.
+
+        step: a finite number; the loss may be NaN or infinite, as when training diverges.
+        """
+        place = _real(step, "step")
+        if not math.isfinite(place):
+            raise InvalidResult(f"step={place} of a learning curve must be a finite number")
         if self.reporter is not None:
-            self.reporter(_real(step, "step"), _real(loss))
+            self.reporter(place, _real(loss))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +197,20 @@ def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:
 
 
 def checked_outcome(outcome: Outcome, goals: Goals) -> Outcome:
-    """Return an Outcome that somebody else made; its values must be those that the study decides by."""
-    if outcome.ok and not goals.plain:
-        for name in goals.names:
-            if not math.isfinite(outcome.values.get(name, math.nan)):
+    """Return an Outcome that somebody else made, with the values that the study decides by and no others."""
+    names = () if goals.plain else goals.names
+    given = {name: _real(outcome.values[name], name) for name in names if name in outcome.values}
+    values = {name: value for name, value in given.items() if math.isfinite(value)}
+    if outcome.ok and names:
+        for name in names:
+            if name not in values:
                 raise InvalidResult(f"the Outcome must have a finite {name!r} among its values {outcome.values}")
-        if outcome.loss != goals.losses(outcome.values)[0]:
+        if outcome.loss != goals.losses(values)[0]:
             raise InvalidResult(
-                f"the Outcome has loss={outcome.loss!r}, which must be {goals.losses(outcome.values)[0]!r}: "
-                f"the first objective of {outcome.values}, to be minimised"
+                f"the Outcome has loss={outcome.loss!r}, which must be {goals.losses(values)[0]!r}: "
+                f"the first objective of {values}, to be minimised"
             )
-    return outcome
+    return outcome if values == outcome.values else replace(outcome, values=values)
 
 
 def _outcome_of_mapping(result: Mapping[Any, Any], goals: Goals) -> Outcome:

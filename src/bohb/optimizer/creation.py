@@ -79,11 +79,11 @@ def given_events(
 
 def _one_of(budgets: tuple[float, ...], given: float) -> float:
     """Return the budget of the study that is meant."""
-    if isinstance(given, int | float) and not isinstance(given, bool):
+    if isinstance(given, int | float) and not isinstance(given, bool) and given <= 2 * budgets[-1]:
         for budget in budgets:
             if math.isclose(budget, given, rel_tol=1e-9):
                 return budget
-    raise InvalidArgument(f"budget={given!r} must be one of the study's: {', '.join(f'{b:g}' for b in budgets)}")
+    raise InvalidArgument(f"budget={given!r:.80} must be one of the study's: {', '.join(f'{b:g}' for b in budgets)}")
 
 
 def continue_events(history: History, wanted: StudyCreated, seed_given: bool) -> list[Event]:
