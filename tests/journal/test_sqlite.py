@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +18,8 @@ from bohb.core.encoding import LARGEST_BODY
 from bohb.core.events import ConfigGiven
 from bohb.errors import Conflict, JournalBusy, JournalDamaged, JournalError
 from bohb.journal import Journal, MemoryJournal, SqlJournal, last_good, repair, study_names
+from bohb.journal.lock import Entries
+from bohb.journal.records import End, checksum
 from bohb.testing import JournalContract, example_events, numbered_events
 from tests.journal.contract import SqlJournalContract
 
@@ -83,6 +87,65 @@ def test_a_finished_study_on_read_only_media_can_be_read(path: Path, monkeypatch
     with SqlJournal(path, read_only=True) as journal:
         assert len(journal.read()) == LENGTH
     assert sorted(file.name for file in path.parent.iterdir()) == ["study.db", "study.db.lock", "study.db.turn"]
+
+
+def test_a_killed_study_on_a_read_only_disk_can_be_read_without_its_shared_memory(path: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with SqlJournal(path) as journal:
+        journal.append(numbered_events(1, first=500), after=LENGTH)
+        for suffix in ("", "-wal", ".lock"):  # as if it was killed now
+            shutil.copy(f"{path}{suffix}", disk)
+    for mount in (["mount", "--bind", str(disk), str(disk)], ["mount", "-o", "remount,bind,ro", str(disk)]):
+        if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+            pytest.skip("mounting needs root")
+    try:
+        with SqlJournal(disk / path.name, read_only=True) as journal:
+            assert len(journal.read()) == LENGTH + 1
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+RECURSIVE = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT"
+HOSTILE = {
+    "view event": [
+        "ALTER TABLE event RENAME TO e",
+        f"CREATE VIEW event AS {RECURSIVE} 'study' study, n position, 1 epoch, 'x' kind, n key, '' body, 0 crc FROM r",
+    ],
+    "view bohb_format": ["DROP TABLE bohb_format", f"CREATE VIEW bohb_format AS {RECURSIVE} n version FROM r"],
+    "view study": [
+        "ALTER TABLE study RENAME TO s",
+        f"CREATE VIEW study AS {RECURSIVE} 'study' study, n length, 0 crc, 0 epoch, '' owner FROM r",
+    ],
+    "trigger t": ["CREATE TRIGGER t BEFORE INSERT ON event BEGIN SELECT RAISE(IGNORE); END"],
+    "column g": ["ALTER TABLE event ADD COLUMN g AS (upper(body))"],
+    "index i": ["CREATE INDEX i ON event (upper(body))"],
+    "table lease": ["DROP TABLE lease", "CREATE VIRTUAL TABLE lease USING rtree(study, holder, expires)"],
+}
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize(("what", "statements"), HOSTILE.items(), ids=HOSTILE)
+def test_a_file_that_would_run_what_somebody_put_into_it_is_refused_untouched(
+    path: Path, what: str, statements: list[str], read_only: bool
+) -> None:
+    change(path, *statements)
+    Path(f"{path}.lock").write_bytes(Entries("x", "x", {"study": End(LENGTH, 1)}).encoded())
+    before = path.read_bytes()
+    with pytest.raises(JournalError, match=f"not a bohb journal .it has the .*{what}.*never makes"):
+        SqlJournal(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_a_body_that_is_no_text_is_named_although_its_checksum_is_right(path: Path) -> None:
+    crc = checksum(0, "blob", 0, 1, "given", "given/0", b"{}")  # type: ignore[arg-type]
+    change(
+        path,
+        f"INSERT INTO event VALUES ('blob', 0, 1, 'given', 'given/0', x'7b7d', {crc})",
+        f"INSERT INTO study VALUES ('blob', 1, {crc}, 1, '')",
+    )
+    with SqlJournal(path, "blob", read_only=True) as journal, pytest.raises(JournalDamaged, match="not JSON"):
+        journal.read()
 
 
 def test_a_closed_journal_says_so_and_closes_twice(path: Path) -> None:

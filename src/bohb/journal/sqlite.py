@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -25,6 +27,12 @@ _logger = logging.getLogger("bohb")
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _FORBIDDEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN}
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+# What somebody could put into a file in order to be run by whoever opens it: views, triggers, indexes of their own,
+# virtual tables and generated columns. A journal has plain tables only.
+_FOREIGN = """SELECT type || ' ' || name FROM sqlite_master
+    WHERE name NOT LIKE 'sqlite~_%' ESCAPE '~' AND NOT (type = 'table' AND rootpage > 0)
+    UNION ALL SELECT 'column ' || c.name FROM sqlite_master AS t, pragma_table_xinfo(t.name) AS c
+    WHERE t.type = 'table' AND t.rootpage > 0 AND c.hidden <> 0"""
 _NO_SHARED_MEMORY = {sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP}
 
 
@@ -49,6 +57,7 @@ class SqliteDatabase(Database):
         self.shared = SHARED
         self._in_file_turn = False
         self._turns: TurnLock | None = None
+        self._copy: TemporaryDirectory[str] | None = None
         self.lock = None if read_only else _complete(path)
         self.generation = entries(path).generation if self.lock is None else self.lock.generation
         if read_only and not lock_file(path).exists() and has_log(path):
@@ -65,19 +74,43 @@ class SqliteDatabase(Database):
             raise
 
     def connect(self) -> Connection:
-        uri = f"file:{quote(self.name)}?mode={'ro' if self.read_only else 'rwc'}"
-        if self.read_only and not os.access(self.path.parent, os.W_OK) and not Path(f"{self.path}-wal").exists():
-            uri += "&immutable=1"  # read-only media, on which SQLite cannot create its shared memory
-        connection = connect_sqlite(uri)
+        path, options = self.name, "mode=ro" if self.read_only else "mode=rwc"
+        if self.read_only and not os.access(self.path.parent, os.W_OK):
+            # read-only media, on which SQLite cannot create its shared memory
+            if not Path(f"{path}-wal").exists():
+                options += "&immutable=1"
+            elif not Path(f"{path}-shm").exists():
+                path = self._copied()
+        connection = connect_sqlite(f"file:{quote(path)}?{options}")
         try:
             cursor = connection.cursor()
             cursor.execute("PRAGMA synchronous=FULL")  # NORMAL lost acknowledged events in 136 of 200 power cuts
             cursor.execute("PRAGMA fullfsync=1")  # macOS: otherwise fsync does not wait for the disk
             cursor.execute("PRAGMA trusted_schema=0")
+            cursor.execute("PRAGMA cell_size_check=1")
         except sqlite3.Error:
             connection.close()
             raise
         return connection
+
+    def _copied(self) -> str:
+        """Return a copy of the file and its log, which is removed with this object."""
+        self._copy = TemporaryDirectory(prefix="bohb-", ignore_cleanup_errors=True)
+        try:
+            for suffix in ("", "-wal"):
+                shutil.copy(f"{self.path}{suffix}", self._copy.name)
+        except OSError as error:
+            raise JournalError(f"{self.name} cannot be copied in order to read its log ({error.strerror})") from error
+        return f"{self._copy.name}/{self.path.name}"
+
+    def _is_journal(self) -> bool:
+        foreign = ", ".join(sorted(str(row[0]) for row in self.execute(_FOREIGN))[:5])
+        if foreign:
+            raise JournalError(
+                f"{self.name} is not a bohb journal (it has the {foreign}, which bohb never makes); use it only if you "
+                "know who made it: copy its tables to a new file"
+            )
+        return super()._is_journal()
 
     def begin(self, reads: bool) -> None:
         # one that writes waits for another writer now and not in its middle
@@ -105,6 +138,8 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         with self._mutex:
             super().close()
+            if self._copy is not None:
+                self._copy.cleanup()
             if self._turns is not None:
                 self._turns.close()
                 self._turns = None
@@ -178,6 +213,8 @@ def _ends(path: Path) -> dict[str, End] | None:
     """Return where the studies end; None if that cannot be read. A read-only connection leaves the log as it is."""
     try:
         with closing(connect_sqlite(f"file:{quote(str(path))}?mode=ro")) as connection:
+            if connection.execute(_FOREIGN).fetchall():
+                return None
             if connection.execute("SELECT version FROM bohb_format").fetchall() != [(SCHEMA,)]:
                 return None
             rows = connection.execute("SELECT study, length, crc FROM study").fetchall()

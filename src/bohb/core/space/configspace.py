@@ -101,8 +101,10 @@ def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
             raise InvalidSpace(f"{name!r} is a {type(hyperparameter).__name__}, which bohb does not know")
     kind: type = int if integer else float
     lower, upper = kind(hyperparameter.lower), kind(hyperparameter.upper)
-    step = float((hyperparameter.meta or {}).get(STEP, 0))
-    plain = Numeric(name, lower, upper, hyperparameter.log, integer, step=step)
+    step = hyperparameter.meta.get(STEP, 0) if isinstance(hyperparameter.meta, dict) else 0
+    if not isinstance(step, int | float) or not 0 <= step <= upper - lower:  # of an event that nobody has written
+        raise InvalidSpace(f"{name!r} has the step {step!r}; it must be between 0 and its range")
+    plain = Numeric(name, lower, upper, hyperparameter.log, integer, step=float(step))
     return replace(plain, prior=_prior(hyperparameter, plain))
 
 
