@@ -102,6 +102,29 @@ def reasons_read(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
+def test_histories_change_by_events_only_and_trials_are_made_in_the_core() -> None:
+    for path in modules():
+        inside = path.relative_to(ROOT).parts[0] in ("core", "testing")
+        found = list(forged(ast.parse(path.read_text())))
+        assert [what for what in found if not (inside and what == "Trial")] == [], path
+    for wrong in ("history.n = 1", "a.history.n += 1", "setattr(history, 'n', 1)", "trial = Trial(1)"):
+        assert list(forged(ast.parse(wrong))), wrong
+
+
+def forged(tree: ast.AST) -> Iterator[str]:
+    """Yield what makes a trial or changes a history."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id="history") | ast.Attribute(attr="history"), ctx=ast.Store()):
+                yield node.attr
+            case ast.Call(
+                func=ast.Name(id="setattr"), args=[ast.Name(id="history") | ast.Attribute(attr="history"), *_]
+            ):
+                yield "setattr"
+            case ast.Call(func=ast.Name(id="Trial")):
+                yield "Trial"
+
+
 def test_only_the_settings_know_the_models_by_name() -> None:
     """A new model of the built-in sampler costs its module, its name there, a case in `samplers.chain`, and words."""
     names = MODELS.keys() - set(MODELS.values())

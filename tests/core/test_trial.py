@@ -161,7 +161,7 @@ def test_unknown_settings_are_refused_by_name() -> None:
 def test_a_point_of_a_learning_curve_has_a_finite_step_and_may_have_a_loss_that_diverged(step: Any) -> None:
     points: list[tuple[float, float]] = []
     trial = Trial(0, {}, 1.0, 0, 0, 0, 0, Origin.RANDOM, reporter=lambda *point: points.append(point))
-    trial.report(np.int64(1), math.inf)
+    trial.report(1, math.inf)
     with pytest.raises(InvalidResult, match="step="):
         trial.report(step, 0.5)
     assert points == [(1.0, math.inf)]

@@ -32,7 +32,7 @@ from bohb.core.schedule.rules import Rule, rule_of
 from bohb.core.times.deadline import DeadlineRule, InTime, TimeLeft, in_time
 from bohb.core.times.durations import DurationLearner
 from bohb.core.times.forecast import remaining
-from bohb.core.trial import Origin, Trial
+from bohb.core.trial import Origin, Trial, first_trial, promoted_trial
 
 LOOK_AGAIN = 0.97  # share of the time left after which open brackets are looked at again …
 LOOK_CLOSELY = 0.995  # … and while some of them will have to become smaller
@@ -172,18 +172,9 @@ class Decider:
             proposal = self.propose(streams.proposal_stream(self._seed, number), start.budget, start.bracket)
         if proposal is None:
             return self._cut(start)
-        trial = Trial(
-            number=number,
-            config=proposal.config,
-            budget=start.budget,
-            config_id=number,
-            bracket=start.bracket,
-            rung=start.rung,
-            seed=streams.trial_seed(self._seed, number),
-            origin=proposal.origin,
-            explains=proposal.explains,
-            reason=proposal.reason,
-        )
+        seed = streams.trial_seed(self._seed, number)
+        trial = first_trial(number, proposal.config, start.budget, start.bracket, start.rung, seed, proposal.origin)
+        trial = replace(trial, explains=proposal.explains, reason=proposal.reason)
         return [started(trial, now)]
 
     def _cut(self, start: StartSample) -> list[Event]:
@@ -201,20 +192,8 @@ class Decider:
         before = history.trials[start.number]
         reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss, **self._place(start)}
         known = twin(history, start.number, start.budget)
-        trial = replace(
-            before,
-            number=len(history.trials),
-            budget=start.budget,
-            bracket=start.bracket,
-            rung=start.rung,
-            origin=Origin.PROMOTED,
-            previous_budget=before.budget,
-            attempt=1,
-            from_trial=start.number,
-            reuses=known,
-            explains=None,
-            reason=reason,
-        )
+        trial = promoted_trial(before, len(history.trials), start.budget, start.bracket, start.rung)
+        trial = replace(trial, reuses=known, reason=reason)
         start_event = started(trial, now)
         return [start_event] if known is None else [start_event, TrialFinished(trial.number, history.outcomes[known])]
 

@@ -95,6 +95,27 @@ class Trial:
             self.reporter(place, _real(loss))
 
 
+def first_trial(
+    number: int,
+    config: dict[str, Any],
+    budget: float,
+    bracket: int = 0,
+    rung: int = 0,
+    seed: int = 0,
+    origin: Origin = Origin.RANDOM,
+) -> Trial:
+    """Return the trial that runs a new configuration."""
+    return Trial(number, config, budget, number, bracket, rung, seed, origin)
+
+
+def promoted_trial(before: Trial, number: int, budget: float, bracket: int, rung: int) -> Trial:
+    """Return the trial that continues the configuration of another one on a larger budget."""
+    moved = replace(before, number=number, budget=budget, bracket=bracket, rung=rung, origin=Origin.PROMOTED, attempt=1)
+    return replace(
+        moved, previous_budget=before.budget, from_trial=before.number, reuses=None, explains=None, reason={}
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of one evaluation: a finite loss, or the cause of its failure.

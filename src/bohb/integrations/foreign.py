@@ -26,7 +26,7 @@ from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket, geometric_budgets, hyperband
 from bohb.core.settings import Settings
 from bohb.core.space import Space
-from bohb.core.trial import Origin, Outcome, Status, Trial
+from bohb.core.trial import Outcome, Status, first_trial
 from bohb.errors import InvalidArgument
 from bohb.optimizer.ask_tell import one_thread
 
@@ -209,7 +209,7 @@ class Proposals(Generic[Id]):
             self._add(configs[trial], budgets[rung], loss)
         self._n_added = len(results.losses)
         pending = [
-            _trial(-1 - i, configs[trial], budgets[results.next_rung(trial)], 0)
+            first_trial(-1 - i, configs[trial], budgets[results.next_rung(trial)])
             for i, trial in enumerate(sorted(running))
         ]
         with self.history.supposing(pending), one_thread(self._settings):
@@ -221,14 +221,10 @@ class Proposals(Generic[Id]):
     def _add(self, config: Config, budget: float, loss: float) -> None:
         """Add a result to the history. It has a bracket of its own, since others decide who goes on."""
         bracket = len(self.history.brackets)
-        trial = _trial(len(self.history.trials), config, budget, bracket)
+        trial = first_trial(len(self.history.trials), config, budget, bracket)
         outcome = Outcome(Status.OK, loss) if math.isfinite(loss) else Outcome(Status.CRASHED)
         planned = BracketPlanned(bracket, ((budget, 1),), "given")
         self.history.extend([planned, TrialStarted(trial), TrialFinished(trial.number, outcome)])
-
-
-def _trial(number: int, config: Config, budget: float, bracket: int) -> Trial:
-    return Trial(number, config, budget, number, bracket, rung=0, seed=0, origin=Origin.MODEL)
 
 
 def earlier(space: Space, observations: Sequence[ObservationAdded]) -> History:

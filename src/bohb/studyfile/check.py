@@ -17,7 +17,7 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.schedule.brackets import Bracket, hyperband
 from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.times.forecast import planned_time
-from bohb.core.trial import Lost, Origin, Outcome, Trial, outcome_of
+from bohb.core.trial import Lost, Outcome, Trial, first_trial, outcome_of, promoted_trial
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
 from bohb.executors.local import processes
@@ -72,19 +72,10 @@ class _Caller:
         """Return the outcome of one call; calls with the same directory share its files."""
         place = self._root / directory
         place.mkdir(exist_ok=True)
-        trial = Trial(
-            number=self._number,
-            config=dict(self.config),
-            budget=budget,
-            config_id=0,
-            bracket=0,
-            rung=0 if previous is None else 1,
-            seed=self._seed,
-            origin=Origin.RANDOM if previous is None else Origin.PROMOTED,
-            previous_budget=previous,
-            checkpoint_dir=place,
-            goals=self._goals,
-        )
+        trial = first_trial(0, dict(self.config), previous or budget, seed=self._seed)
+        if previous is not None:
+            trial = promoted_trial(trial, 0, budget, 0, 1)
+        trial = replace(trial, number=self._number, checkpoint_dir=place, goals=self._goals)
         self._number += 1
         self._executor.submit(trial)
         result = self._executor.wait(None)[0].result

@@ -14,7 +14,7 @@ from bohb.core.history import History
 from bohb.core.schedule.brackets import Bracket
 from bohb.core.settings import Settings
 from bohb.core.times.durations import DurationModel, learnt
-from bohb.core.trial import Origin, Outcome, Status, Trial
+from bohb.core.trial import Outcome, Status, Trial, first_trial, promoted_trial
 
 SecondsOf = Callable[[Trial], float]
 MOST_TRIALS = 2000  # that a simulation starts; the rest is extrapolated
@@ -244,20 +244,8 @@ def _next(ahead: History, max_brackets: int | None, plan: Sequence[Bracket]) -> 
         case Restart(trial):
             return replace(trial, attempt=trial.attempt + 1)
         case StartSample(bracket, rung, budget):
-            return Trial(number, {}, budget, number, bracket, rung, 0, Origin.RANDOM)
+            return first_trial(number, {}, budget, bracket, rung)
         case StartPromotion(bracket, rung, budget, source):
-            before = ahead.trials[source]
-            return replace(
-                before,
-                number=number,
-                budget=budget,
-                bracket=bracket,
-                rung=rung,
-                origin=Origin.PROMOTED,
-                previous_budget=before.budget,
-                attempt=1,
-                from_trial=source,
-                reuses=None,
-            )
+            return promoted_trial(ahead.trials[source], number, budget, bracket, rung)
         case _:
             return None
