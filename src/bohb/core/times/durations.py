@@ -41,6 +41,7 @@ _TYPICAL_SPREAD, _TYPICAL_NOISE = 0.5, 0.2  # of log seconds: between configurat
 _FEW = 5  # values before which those of a typical study count, too
 _UNSEEN = 0.2  # added spread where no trial has gone from this budget to that
 _LEAST_SPREAD = 0.02
+_OVERDUE = 0.1  # of a duration: how much longer a trial takes at least
 _SMALLEST = 1e-6  # seconds
 _Z = NormalDist().inv_cdf((1 + INTERVAL) / 2)
 
@@ -66,6 +67,10 @@ class Duration:
     def high(self) -> float:
         """The upper end of the interval."""
         return self.median * math.exp(_Z * self.spread)
+
+    def left(self, since: float) -> float:
+        """Return the seconds that a trial is expected to take after `since`: a while longer if it is overdue."""
+        return max(self.mean - since, _OVERDUE * max(since, self.mean))
 
     def drawn(self, share: float, since: float = 0.0) -> float:
         """Return the seconds that a trial has left after `since`; a share of such trials end earlier.
