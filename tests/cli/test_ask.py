@@ -115,6 +115,15 @@ def test_wrong_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     assert "there is no journal" in complaint("ask", tmp_path / "none.db")
 
 
+@pytest.mark.parametrize("lease", ["0", "0.5", "-1", "nan", "inf"])
+def test_a_lease_that_would_take_trials_from_living_programs_is_refused(tmp_path: Path, lease: str) -> None:
+    file = written(tmp_path)
+    asked(file)
+    told = call("ask", file, "--lease", lease, code=1 if lease in ("0", "0.5") else 2).stderr
+    assert "must be a" in told
+    assert answer("status", file)["trials"] | {"running": 1, "waiting": 0} == answer("status", file)["trials"]
+
+
 def test_the_exit_code_says_whether_to_ask_again(tmp_path: Path) -> None:
     file = written(tmp_path)
     asked(file, "--max-trials", "1")

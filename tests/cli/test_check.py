@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from pathlib import Path
@@ -85,6 +86,14 @@ def test_the_command_reports_and_exits_with_1_on_a_failure(tmp_path: Path) -> No
     assert "cannot start 'no-such-program'" in told.stdout
     assert "what to do:" in told.stdout
     assert "x  float     0 to 1\n" in told.stdout
+    pasted = told.stdout.splitlines()[-1]
+    assert pasted.startswith(f"cd {tmp_path} && no-such-program 0.")
+    assert answer_of(file)["runs"]["command"] == pasted
+
+
+def answer_of(file: Path) -> dict[str, Any]:
+    rows = json.loads(call("check", file, "--json", code=1).stdout)
+    return {row["check"]: row for row in rows}
 
 
 def test_a_wrong_start_method_is_an_error_of_the_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
+from bohb.cli.mcp import Tools
+from bohb.errors import InvalidArgument
 from tests.cli.running import STUDY, answer, call
 
 STUDY_FILE = STUDY.replace('command = "echo {x}"\n', "")
@@ -20,7 +23,10 @@ TWO = STUDY_FILE.replace("[budget]", 'objectives = ["error", "-speed"]\n[budget]
 async def work(directory: Path) -> None:
     mcp: Any = importlib.import_module("mcp")  # slow, and collecting the tests should be quick
     parameters = mcp.StdioServerParameters(
-        command=sys.executable, args=["-W", "error", "-m", "bohb", "mcp", str(directory)], cwd=str(directory)
+        command=sys.executable,
+        args=["-W", "error", "-m", "bohb", "mcp", str(directory)],
+        cwd=str(directory),
+        env=dict(os.environ),
     )
     async with mcp.Client(mcp.stdio_client(parameters)) as client:
 
@@ -77,6 +83,14 @@ async def the_refusals(use: Any, refused: Any) -> None:
     assert "exactly one of loss, losses, failed, lost" in await refused("tell", study="bowl.toml", number=0)
     assert "trial 7 was never asked for" in await refused("tell", study="bowl.toml", number=7, loss=1)
     assert "x" in await refused("enqueue", study="bowl.toml", config={"x": 2})
+    assert "larger whole number" in await refused("enqueue", study="bowl.toml", config={"x": 10**400})
+    assert "must be a finite number of seconds, at least 1" in await refused("ask", study="bowl.toml", lease_seconds=0)
+    assert "must be a file in" in await refused("status", study="a\0b.db")
+    assert "a study file may have 262144" in await refused("write_study", study="big.toml", toml="#" * 2**18 + "\n")
+    wrong = await refused("tell", study="bowl.toml", number="seven", loss=1)
+    assert "valid integer" in wrong
+    assert "pydantic.dev" not in wrong
+    assert "at most 100 tags" in await refused("note", study="bowl.toml", text="x", tags=[str(n) for n in range(101)])
 
 
 async def several_objectives(use: Any) -> None:
@@ -88,6 +102,28 @@ async def several_objectives(use: Any) -> None:
     over = await use("ask", study="two.toml")
     assert (over["trial"], over["complete"]) == (None, True)
     assert "max_trials=1 reached" in over["reason"]
+
+
+def test_a_study_file_is_written_whole_and_beside_the_files_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = Tools(tmp_path)
+    (tmp_path / "a.draft.toml").write_text("mine")
+    tools.write_study("a.toml", STUDY_FILE)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a.draft.toml": "mine",
+        "a.toml": STUDY_FILE,
+    }
+
+    def somebody_else(*_: object) -> dict[str, Any]:
+        (tmp_path / "b.toml").write_text("theirs")
+        return {}
+
+    monkeypatch.setattr("bohb.cli.mcp.study_plan", somebody_else)
+    with pytest.raises(InvalidArgument, match=r"b\.toml already exists and was not changed"):
+        tools.write_study("b.toml", STUDY_FILE)
+    assert (tmp_path / "b.toml").read_text() == "theirs"
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_an_agent_writes_asks_tells_and_enqueues_and_the_study_can_be_replayed(tmp_path: Path) -> None:

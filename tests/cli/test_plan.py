@@ -40,6 +40,22 @@ def test_settings_and_limits_of_the_file_count(tmp_path: Path) -> None:
     assert [row["configurations"] for row in data["rungs"] if row["rung"] == 0] == [9, 3]
 
 
+@pytest.mark.parametrize(
+    ("preset", "budgets", "adapts"),
+    [
+        ("best", "max = 9", True),
+        ("best", "max = 1", False),
+        ("paper", "max = 9", False),
+        ("hpbandster", "max = 9", False),
+    ],
+)
+def test_a_plan_that_the_study_may_change_says_so(tmp_path: Path, preset: str, budgets: str, adapts: bool) -> None:
+    file = written(tmp_path, f'preset = "{preset}"\n' + STUDY.replace("max = 9", budgets))
+    assert answer("plan", file)["adapts"] is adapts
+    told = "with several workers the first bracket is repeated until one has finished" in call("plan", file).stdout
+    assert told is adapts
+
+
 def test_explicit_budgets_are_taken_as_they_are(tmp_path: Path) -> None:
     file = written(tmp_path, STUDY.replace("min = 1\nmax = 9", "values = [1, 10, 50]"))
     assert {row["budget"] for row in answer("plan", file)["rungs"]} == {1, 10, 50}

@@ -78,8 +78,7 @@ def test_a_program_for_node_is_tuned_too(tmp_path: Path) -> None:
     )
     text = STUDY.replace("echo {x}", "node train.js {x} {name} {budget}") + 'name = ["it\'s", "a b"]\n'
     data = answer("run", written(tmp_path, text), "--max-trials", "5")
-    assert data["trials"] == 5
-    assert data["failed"] == 0
+    assert (data["trials"]["finished"], data["trials"]["failed"]) == (5, 0)
     assert data["incumbent"]["info"]["name"] == data["incumbent"]["config"]["name"]
 
 
@@ -88,7 +87,7 @@ def test_a_function_beside_the_file_is_found_by_the_workers(tmp_path: Path) -> N
     file = written(tmp_path, STUDY.replace('command = "echo {x}"', 'objective = "my_objective_1:objective"'))
     data = json.loads(process("run", file, "--json", "--quiet", cwd=tmp_path.parent).stdout)
     assert data["stopped"] == "all 3 brackets are complete"
-    assert data["failed"] == 0
+    assert data["trials"]["failed"] == 0
     assert (tmp_path / "study.db").exists()
     assert answer("replay", file)["different"] == 0
 
@@ -103,6 +102,18 @@ def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     assert configs["a"] == configs["c"] != configs["b"]
     assert not (tmp_path / "study.db").exists()
     assert "stopped   max_seconds=0.3" in call("run", file, "--max-seconds", "0.3s", "--workers", "0", "--quiet").stdout
+
+
+@pytest.mark.parametrize(
+    ("until", "why"),
+    [
+        ("2020-01-01 10:00", "is over"),
+        ("0001-01-01 00:00", "is over"),
+        ("100", "must be a time"),
+    ],
+)
+def test_an_end_that_cannot_be_reached_is_refused(tmp_path: Path, until: str, why: str) -> None:
+    assert f"'{until}' {why}" in complaint("run", written(tmp_path), "--until", until, code=2)
 
 
 def test_limits_of_a_trial_hold_for_commands_and_their_children(tmp_path: Path) -> None:
@@ -263,6 +274,17 @@ def test_a_configuration_is_added_to_a_study_that_has_begun(tmp_path: Path) -> N
     call("run", file, "--max-trials", "3", "--quiet", "--workers", "0")
     assert answer("trials", file)[-1]["origin"] == "given"
     assert answer("trials", file)[-1]["config"] == {"x": 0.5}
+
+
+def test_a_long_configuration_is_no_name_of_a_file(tmp_path: Path) -> None:
+    table = "".join(f"hyperparameter_{n} = {{float = [0, 1]}}\n" for n in range(30))
+    file = written(tmp_path, STUDY.replace("x = {float = [0, 1]}", table).replace("{x}", "0.5"))
+    call("run", file, "--max-trials", "1", "--quiet", "--workers", "0")
+    config = json.dumps({f"hyperparameter_{n}": 0.123456789 for n in range(30)})
+    assert answer("enqueue", config, file)["added"]
+    assert "larger whole number than floats can hold" in complaint(
+        "enqueue", f'{{"hyperparameter_0": {10**400}}}', file
+    )
 
 
 def test_a_configuration_that_cannot_be_added_is_named(tmp_path: Path) -> None:

@@ -167,6 +167,26 @@ def test_escape_sequences_of_names_and_values_do_not_reach_a_terminal(command: s
     assert "\u202e" not in shown
 
 
+@pytest.mark.parametrize("command", ["why 17 study.db", "plan --min 1 --max 9 --sizes paper", "best study.db"])
+def test_sentences_are_wrapped_between_words_at_the_width_of_the_terminal(command: str, finished: Path) -> None:
+    window, terminal = pty.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "bohb", *command.split()],
+        cwd=finished.parent,
+        stdout=terminal,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "COLUMNS": "40"},
+        timeout=60,
+        check=True,
+    )
+    os.close(terminal)
+    shown = everything(window).decode().replace("\r\n", "\n")
+    plain = process(*command.split(), cwd=finished.parent).stdout
+    assert all(len(line) <= 40 for line in shown.splitlines())
+    assert any(len(line) > 40 for line in plain.splitlines())
+    assert shown.split() == plain.split()
+
+
 def everything(window: int) -> bytes:
     """Read what was written to a terminal until its last writer has closed it."""
     data = b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -134,6 +135,30 @@ def test_a_placeholder_where_a_shell_could_run_its_value_is_refused_at_once(comm
     for given, shell in ((command, True), (["bash", "-c", command], False)):
         with pytest.raises(InvalidArgument, match=rf"command: \{{v\}} is {where}.* write it without quotes"):
             ShellObjective(given, ("v",), shell=shell)
+
+
+@pytest.mark.parametrize(
+    ("command", "shell"),
+    [
+        ("echo {v} $BOHB_SEED {checkpoint_dir}", False),
+        ("echo {v} $BOHB_SEED | cat", True),
+        (["sh", "-c", "echo {v}"], False),
+    ],
+)
+@pytest.mark.parametrize("value", [*HOSTILE, "a  b", "'"])
+def test_the_line_for_a_trial_can_be_pasted_into_a_shell(command: Any, shell: bool, value: str, tmp_path: Path) -> None:
+    run = ShellObjective(command, ("v",), str(tmp_path), shell=shell)
+    trial = a_trial({"v": value}, checkpoint_dir=tmp_path / "the state")
+    pasted = subprocess.run(run.line(trial), shell=True, capture_output=True, text=True, check=True, cwd="/").stdout
+    wanted = (
+        value if isinstance(command, list) else f"{value} 77" if shell else f"{value} $BOHB_SEED {tmp_path}/the state"
+    )
+    assert pasted == f"{wanted}\n"
+    assert (tmp_path / "the state").is_dir() == ("checkpoint_dir" in command)
+
+
+def test_python_is_the_interpreter_of_this_process() -> None:
+    assert ShellObjective("{python} -c 'print(1)'").arguments(a_trial({}))[0] == sys.executable
 
 
 def test_braces_of_the_commands_own_stay() -> None:

@@ -77,6 +77,6 @@ def test_options_replace_the_goals_of_the_file_and_a_score_is_shown_as_it_was_pr
     run = CliRunner().invoke(app, ["run", str(path), "--quiet", "--json", *options])
     assert run.exit_code == 0, run.output
     found = json.loads(run.stdout)
-    assert found["trials"] == 6
+    assert found["trials"]["finished"] == 6
     assert found["incumbent"]["loss"] == found["incumbent"]["values"]["score"] <= 0.9
     assert f"score {found['incumbent']['loss']:.6g}" in CliRunner().invoke(app, ["status", str(path)]).output

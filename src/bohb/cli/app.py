@@ -1,11 +1,11 @@
 """The command `bohb`: the list of its subcommands, and error handling for all of them.
 
-To start quickly, command modules import heavy packages (the search space, plots, servers) inside the functions that
-need them.
+To start quickly, command modules import what needs numpy, or takes long, inside functions.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import traceback
@@ -16,8 +16,8 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from bohb._version import __version__
-from bohb.cli import ask, lists, look, mcp, plan, plots, run, sizes, stored
-from bohb.cli.text import emit, json_option, table
+from bohb.cli import ask, lists, look, mcp, plan, plots, run, shared, stored
+from bohb.cli.shared import emit_data, table
 from bohb.errors import BohbError, StudyMismatch
 from bohb.units import printable
 
@@ -99,14 +99,8 @@ def app(ctx: click.Context) -> None:
         ctx.color = False
 
 
-for _module in (plan, run, ask, look, lists, plots, sizes, mcp, stored):
-    for _command in _module.COMMANDS:
-        app.add_command(_command)
-
-
-@app.command()
+@shared.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@json_option
 def completion(shell: str, as_json: bool) -> None:
     """Print a script that completes commands in a shell.
 
@@ -119,7 +113,12 @@ def completion(shell: str, as_json: bool) -> None:
     complete = get_completion_class(shell)
     assert complete is not None
     script = ShellComplete.source(complete(app, {}, "bohb", "_BOHB_COMPLETE"))
-    emit(as_json, {"shell": shell, "script": script}, script)
+    emit_data(json.dumps({"shell": shell, "script": script}) if as_json else script)
+
+
+_ORDER = [module.__name__ for module in (plan, run, ask, look, lists, plots, mcp, stored)] + [__name__]
+for _command in sorted(shared.COMMANDS, key=lambda command: _ORDER.index(command.callback.__module__)):
+    app.add_command(_command)
 
 
 def main(prog_name: str = "bohb") -> None:

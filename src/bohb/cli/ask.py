@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.arguments import pick
-from bohb.cli.options import DEFAULT, SECONDS, WithNegativeNumbers, find, limit_options
-from bohb.cli.text import emit, json_option, note
+from bohb.arguments import known_names, pick
+from bohb.cli.shared import (
+    DEFAULT,
+    SECONDS,
+    Command,
+    WithNegativeNumbers,
+    command,
+    emit,
+    emit_data,
+    find,
+    limit_options,
+    note,
+)
 from bohb.core.limits import Limits
 from bohb.core.trial import Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, NoTrialReady, StudyDone
+from bohb.studyfile.load import StudyFile, load
 
 if TYPE_CHECKING:
     from bohb.running.external import ExternalStudy
-    from bohb.studyfile.load import StudyFile
 
 NOT_READY, COMPLETE = 3, 4  # exit codes of `bohb ask`
 _ASKED = ("config", "budget", "previous_budget", "seed", "config_id", "bracket", "rung", "origin", "checkpoint_dir")
@@ -33,7 +43,7 @@ _SAID = {
 }
 
 
-def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def place_options(function: Command) -> Command:
     """Add the options that say where a study is, and how long to wait for it."""
     wait = click.option(
         "--wait",
@@ -46,36 +56,62 @@ def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--study", help="Name of the study in the journal.")(directory(wait(function)))
 
 
-def external(target: str, study: str | None, **options: Any) -> ExternalStudy:
-    """Return the stored study that the arguments of a command name; `options` are those of an ExternalStudy."""
+def external(target: str, study: str | None, limits: Mapping[str, Any] | None = None, **options: Any) -> ExternalStudy:
+    """Return the study that the arguments of a command name.
+
+    limits: when to stop asking. With them, a study file may name a study that does not exist yet.
+    options: those of an ExternalStudy; for a study file also `journal` and `seed`, which replace those of the file.
+    """
     from bohb.running.external import ExternalStudy
 
+    given = {name: value for name, value in options.items() if value is not None}
+    if target.endswith(".toml"):
+        file = load(target)
+        kept = ("directory", "max_attempts", "checkpoint_quota")
+        given = {name: value for name, value in file.arguments.items() if name in kept} | given
+        if limits is not None:
+            return _createable(file, study, limits, **given)
+    elif {"journal", "seed"} & given.keys():
+        raise click.UsageError(f"--journal and --seed belong to a study file, and {target} is a journal")
     place = find(target, study)
     place.history()  # explains a study that does not exist, before anything is opened for writing
-    if target.endswith(".toml"):
-        from bohb.studyfile.load import load
-
-        options = _options(load(target), options)
-    return ExternalStudy(place.journal, place.study, **options)
+    return ExternalStudy(place.journal, place.study, limits=Limits(**(limits or {})), **given)
 
 
-@click.command()
+def _createable(
+    file: StudyFile, study: str | None, limits: Mapping[str, Any], journal: str | None = None, **options: Any
+) -> ExternalStudy:
+    """Return the study of a study file, which is created when it is first asked for a trial."""
+    from bohb.optimizer.ask_tell import BOHB
+    from bohb.running.external import ExternalStudy
+
+    arguments = study_arguments(file)
+    if "seed" in options:
+        arguments["seed"] = options.pop("seed")
+    with file.named_in_errors():
+        create = partial(BOHB, file.space(), **arguments)
+        limited = pick(Limits, {**file.arguments, **limits})
+    where = journal or file.journal, study or file.study
+    return ExternalStudy(*where, lambda opened: create(journal=opened), limits=limited, **options)
+
+
+def study_arguments(file: StudyFile) -> dict[str, Any]:
+    """Return the arguments of `BOHB` that a study file has, without the journal."""
+    from bohb.optimizer.ask_tell import BOHB
+    from bohb.optimizer.creation import StudyOptions
+
+    known = known_names(BOHB, StudyOptions) - {"journal"}
+    return {name: value for name, value in file.arguments.items() if name in known}
+
+
+@command()
 @click.argument("target", metavar="[STUDYFILE|JOURNAL]", default=DEFAULT)
 @click.option("--journal", help="A file or a database URL, instead of the one that the study file names.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed of a new study.")
 @click.option("--lease", type=SECONDS, help="Hand out trials again that were asked for so long ago and not told.")
 @place_options
 @limit_options
-@json_option
-def ask(
-    target: str,
-    journal: str | None,
-    study: str | None,
-    seed: int | None,
-    lease: float | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def ask(target: str, study: str | None, lease: float | None, as_json: bool, **given: Any) -> None:
     """Start the next trial and print it as one line of JSON.
 
     The study is created from the study file if the journal does not have it. The trial stays reserved for you until
@@ -88,70 +124,13 @@ def ask(
       bohb ask study.toml --journal study.db --max-trials 100
       bohb ask study.db --lease 2h
     """
-    limits = {limit.name: given.pop(limit.name) for limit in fields(Limits)}
-    limits = {name: value for name, value in limits.items() if value is not None}
+    limits = {each.name: value for each in fields(Limits) if (value := given.pop(each.name)) is not None}
     try:
-        trial = askable(target, journal, study, seed, limits, given).ask(lease)
+        trial = external(target, study, limits, **given).ask(lease)
     except (NoTrialReady, StudyDone) as error:
         note(f"bohb: {error}")
         sys.exit(NOT_READY if isinstance(error, NoTrialReady) else COMPLETE)
-    data = asked(trial)
-    emit(as_json, data, json.dumps(data, allow_nan=False))
-
-
-def askable(
-    target: str,
-    journal: str | None,
-    study: str | None,
-    seed: int | None,
-    limits: Mapping[str, Any],
-    options: dict[str, Any],
-) -> ExternalStudy:
-    """Return the study that `bohb ask` is about, which a study file can create.
-
-    options: those of an ExternalStudy.
-    """
-    from bohb.optimizer.ask_tell import BOHB
-    from bohb.running.external import ExternalStudy
-
-    if not target.endswith(".toml"):
-        if journal is not None or seed is not None:
-            raise click.UsageError(f"--journal and --seed belong to a study file, and {target} is a journal")
-        return external(target, study, limits=Limits(**limits), **options)
-    from bohb.studyfile.load import load
-
-    file = load(target)
-    chosen = study_arguments(file) | ({} if seed is None else {"seed": seed})
-    with file.named_in_errors():
-        create = partial(BOHB, file.space(), **chosen)
-        limited = pick(Limits, {**file.arguments, **limits})
-    return ExternalStudy(
-        journal or file.journal,
-        study or file.study,
-        lambda opened: create(journal=opened),
-        limits=limited,
-        **_options(file, options),
-    )
-
-
-def study_arguments(file: StudyFile) -> dict[str, Any]:
-    """Return the arguments of `BOHB` that a study file has, without the journal."""
-    from bohb.arguments import known_names
-    from bohb.optimizer.ask_tell import BOHB
-    from bohb.optimizer.creation import StudyOptions
-
-    known = known_names(BOHB, StudyOptions) - {"journal"}
-    return {name: value for name, value in file.arguments.items() if name in known}
-
-
-def _options(file: StudyFile, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of an ExternalStudy; those of the command replace those of the file."""
-    found = {
-        name: value
-        for name, value in file.arguments.items()
-        if name in ("directory", "max_attempts", "checkpoint_quota")
-    }
-    return found | {name: value for name, value in options.items() if value is not None}
+    emit_data(json.dumps(asked(trial), indent=2 if as_json else None, allow_nan=False))
 
 
 def asked(trial: Trial) -> dict[str, Any]:
@@ -165,7 +144,7 @@ def asked(trial: Trial) -> dict[str, Any]:
     return plain
 
 
-@click.command(cls=WithNegativeNumbers)  # a loss may begin with a minus
+@command(cls=WithNegativeNumbers)  # a loss may begin with a minus
 @click.argument("target", metavar="STUDYFILE|JOURNAL")
 @click.argument("number", required=False, type=click.IntRange(0), metavar="[NUMBER]")
 @click.argument("loss", required=False, type=float, metavar="[LOSS]")
@@ -173,16 +152,14 @@ def asked(trial: Trial) -> dict[str, Any]:
 @click.option("--failed", metavar="REASON", help="The evaluation failed.")
 @click.option("--lost", metavar="REASON", help="The evaluation was cut short; `bohb ask` hands the trial out again.")
 @place_options
-@json_option
 def tell(
     target: str,
     number: int | None,
-    loss: float | None,
-    attempt: int | None,
-    failed: str | None,
-    lost: str | None,
+    study: str | None,
+    wait_seconds: float,
+    directory: str | None,
     as_json: bool,
-    **options: Any,
+    **result: Any,
 ) -> None:
     """Store how a trial ended.
 
@@ -197,30 +174,30 @@ def tell(
       bohb tell study.db 12 --failed "out of memory"
       echo '{"number": 12, "loss": 0.31, "info": {"accuracy": 0.9}}' | bohb tell study.db
     """
-    if number is None:
-        if any(value is not None for value in (attempt, failed, lost)):
-            raise click.UsageError("--attempt, --failed and --lost need NUMBER; what is read from stdin has its own")
-        results = [_line(line) for line in sys.stdin.read().splitlines() if line.strip()]
+    given = {name: value for name, value in result.items() if value is not None}
+    if number is not None:
+        results = [checked({"number": number, **given})]
+    elif given:
+        raise click.UsageError("--attempt, --failed and --lost need NUMBER; what is read from stdin has its own")
+    else:
+        results = [checked(_parsed(line)) for line in sys.stdin.read().splitlines() if line.strip()]
         if not results:
             raise click.UsageError("stdin is empty; give NUMBER and LOSS, or JSON objects on stdin")
-    else:
-        values = {"number": number, "attempt": attempt, "loss": loss, "failed": failed, "lost": lost}
-        results = [checked({name: value for name, value in values.items() if value is not None})]
-    study = external(target, **options)
-    said = [store(study, result) for result in results]
+    into = external(target, study, wait_seconds=wait_seconds, directory=directory)
+    said = [store(into, each) for each in results]
     text = "\n".join(done.pop("text") for done in said)
     emit(as_json, said if number is None else said[0], text)
 
 
-def _line(line: str) -> dict[str, Any]:
-    """Return what a line of stdin says about a trial."""
+def _parsed(line: str) -> dict[str, Any]:
+    """Return the JSON object of a line of stdin."""
     try:
         found = json.loads(line)
     except ValueError as error:
         raise InvalidResult(f"{line[:200]!r} is not JSON ({error}); write one JSON object per line") from error
     if not isinstance(found, dict):
         raise InvalidResult(f'{line[:200]!r} must be a JSON object such as {{"number": 12, "loss": 0.31}}')
-    return checked(found)
+    return found
 
 
 def checked(found: dict[str, Any]) -> dict[str, Any]:
@@ -252,6 +229,3 @@ def store(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
         values = {key: result[key] for key in ("loss", "losses", "info", "cost") if key in result}
         told = study.tell(number, result["loss"] if list(values) == ["loss"] else values, attempt)
     return {"number": number, "result": told, "text": _SAID[told].format(number, what)}
-
-
-COMMANDS = (ask, tell)

@@ -1,28 +1,25 @@
-"""`bohb trials`, `bohb studies`, `bohb compare`: trials and studies as tables."""
+"""`bohb trials`, `studies`, `compare`, `extrapolate`: trials as a table, and several studies together."""
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from bohb.cli.options import Target, find_journal, on_study
-from bohb.cli.text import as_data, emit, json_option, note, table
+from bohb.analysis import trials as rows_of
+from bohb.analysis.compare import Comparison, comparison, configurations_beside
+from bohb.cli.shared import Target, command, emit, emit_data, find_journal, note, on_study, table
+from bohb.core.history import History
 from bohb.core.trial import STATES, Origin
 from bohb.errors import InvalidArgument, MissingExtra
-from bohb.journal import study_names
+from bohb.journal import SqlJournal, study_names
 from bohb.journal.location import shown_journal, study_of
 from bohb.units import DASH, counted, duration, number, printable, short, value_text
-
-if TYPE_CHECKING:
-    from bohb.analysis.compare import Comparison
-    from bohb.core.goals import Goals
-    from bohb.core.history import History
-    from bohb.core.trial import Outcome
 
 _ORIGINS = [origin.value for origin in Origin]
 _NOTE = 40  # characters of a note in the table; CSV and JSON have all of it
@@ -34,7 +31,7 @@ _VALUE = 12  # characters of the value of a hyperparameter
 _BESIDE = 4  # configurations beside each other
 
 
-@click.command()
+@command()
 @on_study
 @click.option("--status", type=click.Choice(STATES), multiple=True, help="Only trials with this status; repeatable.")
 @click.option("--origin", type=click.Choice(_ORIGINS), multiple=True, help="Only trials of this origin; repeatable.")
@@ -51,7 +48,6 @@ _BESIDE = 4  # configurations beside each other
 @click.option(
     "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead of stdout."
 )
-@json_option
 def trials(
     place: Target,
     status: Sequence[str],
@@ -73,27 +69,23 @@ def trials(
       bohb trials study.db --format csv > trials.csv
       bohb trials study.db --format parquet --out trials.parquet
     """
-    from bohb.analysis.trials import sorted_trials, state
-
     found = place.history()
     wanted = [
         n
         for n, trial in found.trials.items()
-        if (not status or state(found, n) in status)
+        if (not status or rows_of.state(found, n) in status)
         and (not origin or trial.origin in origin)
         and (not budget or trial.budget in budget)
     ]
-    rows = sorted_trials(found, wanted, _column(found, sort), descending=sort.startswith("-"))[:limit]
+    rows = rows_of.sorted_trials(found, wanted, _column(found, sort), descending=sort.startswith("-"))[:limit]
     _write(found, rows, "json" if as_json else form, out)
 
 
 def _column(history: History, sort: str) -> str:
     """Return the column that `--sort` names: by its full name, as the table calls it, or a hyperparameter."""
-    from bohb.analysis.trials import CONFIG, VALUES, columns, loss_column
-
-    known, name = columns(history), sort.removeprefix("-")
-    aliases = {**_ALIASES, "loss": loss_column(history.goals)}
-    for full in (name, aliases.get(name, name), VALUES + name, CONFIG + name):
+    known, name = rows_of.columns(history), sort.removeprefix("-")
+    aliases = {**_ALIASES, "loss": rows_of.loss_column(history.goals)}
+    for full in (name, aliases.get(name, name), rows_of.VALUES + name, rows_of.CONFIG + name):
         if full in known:
             return full
     if not history.trials:
@@ -105,72 +97,55 @@ def _write(history: History, rows: list[int], form: str, out: Path | None) -> No
     if form == "parquet":
         _write_parquet(history, rows, out)
     else:
-        text = {"table": _table, "csv": _csv, "json": _json}[form](history, rows)
+        text = {"table": _table, "csv": rows_of.csv_text, "json": _json}[form](history, rows)
         if out is None:
-            click.echo(as_data(text))
+            emit_data(text)
             return
         out.write_text(text + "\n", encoding="utf-8")
     note(f"{counted(len(rows), 'trial')} written to {out}")
 
 
 def _table(history: History, rows: list[int]) -> str:
-    from bohb.analysis.trials import NOTES, seconds, state
-
+    goals, seen = history.goals, rows_of.NOTES
     names = list(dict.fromkeys(name for trial in history.trials.values() for name in trial.config))
-    noted = [name for name in NOTES if history.notes and any(NOTES[name](history, n) for n in rows)]
-    goals = history.goals
-    head = ["trial", "status", *goals.names, "budget", "bracket", "rung", "origin", "time", *names, *noted]
+    noted = [name for name in seen if history.notes and any(seen[name](history, n) for n in rows)]
+    values = [rows_of.COLUMNS["loss"] if goals.plain else rows_of.column(rows_of.VALUES + name) for name in goals.names]
     body = []
     for n in rows:
-        trial, outcome = history.trials[n], history.outcomes.get(n)
+        trial = history.trials[n]
         body.append(
             [
                 str(n),
-                state(history, n),
-                *(number(_value(goals, outcome, name)) for name in goals.names),
+                rows_of.state(history, n),
+                *(number(value(history, n)) for value in values),
                 number(trial.budget),
                 str(trial.bracket),
                 str(trial.rung),
                 trial.origin.value,
-                duration(seconds(history, n)),
+                duration(rows_of.seconds(history, n)),
                 *(value_text(trial.config[name]) if name in trial.config else DASH for name in names),
-                *(short(NOTES[name](history, n) or DASH, _NOTE) for name in noted),
+                *(short(seen[name](history, n) or DASH, _NOTE) for name in noted),
             ]
         )
+    head = ["trial", "status", *goals.names, "budget", "bracket", "rung", "origin", "time", *names, *noted]
     return table(head, body, left=("status", "origin", *noted))
 
 
-def _value(goals: Goals, outcome: Outcome | None, name: str) -> float | None:
-    """Return a named value of a trial; the unnamed loss of a plain study."""
-    if outcome is None:
-        return None
-    return outcome.loss if goals.plain else outcome.values.get(name)
-
-
 def _json(history: History, rows: list[int]) -> str:
-    from bohb.analysis.trials import fixed_columns
-
-    named = fixed_columns(history)
+    named = rows_of.fixed_columns(history)
     records = []
     for n in rows:
         trial, outcome = history.trials[n], history.outcomes.get(n)
-        plain = {name: value(history, n) for name, value in named.items()}
-        info = outcome.info if outcome else {}
-        record = {**plain, "config": trial.config, "explains": trial.explains, "reason": trial.reason, "info": info}
-        records.append(record if history.goals.plain else {**record, "values": outcome.values if outcome else {}})
+        record = {name: value(history, n) for name, value in named.items()}
+        record |= {"config": trial.config, "explains": trial.explains, "reason": trial.reason}
+        record["info"] = outcome.info if outcome else {}
+        if not history.goals.plain:
+            record["values"] = outcome.values if outcome else {}
+        records.append(record)
     return json.dumps(records)
 
 
-def _csv(history: History, rows: list[int]) -> str:
-    from bohb.analysis.trials import csv_text
-
-    return csv_text(history, rows)
-
-
 def _write_parquet(history: History, rows: list[int], out: Path | None) -> None:
-    from bohb.analysis.trials import one_type
-    from bohb.analysis.trials import table as columns_of
-
     if out is None:
         raise InvalidArgument("--format parquet needs --out FILE, because it is not text")
     try:
@@ -178,13 +153,12 @@ def _write_parquet(history: History, rows: list[int], out: Path | None) -> None:
         parquet = importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise MissingExtra("--format parquet needs the package 'pyarrow': pip install pyarrow") from error
-    columns = {name: one_type(values) for name, values in columns_of(history, rows).items()}
+    columns = {name: rows_of.one_type(values) for name, values in rows_of.table(history, rows).items()}
     parquet.write_table(pyarrow.table(columns), out)
 
 
-@click.command()
+@command()
 @click.argument("target", required=False, metavar="[JOURNAL|STUDYFILE]")
-@json_option
 def studies(target: str | None, as_json: bool) -> None:
     """List the studies in a journal, with their notes.
 
@@ -194,8 +168,6 @@ def studies(target: str | None, as_json: bool) -> None:
       bohb studies study.db
       bohb studies postgresql+psycopg://user@host/name --json
     """
-    from bohb.journal import SqlJournal
-
     journal, _ = find_journal(target)
     with SqlJournal(journal, read_only=True) as opened:
         found, noted = opened.finished(), opened.notes()
@@ -210,9 +182,8 @@ def studies(target: str | None, as_json: bool) -> None:
     emit(as_json, found, table(head, [row[:width] for row in rows], left=["study", "tags", "note"]))
 
 
-@click.command()
+@command()
 @click.argument("targets", nargs=-1, required=True, metavar="JOURNAL[::STUDY]...")
-@json_option
 def compare(targets: tuple[str, ...], as_json: bool) -> None:
     """Compare studies, also of several journals.
 
@@ -225,8 +196,6 @@ def compare(targets: tuple[str, ...], as_json: bool) -> None:
       bohb compare monday.db tuesday.db::resnet
       bohb compare study.toml other.toml --json
     """
-    from bohb.analysis.compare import comparison
-
     places = [place for target in targets for place in _places(target)]
     if len(places) < 2:
         raise InvalidArgument(f"there is only {places[0].name}; name at least two studies to compare")
@@ -279,12 +248,64 @@ def _results(labels: Sequence[str], found: Comparison) -> str:
 
 def _configurations(found: Comparison, which: range) -> str:
     """Return the best configurations of some studies, beside each other."""
-    from bohb.analysis.compare import configurations_beside
-
     rows = configurations_beside([found.studies[n] for n in which])
     cut = [[short(name, _LABEL), *(short(value, _VALUE) for value in values)] for name, *values in rows]
     head = ["best configuration", *(f"#{n + 1}" for n in which)]
     return table(head, cut, left=["best configuration"]) if cut else ""
 
 
-COMMANDS = (trials, studies, compare)
+@command()
+@click.argument("runs", nargs=-1, required=True, metavar="JOURNAL[:NAME=VALUE,…]|TABLE.csv...")
+@click.option("--at", required=True, metavar="NAME=VALUE,…", help="The scale variables of the target.")
+@click.option("--config", metavar="NAME,…", help="Columns of a table that are hyperparameters.")
+@click.option("--loss", default="loss", show_default=True, help="Column of a table with the loss.")
+@click.option("--cost", help="Column of a table with the cost of a run.")
+@click.option(
+    "--moves", metavar="NAME,…", help="Hyperparameters that follow the size; default: numbers on a log scale."
+)
+@click.option(
+    "--plot", "out", type=click.Path(dir_okay=False, path_type=Path), help="Draw the valleys to this HTML file."
+)
+def extrapolate(
+    runs: Sequence[str], at: str, config: str | None, moves: str | None, out: Path | None, as_json: bool, **given: Any
+) -> None:
+    """Recommend a configuration for a larger size.
+
+    The size was never trained; the runs had smaller ones. They are journals with their scale variables, or tables.
+    Without them, the scale variables of a study are looked for in the `info` of its trials, among the constants of its
+    space, and as its budget.
+
+    \b
+    Examples:
+      bohb extrapolate small.db:params=1e7 medium.db:params=5e7 large.db:params=2e8 --at params=1e9
+      bohb extrapolate width*.db --at width=4096 --plot valleys.html
+      bohb extrapolate runs.csv --at params=1e9,tokens=2e10 --config lr,batch_size
+    """
+    from bohb.running.extrapolate import extrapolate as extrapolated
+
+    names = None if config is None else config.split(",")
+    sources = [_source(text) for text in runs]
+    following = None if moves is None else moves.split(",")
+    found = extrapolated(sources, _numbers(at), config=names, moves=following, **given)
+    if out is not None:
+        from bohb.plots.valleys import draw_valleys
+
+        draw_valleys(found).write_html(out, include_plotlyjs=True)
+    emit(as_json, found.to_json(), str(found) if out is None else f"{found}\n{out} written")
+
+
+def _source(text: str) -> str | tuple[str, Mapping[str, float]]:
+    """Split a journal from its scale variables."""
+    matched = re.fullmatch(r"(.+):([^:/\\]+=[^:/\\]+)", text)
+    return text if matched is None else (matched[1], _numbers(matched[2]))
+
+
+def _numbers(text: str) -> dict[str, float]:
+    found = {}
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise InvalidArgument(f"{part!r} must be a name and a number, such as params=1e9") from None
+    return found

@@ -7,6 +7,8 @@ the study can be resumed, inspected and replayed without the agent.
 from __future__ import annotations
 
 import functools
+import os
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -15,23 +17,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from bohb._version import __version__
-from bohb.cli.ask import askable, asked, checked, external, store
-from bohb.cli.look import study_status
-from bohb.cli.options import find
+from bohb.analysis.verdicts import remarks, result_data
+from bohb.cli.ask import asked, checked, external, store
+from bohb.cli.look import best_data, study_status
 from bohb.cli.plan import study_plan
-from bohb.cli.text import emit, json_option
+from bohb.cli.shared import command, emit, find
+from bohb.core.confirm import last_confirmed
+from bohb.core.history import History
 from bohb.core.trial import jsonable
 from bohb.errors import BohbError, InvalidArgument, MissingExtra, NoTrialReady, StudyDone, install_hint
+from bohb.studyfile.load import StudyFile, load, parse
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from bohb.core.history import History
     from bohb.running.external import ExternalStudy
-    from bohb.studyfile.load import StudyFile
 
 Data = dict[str, Any]
 Tool = TypeVar("Tool", bound=Callable[..., Data])
+_LARGEST = 2**18  # characters of a study file
 _WAIT_SECONDS = 10.0  # for a trial, or for another process that uses the journal
 _INSTRUCTIONS = """\
 bohb finds good hyperparameters: it tries many configurations on a small budget and promotes the promising ones to
@@ -46,9 +50,8 @@ An example: 'seed = 1' and then the tables '[budget]' with 'min = 1', 'max = 27'
 'dropout = {float = [0.0, 0.5], if = "layers > 1"}'."""
 
 
-@click.command()
+@command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".")
-@json_option
 def mcp(directory: Path, as_json: bool) -> None:
     """Serve the studies of a directory to an AI agent.
 
@@ -72,24 +75,23 @@ def mcp_server(directory: Path) -> MCPServer[Any]:
     """Return the server for the studies of a directory."""
     try:
         from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
     except ModuleNotFoundError as error:
         raise MissingExtra(f"bohb mcp needs the package {error.name!r}: {install_hint('mcp')}") from error
-    server = MCPServer("bohb", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
+
+    class Server(MCPServer[Any]):
+        async def call_tool(self, *arguments: Any, **named: Any) -> Any:
+            try:
+                return await super().call_tool(*arguments, **named)
+            except ToolError as error:  # for wrong arguments, pydantic adds addresses of pages
+                lines = str(error).splitlines()
+                raise ToolError("\n".join(line for line in lines if "errors.pydantic.dev" not in line)) from error
+
+    server = Server("bohb", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
     tools = Tools(directory.resolve())
-    for tool in (
-        tools.write_study,
-        tools.plan,
-        tools.ask,
-        tools.tell,
-        tools.report,
-        tools.enqueue,
-        tools.note,
-        tools.status,
-        tools.best,
-        tools.front,
-        tools.why,
-    ):
-        server.add_tool(_explained(tool))
+    for name, tool in vars(Tools).items():
+        if not name.startswith("_"):
+            server.add_tool(_explained(getattr(tools, tool.__name__)))
     return server
 
 
@@ -124,28 +126,29 @@ class Tools:
 
         toml: the text of the file; it needs the tables [space] and [budget]. An existing file is not overwritten.
         """
-        from bohb.studyfile.load import load
-
         path = Path(self._path(study))
         if path.suffix != ".toml":
             raise InvalidArgument(f"study={study!r} must end in .toml")
+        if len(toml) > _LARGEST:
+            raise InvalidArgument(f"toml has {len(toml)} characters; a study file may have {_LARGEST}")
         if path.exists():
             raise InvalidArgument(f"{study} already exists and was not changed; name another file")
-        draft = path.with_suffix(".draft.toml")
-        draft.write_text(toml, encoding="utf-8")
+        file = parse(toml, path)
+        self._check_contained(file)
+        planned = study_plan(file)
+        draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
-            file = load(draft)
-            self._check_contained(file)
-            planned = study_plan(file)
-            draft.rename(path)
+            with draft.open("x", encoding="utf-8") as written:
+                written.write(toml)
+            os.link(draft, path)  # complete, and never in place of a file that somebody else has just written
+        except FileExistsError as error:
+            raise InvalidArgument(f"{study} already exists and was not changed; name another file") from error
         finally:
             draft.unlink(missing_ok=True)
         return planned
 
     def plan(self, study: str) -> Data:
         """Check a study file: return its space, and how many evaluations one round takes on which budget."""
-        from bohb.studyfile.load import load
-
         return study_plan(load(self._path(study)))
 
     def ask(self, study: str, lease_seconds: float | None = None) -> Data:
@@ -212,16 +215,13 @@ class Tools:
         return study_status(find(self._path(study), None))
 
     def best(self, study: str) -> Data:
-        """Return the best result so far: on the largest budget that has one."""
-        from bohb.analysis.verdicts import remarks, result_data
-
+        """Return the best result so far: on the largest budget that has one, or what a confirmation found."""
         seen = self._history(study)
-        return {**result_data(seen.goals, seen.require_incumbent()), "remarks": remarks(seen, model=False)}
+        row, confirmed = seen.require_incumbent(), last_confirmed(seen.confirmations)
+        return best_data(seen, row, confirmed, remarks(seen, model=False))
 
     def front(self, study: str) -> Data:
         """Return the results that no other dominates, if the study has several objectives; otherwise the best one."""
-        from bohb.analysis.verdicts import result_data
-
         seen = self._history(study)
         return {"front": [result_data(seen.goals, found) for found in seen.front]}
 
@@ -235,7 +235,7 @@ class Tools:
         return find(self._path(study), None).history()
 
     def _askable(self, study: str) -> ExternalStudy:
-        return askable(self._path(study), None, None, None, {}, {"wait_seconds": _WAIT_SECONDS})
+        return external(self._path(study), None, {}, wait_seconds=_WAIT_SECONDS)
 
     def _stored(self, study: str) -> ExternalStudy:
         return external(self._path(study), None, wait_seconds=_WAIT_SECONDS)
@@ -251,13 +251,11 @@ class Tools:
 
     def _path(self, study: str) -> str:
         """Return the path of a study file or journal. Raises InvalidArgument if it lies elsewhere."""
-        path = (self._directory / study).resolve()
-        if "://" in study or not path.is_relative_to(self._directory):
-            raise InvalidArgument(f"{study!r} must be a file in {self._directory}")
-        return str(path)
+        if "://" not in study and "\0" not in study:
+            path = (self._directory / study).resolve()
+            if path.is_relative_to(self._directory):
+                return str(path)
+        raise InvalidArgument(f"{study!r} must be a file in {self._directory}")
 
 
 Tools.write_study.__doc__ = f"{Tools.write_study.__doc__}\n{_EXAMPLE}"
-
-
-COMMANDS = (mcp,)

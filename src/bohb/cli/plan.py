@@ -6,28 +6,28 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from bohb.arguments import pick, summary
-from bohb.cli.options import DEFAULT, SECONDS, find
-from bohb.cli.text import emit, json_option, note, pairs
+from bohb.cli.shared import DEFAULT, SECONDS, command, emit, emit_data, find, note, pairs
 from bohb.core.schedule.brackets import Plan, hyperband
 from bohb.core.schedule.brackets import plan as plan_of
 from bohb.core.settings import PRESETS, Budgets
 from bohb.errors import InvalidArgument
-from bohb.units import counted, duration, printable
+from bohb.studyfile.load import StudyFile, load
+from bohb.units import counted, duration
 
-if TYPE_CHECKING:
-    from bohb.studyfile.load import StudyFile
-
+_ADAPTS = (
+    "the preset best adapts this: with several workers the first bracket is repeated until one has finished, and lower "
+    "rungs may be left out"
+)
 _SIGNS = {"pass": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command()
+@command()
 @click.argument("path", type=click.Path(dir_okay=False, path_type=Path), default="study.toml")
-@json_option
 def init(path: Path, as_json: bool) -> None:
     """Write a commented study file. An existing file is not overwritten.
 
@@ -50,7 +50,7 @@ def _help(name: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-@click.command()
+@command()
 @click.argument("studyfile", type=click.Path(path_type=Path), required=False)
 @click.option("--min", "min_budget", type=float, help=_help("min_budget"))
 @click.option("--max", "max_budget", type=float, help=_help("max_budget"))
@@ -66,7 +66,6 @@ def _help(name: str) -> str:
 )
 @click.option("--like", help="A journal or study file: evaluations take as long as those of that study.")
 @click.option("--workers", type=click.IntRange(1), help="Number of evaluations at the same time.")
-@json_option
 def plan(
     studyfile: Path | None, each: float | None, like: str | None, workers: int | None, as_json: bool, **given: Any
 ) -> None:
@@ -84,18 +83,16 @@ def plan(
       bohb plan study.toml --like last-week.db --workers 8
       bohb plan --min 100 --max 60000 --integer --eta 4 --brackets 10
     """
-    file = _study_file(studyfile, given)
-    values: Mapping[str, Any] = {} if file is None else file.values
-    planned = _planned({} if file is None else file.arguments, given)
-    unit = values.get("budget", {}).get("unit")
-    data = _data(planned, unit)
-    lines = [str(planned)]
-    if file is not None:
-        data["space"] = repr(file.space()).splitlines()
-        lines = ["space:", *(f"  {printable(line)}" for line in data["space"]), "", *lines]
-    if unit:
+    named = {"min_budget", "max_budget"} & {name for name, value in given.items() if value is not None}
+    if studyfile is None and not named and Path(DEFAULT).exists():
+        studyfile = Path(DEFAULT)
+    file = None if studyfile is None else load(studyfile)
+    planned, data = _planned(file, given)
+    lines = [] if file is None else ["space:", *(f"  {line}" for line in data["space"]), ""]
+    lines += [str(planned), *([_ADAPTS] if data["adapts"] else [])]
+    if unit := data["unit"]:
         lines.append(f"budgets are in {unit}; one full evaluation is {planned.max_budget:g} {unit}")
-    slots = workers or values.get("workers") or 1
+    slots = workers or (None if file is None else file.values.get("workers")) or 1
     if like is not None:
         lines.append(_time_like(planned, slots, like, data))
     elif each is not None:
@@ -106,6 +103,39 @@ def plan(
             "for the total time, add --seconds-per-evaluation, the time of one evaluation on the largest budget, "
             "or --like, an earlier study"
         )
+
+
+def _planned(file: StudyFile | None, given: Mapping[str, Any]) -> tuple[Plan, dict[str, Any]]:
+    """Return the plan of a study file, or of options, which take precedence; and what it says as JSON."""
+    options = {name: value for name, value in given.items() if value is not None}
+    found = {**(file.arguments if file is not None else {}), **options}
+    if {"min_budget", "max_budget"} & options.keys():
+        found.pop("budgets", None)
+    if "budgets" not in found and not {"min_budget", "max_budget"} <= found.keys():
+        raise InvalidArgument("name a study file, or give --min and --max")
+    budgets, preset = pick(Budgets, found), PRESETS[found.get("preset", "best")]
+    sizes = found.get("sizes", found.get("bracket_sizes", preset.bracket_sizes))
+    round_ = hyperband(budgets.values(), budgets.eta, sizes)
+    planned = plan_of(round_, found.get("brackets", found.get("max_brackets")))
+    data = {
+        "unit": None if file is None else file.values["budget"].get("unit"),
+        "max_budget": planned.max_budget,
+        "brackets": len(planned.brackets),
+        "configurations": planned.configurations,
+        "evaluations": planned.trials,
+        "cost": planned.cost,
+        "continued_cost": planned.continued_cost,
+        "rungs": [asdict(row) for row in planned.rows()],
+        "adapts": found.get("schedule", preset.schedule) != "hyperband" and len(round_) > 1,
+    }
+    if file is not None:
+        data["space"] = repr(file.space()).splitlines()
+    return planned, data
+
+
+def study_plan(file: StudyFile) -> dict[str, Any]:
+    """Return the plan and the space of a study file as JSON."""
+    return _planned(file, {})[1]
 
 
 def _time_at(planned: Plan, workers: int, each: float, data: dict[str, Any]) -> str:
@@ -135,53 +165,9 @@ def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> 
     return f"this will take {duration(expected)} ({duration(low)} to {duration(high)}) on {counted(workers, 'worker')}"
 
 
-def study_plan(file: StudyFile) -> dict[str, Any]:
-    """Return the plan and the space of a study file as JSON."""
-    planned = _planned(file.arguments, {})
-    return {**_data(planned, file.values["budget"].get("unit")), "space": repr(file.space()).splitlines()}
-
-
-def _study_file(path: Path | None, given: Mapping[str, Any]) -> StudyFile | None:
-    """Load the study file; ./study.toml only if the options do not name the budgets."""
-    if path is None and given["min_budget"] is None and given["max_budget"] is None and Path(DEFAULT).exists():
-        path = Path(DEFAULT)
-    if path is None:
-        return None
-    from bohb.studyfile.load import load
-
-    return load(path)
-
-
-def _planned(arguments: Mapping[str, Any], given: Mapping[str, Any]) -> Plan:
-    """Return the plan for the arguments of a study file; options that were given take precedence."""
-    options = {name: value for name, value in given.items() if value is not None}
-    found = {**arguments, **options}
-    if {"min_budget", "max_budget"} & options.keys():
-        found.pop("budgets", None)
-    if "budgets" not in found and not {"min_budget", "max_budget"} <= found.keys():
-        raise InvalidArgument("name a study file, or give --min and --max")
-    budgets, preset = pick(Budgets, found), PRESETS[found.get("preset", "best")]
-    sizes = found.get("sizes", found.get("bracket_sizes", preset.bracket_sizes))
-    return plan_of(hyperband(budgets.values(), budgets.eta, sizes), found.get("brackets", found.get("max_brackets")))
-
-
-def _data(planned: Plan, unit: str | None) -> dict[str, Any]:
-    return {
-        "unit": unit,
-        "max_budget": planned.max_budget,
-        "brackets": len(planned.brackets),
-        "configurations": planned.configurations,
-        "evaluations": planned.trials,
-        "cost": planned.cost,
-        "continued_cost": planned.continued_cost,
-        "rungs": [asdict(row) for row in planned.rows()],
-    }
-
-
-@click.command()
+@command()
 @click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
 @click.option("--trial-seconds", type=SECONDS, default=600, show_default=True, help="Give up on a call after this.")
-@json_option
 def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
     """Check the search space and the objective before a study.
 
@@ -197,7 +183,6 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
     """
     from bohb.executors.options import trial_options
     from bohb.studyfile.check import preflight
-    from bohb.studyfile.load import load
 
     file = load(studyfile)
     with file.named_in_errors():
@@ -217,15 +202,17 @@ def check(studyfile: Path, trial_seconds: float, as_json: bool) -> None:
         workers=file.values.get("workers") or 1,
         goals=goals,
     )
-    lines = ["space:", *(f"  {printable(line)}" for line in repr(space).splitlines()), ""]
-    for finding in findings:
-        verdict = click.style(finding.verdict, fg=_SIGNS[finding.verdict])
-        lines.append(f"{verdict}  {finding.check:13}  {printable(finding.detail)}")
+    lines = ["space:", *(f"  {line}" for line in repr(space).splitlines()), ""]
+    lines += [f"{finding.verdict}  {finding.check:13}  {finding.detail}" for finding in findings]
     advice = [(finding.check, finding.advice) for finding in findings if finding.advice]
     lines += ["", "what to do:", pairs(advice)] if advice else []
-    emit(as_json, [asdict(finding) for finding in findings], "\n".join(lines))
+    emit(as_json, [asdict(finding) for finding in findings], "\n".join(lines), _coloured)
+    for finding in findings:
+        if finding.command and not as_json:
+            emit_data(finding.command)
     if any(finding.verdict == "fail" for finding in findings):
         sys.exit(1)
 
 
-COMMANDS = (init, plan, check)
+def _coloured(line: str) -> str:
+    return click.style(line[:4], fg=_SIGNS[line[:4]]) + line[4:] if line[:4] in _SIGNS else line

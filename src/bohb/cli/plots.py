@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 
 from bohb.cli.ask import external
-from bohb.cli.options import DEFAULT, WithNegativeNumbers, find, target_options
-from bohb.cli.text import emit, json_option, pairs
+from bohb.cli.shared import DEFAULT, WithNegativeNumbers, command, emit, find, pairs, target_options
 from bohb.errors import InvalidArgument
 from bohb.journal.location import shown_journal
 from bohb.plots.choices import CHOICES
+from bohb.studyfile.load import load
 
 
 def choice_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -25,14 +25,13 @@ def choice_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+@command()
 @click.argument("names", nargs=-1, metavar="[NAME]... [JOURNAL|STUDYFILE]")
 @click.option("--study", help="Name of the study, if the journal holds several.")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="A .html or .json file, or a directory for several plots."
 )
 @choice_options
-@json_option
 def plot(names: Sequence[str], study: str | None, out: Path | None, as_json: bool, **given: str | None) -> None:
     """Draw plots as HTML files. Without a name, list all plots.
 
@@ -78,7 +77,7 @@ def _path(name: str, out: Path | None) -> Path:
     return out / f"{name}.html"
 
 
-@click.command(cls=WithNegativeNumbers)  # a loss may begin with a minus
+@command(cls=WithNegativeNumbers)  # a loss may begin with a minus
 @target_options
 @click.argument("number", required=False, type=click.IntRange(0), metavar="[NUMBER]")
 @click.argument("loss", required=False, type=float, metavar="[LOSS]")
@@ -93,7 +92,6 @@ def _path(name: str, out: Path | None) -> Path:
 @click.option("--step", type=float, help="Store LOSS at this step of trial NUMBER, and write no file.")
 @click.option("--attempt", type=click.IntRange(1), help="Of trial NUMBER, as `bohb ask` printed it.")
 @click.option("--directory", help="As for `bohb ask`; default: <journal>.files.")
-@json_option
 def report(
     target: str | None,
     study: str | None,
@@ -135,7 +133,7 @@ def report(
     emit(as_json, {"file": str(out)}, f"{out} written")
 
 
-@click.command()
+@command()
 @click.argument("targets", nargs=-1, metavar="[JOURNAL|STUDYFILE]...")
 @click.option(
     "--host",
@@ -150,7 +148,6 @@ def report(
     help="Token that browsers must present. Better set $BOHB_TOKEN: other users can see the options of a command.",
 )
 @click.option("--open", "browse", is_flag=True, help="Open the dashboard in a browser.")
-@json_option
 def dashboard(
     targets: Sequence[str], host: str, port: int | None, token: str | None, browse: bool, as_json: bool
 ) -> None:
@@ -178,9 +175,4 @@ def _journal(target: str) -> str:
     """Return a journal, or the journal of a study file; it need not exist yet."""
     if not target.endswith(".toml"):
         return target
-    from bohb.studyfile.load import load
-
     return load(target).journal
-
-
-COMMANDS = (plot, report, dashboard)

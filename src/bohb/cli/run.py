@@ -8,40 +8,33 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from bohb.cli.options import (
-    CONSTRAINT,
-    RESOURCE,
-    Parsed,
-    Target,
-    declared_options,
-    find,
-    limit_options,
-    on_study,
-    running_options,
-)
-from bohb.cli.text import emit, json_option, note, table, wrapped
+from bohb.analysis.overview import Overview
+from bohb.analysis.verdicts import columns, confirmation_data, rows, verdict
+from bohb.cli import shared
+from bohb.cli.shared import Parsed, Target, command, declared_options, emit, note, table
 from bohb.core.settings import PRESETS
+from bohb.errors import JournalError
 from bohb.executors.options import TrialOptions
-from bohb.journal import study_names
 from bohb.running.run_options import SessionOptions
+from bohb.studyfile.load import StudyFile, load
 from bohb.units import counted, duration, printable
-
-if TYPE_CHECKING:
-    from bohb.running.study import Study
-    from bohb.studyfile.load import StudyFile
 
 INTERRUPTED = 130
 
 
-@click.command()
+@command()
 @click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
-@running_options
+@shared.running_options
 @click.option(
-    "--resource", "resources", type=RESOURCE, multiple=True, help="What each trial needs, such as gpu=1 or memory=8GB."
+    "--resource",
+    "resources",
+    type=shared.RESOURCE,
+    multiple=True,
+    help="What each trial needs, such as gpu=1 or memory=8GB.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Preset: best (default), paper or hpbandster.")
@@ -49,15 +42,18 @@ INTERRUPTED = 130
     "--objective", "objectives", multiple=True, help="A value to minimise; --objective=-accuracy maximises. Repeatable."
 )
 @click.option(
-    "--constraint", "constraints", type=CONSTRAINT, multiple=True, help='A bound, such as "latency<=10ms". Repeatable.'
+    "--constraint",
+    "constraints",
+    type=shared.CONSTRAINT,
+    multiple=True,
+    help='A bound, such as "latency<=10ms". Repeatable.',
 )
 @click.option(
     "--direction", type=click.Choice(["minimize", "maximize"]), help="What to do with a single loss or score."
 )
-@limit_options
+@shared.limit_options
 @declared_options(SessionOptions, "grace", "forget_failures")
 @declared_options(TrialOptions, "trial_seconds", "trial_memory")
-@json_option
 def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
     """Run a study, or continue it.
 
@@ -75,18 +71,18 @@ def run(studyfile: Path, quiet: bool, as_json: bool, **given: Any) -> None:
       bohb run study.toml --json --quiet > result.json
     """
     from bohb.running.minimize import minimize
-    from bohb.studyfile.load import load
 
     file = load(studyfile)
     arguments = _arguments(file, given)
     space = file.space()
     objective = file.objective(space.names)
+    place = Target(str(arguments["journal"]), str(arguments["study"]))
     if not quiet:
-        _announce(arguments)
-    arguments["progress"] = False if quiet else None
+        _announce(place)
     with warnings_shown(), file.named_in_errors():
-        study = minimize(objective, space, **arguments)
-    emit(as_json, _result(arguments, study), printable(str(study)))
+        study = minimize(objective, space, **arguments, progress=False if quiet else None)
+    data = {"journal": place.journal, "study": place.study, "stopped": study.stopped, "error": study.cause}
+    emit(as_json, data | Overview(study.history, model=False).data(), str(study))
     if study.stopped.startswith("interrupted"):
         sys.exit(INTERRUPTED)
     if study.incumbent is None:
@@ -107,17 +103,15 @@ def _arguments(file: StudyFile, given: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _announce(arguments: dict[str, Any]) -> None:
+def _announce(place: Target) -> None:
     """Print whether the study is new or continued."""
-    target = Target(str(arguments["journal"]), str(arguments["study"]))
-    new = (
-        "://" in target.journal or not Path(target.journal).exists() or target.study not in study_names(target.journal)
-    )
-    if new:
-        note(f"new {target.name}")
+    try:
+        seen = place.history()
+    except JournalError as error:
+        if type(error) is JournalError:  # anything else stops the run, too, which then says so
+            note(f"new {place.name}")
         return
-    seen = target.history()
-    note(f"{target.name} continues: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
+    note(f"{place.name} continues: {counted(len(seen.outcomes), 'trial')} finished in {duration(seen.seconds)}")
 
 
 @contextmanager
@@ -140,22 +134,6 @@ class _Notes(logging.Handler):
             sys.stderr.flush()
 
 
-def _result(arguments: dict[str, Any], study: Study) -> dict[str, Any]:
-    from bohb.analysis.verdicts import result_data
-
-    return {
-        "journal": arguments["journal"],
-        "study": arguments["study"],
-        "stopped": study.stopped,
-        "trials": len(study.history.outcomes),
-        "failed": len(study.failures),
-        "full_evaluations": study.cost,
-        "seconds": study.history.seconds,
-        "error": study.cause,
-        "incumbent": None if study.incumbent is None else result_data(study.history.goals, study.incumbent),
-    }
-
-
 def _config(text: str) -> dict[str, Any]:
     """Parse a configuration."""
     try:
@@ -167,7 +145,7 @@ def _config(text: str) -> dict[str, Any]:
     return values
 
 
-@click.command()
+@command()
 @click.argument("studyfile", type=click.Path(path_type=Path), default="study.toml")
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Configurations to evaluate again.")
 @click.option(
@@ -178,8 +156,7 @@ def _config(text: str) -> dict[str, Any]:
     type=Parsed("json", lambda text: text if text == "space" else _config(text)),
     help="Compare with this configuration (JSON), or with that of the space: 'space'.",
 )
-@running_options
-@json_option
+@shared.running_options
 def confirm(studyfile: Path, top: int, repeats: int, default: Any, quiet: bool, as_json: bool, **given: Any) -> None:
     """Evaluate the best configurations again to find the winner.
 
@@ -193,30 +170,27 @@ def confirm(studyfile: Path, top: int, repeats: int, default: Any, quiet: bool, 
       bohb confirm study.toml --top 3 --repeats 10 --workers 8
       bohb confirm study.toml --default '{"lr": 0.001, "units": 64}'
     """
-    from bohb.analysis.verdicts import columns, confirmation_data, rows, verdict
     from bohb.running.confirm import confirm as evaluate_again
-    from bohb.studyfile.load import load
 
     file = load(studyfile)
     chosen = {name: value for name, value in given.items() if value is not None}
     if "journal" not in chosen:
-        find(str(studyfile), given["study"]).history()  # explains a study that does not exist
+        shared.find(str(studyfile), given["study"]).history()  # explains a study that does not exist
     if "workers" in chosen:
         chosen["workers"] = chosen["workers"] or None
     with warnings_shown(), file.named_in_errors():
         setup = file.setup(file.objective(file.space().names), **chosen)
         found = evaluate_again(setup, top, repeats, default, quiet)
     listed = table(columns(found), rows(found), left=("candidate",))
-    emit(as_json, confirmation_data(found), "\n".join([*map(wrapped, verdict(found)), "", listed]))
+    emit(as_json, confirmation_data(found), "\n".join([*verdict(found), "", listed]))
     if found.chosen is None:
         sys.exit(1 if found.finished else INTERRUPTED)
 
 
-@click.command()
+@command()
 @click.argument("config", type=Parsed("json", _config))
-@on_study
+@shared.on_study
 @click.option("--budget", type=float, help="Evaluate it directly on this budget, one of the study's.")
-@json_option
 def enqueue(config: dict[str, Any], place: Target, budget: float | None, as_json: bool) -> None:
     """Add a configuration to a study, to be evaluated next.
 
@@ -229,16 +203,11 @@ def enqueue(config: dict[str, Any], place: Target, budget: float | None, as_json
       bohb enqueue '{"lr": 0.01, "units": 64}' study.db --budget 81
       bohb enqueue "$(bohb best old.db --format json)" study.db
     """
-    from bohb.journal import SqlJournal
-    from bohb.optimizer.ask_tell import BOHB
+    from bohb.running.study import load as stored
 
-    place.history()  # explains a study that does not exist, before anything is opened for writing
-    with SqlJournal(place.journal, place.study) as journal:
-        optimizer = BOHB.from_journal(journal)
-        added = optimizer.enqueue(config, budget)
-    waiting = len(optimizer.history.given)
+    place.history()  # explains a study that does not exist
+    study = stored(place.journal, place.study)
+    added = study.enqueue(config, budget)
+    waiting = len(study.history.given)
     what = "added" if added else "not added, because the study was given this configuration before"
     emit(as_json, {"added": added, "waiting": waiting}, f"{what}; {counted(waiting, 'configuration')} to be started")
-
-
-COMMANDS = (run, confirm, enqueue)

@@ -14,22 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bohb.cli.options import Target, find, on_study, only_study, target_options
-from bohb.cli.text import emit, json_option
-from bohb.cli.text import note as say
+from bohb.cli import shared
+from bohb.cli.shared import Target, command, emit, on_study
+from bohb.core.history import History
 from bohb.errors import InvalidArgument, JournalError
+from bohb.journal import SqlJournal, export_jsonl, import_jsonl, last_good
+from bohb.journal import repair as cut_back
+from bohb.journal.copy import delete_study, rename_study
 from bohb.journal.location import shown_journal
+from bohb.studyfile.load import load
 from bohb.units import counted, printable
 
 if TYPE_CHECKING:
     from bohb.integrations.trackers import Name
-    from bohb.studyfile.load import StudyFile
 
 TRACKERS = ("mlflow", "tensorboard", "wandb")
 _SHOWN = 5  # differences that are printed
 
 
-@click.command("export")
+@command("export")
 @on_study
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="A .jsonl file or a directory.")
 @click.option(
@@ -38,7 +41,6 @@ _SHOWN = 5  # differences that are printed
     type=click.Choice(["jsonl", "hpbandster"]),
     help="jsonl: all events as text; hpbandster: configs.json and results.json. Default: from --out.",
 )
-@json_option
 def export(place: Target, out: Path, form: str | None, as_json: bool) -> None:
     """Export a study as text or as HpBandSter logs.
 
@@ -49,8 +51,6 @@ def export(place: Target, out: Path, form: str | None, as_json: bool) -> None:
     """
     form = form or ("jsonl" if out.suffix == ".jsonl" else "hpbandster")
     if form == "jsonl":
-        from bohb.journal import SqlJournal, export_jsonl
-
         with SqlJournal(place.journal, place.study, read_only=True) as journal:
             events = export_jsonl(journal, out)
         emit(as_json, {"file": str(out), "events": events}, f"{counted(events, 'event')} written to {out}")
@@ -62,12 +62,11 @@ def export(place: Target, out: Path, form: str | None, as_json: bool) -> None:
     emit(as_json, {"directory": str(out), "configurations": configs, "runs": runs}, text)
 
 
-@click.command("import")
+@command("import")
 @click.argument("source", type=click.Path(exists=True, path_type=Path))
 @click.argument("studyfile", type=click.Path(path_type=Path), required=False)
 @click.option("--journal", help="For a .jsonl file: the journal to write to.")
 @click.option("--study", help="For a .jsonl file: name of the study in the journal; default: as exported.")
-@json_option
 def import_(source: Path, studyfile: Path | None, journal: str | None, study: str | None, as_json: bool) -> None:
     """Import an exported study or HpBandSter logs.
 
@@ -93,9 +92,6 @@ def import_(source: Path, studyfile: Path | None, journal: str | None, study: st
 
 
 def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any]:
-    from bohb.core.history import History
-    from bohb.journal import SqlJournal, import_jsonl
-
     found = import_jsonl(source)
     History().extend(found.events)  # refuse inconsistent events before the journal is created
     name, shown = study or found.study, shown_journal(target)
@@ -111,9 +107,8 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
     from bohb.integrations.hpbandster import read_hpbandster
     from bohb.journal import SqlJournal
     from bohb.optimizer.ask_tell import BOHB
-    from bohb.studyfile.load import load
 
-    file: StudyFile = load(studyfile)
+    file = load(studyfile)
     space = file.space()
     place = target or file.journal
     with SqlJournal(place, file.study) as journal:
@@ -129,19 +124,18 @@ def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dic
     if foreign:
         known = ", ".join(f"{budget:g}" for budget in budgets)
         others = ", ".join(f"{budget:g}" for budget in foreign)
-        say(f"note: there are results on budgets {others}, which the study does not have ({known})")
+        shared.note(f"note: there are results on budgets {others}, which the study does not have ({known})")
     failed = sum(event.loss is None for event in events)
     return {"journal": shown_journal(place), "study": file.study, "observations": len(events), "failed": failed}
 
 
-@click.command()
+@command()
 @click.argument("tracker", type=click.Choice(TRACKERS))
-@target_options
+@shared.target_options
 @click.option("--to", help="MLflow tracking URI, TensorBoard log directory, or directory for W&B files.")
 @click.option("--name", help="MLflow experiment or W&B project; default: the name of the study.")
 @click.option("--once", is_flag=True, help="Send what has finished, then exit.")
 @click.option("--attached", is_flag=True, hidden=True)  # exits when stdin is closed; the journal need not exist yet
-@json_option
 def track(
     tracker: Name,
     target: str | None,
@@ -171,21 +165,21 @@ def track(
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     if attached and (target is None or study is None):
         raise InvalidArgument("--attached needs a journal and --study: they may not exist yet")
-    place = Target(str(target), str(study)) if attached else find(target, study)
+    place = Target(str(target), str(study)) if attached else shared.find(target, study)
     listener = Listener(place.journal, tracker_named(tracker, to, name), place.study)
     try:
         if once:
             listener.read()
             listener.send()
         else:
-            follow(listener, _until_stdin_closes if attached else time.sleep, say, patient=attached)
+            follow(listener, _until_stdin_closes if attached else time.sleep, shared.note, patient=attached)
     except KeyboardInterrupt:
         pass
     finally:
         try:
             listener.close()
         except TrackerUnavailable as error:
-            say(str(error))
+            shared.note(str(error))
     data = {"tracker": tracker, "study": place.study, "sent": listener.sent, "waiting": listener.waiting}
     emit(as_json, data, f"{counted(listener.sent, 'trial')} sent to {tracker}, {listener.waiting} waiting")
     sys.exit(1 if listener.waiting else 0)
@@ -196,9 +190,8 @@ def _until_stdin_closes(seconds: float) -> bool:
     return bool(readable)
 
 
-@click.command()
+@command()
 @on_study
-@json_option
 def replay(place: Target, as_json: bool) -> None:
     """Make every decision of a study again and compare.
 
@@ -224,16 +217,15 @@ def replay(place: Target, as_json: bool) -> None:
     if found.different > _SHOWN:
         lines.append(f"and {found.different - _SHOWN} more; --json lists all of them")
     data = {"decisions": found.decisions, **counts, "differences": list(found.differences)}
-    emit(as_json, data, "\n".join(map(printable, lines)))
+    emit(as_json, data, "\n".join(lines))
     if not found.ok:
         sys.exit(1)
 
 
-@click.command()
+@command()
 @click.argument("journal", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--study", help="Name of the study, if the journal holds several.")
 @click.option("--dry-run", is_flag=True, help="Only count the intact events.")
-@json_option
 def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> None:
     """Truncate a damaged journal after its last intact event.
 
@@ -244,13 +236,10 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
       bohb repair study.db --dry-run
       bohb repair study.db --study mnist
     """
-    from bohb.journal import last_good
-    from bohb.journal import repair as cut_back
-
     name = study or "study"
     if study is None:
         with suppress(JournalError):  # the journal may be too damaged to say
-            name = only_study(str(journal))
+            name = shared.only_study(str(journal))
     kept = last_good(journal, name)
     if kept == 0:
         raise InvalidArgument(
@@ -263,10 +252,9 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
     emit(as_json, {"journal": str(journal), "study": name, "events": kept}, f"{counted(kept, 'event')} {done}")
 
 
-@click.command()
+@command()
 @click.argument("new")
 @on_study
-@json_option
 def rename(new: str, place: Target, as_json: bool) -> None:
     """Give a study another name.
 
@@ -277,17 +265,14 @@ def rename(new: str, place: Target, as_json: bool) -> None:
       bohb rename mnist study.db
       bohb rename mnist-2 study.db --study mnist
     """
-    from bohb.journal.copy import rename_study
-
     place.history()  # explains a study that does not exist, before anything is opened for writing
     rename_study(place.journal, place.study, new)
-    emit(as_json, {"from": place.study, "to": new}, printable(f"{place.name} is now {new!r}"))
+    emit(as_json, {"from": place.study, "to": new}, f"{place.name} is now {new!r}")
 
 
-@click.command()
+@command()
 @on_study
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@json_option
 def delete(place: Target, yes: bool, as_json: bool) -> None:
     """Delete a study from its journal, after asking.
 
@@ -299,21 +284,18 @@ def delete(place: Target, yes: bool, as_json: bool) -> None:
       bohb delete study.db --study mnist
       bohb delete study.db --yes
     """
-    from bohb.journal.copy import delete_study
-
     n = len(place.history().outcomes)
     if not yes and not click.confirm(printable(f"Delete {place.name} with {counted(n, 'finished trial')}?"), err=True):
         raise click.ClickException("nothing was deleted")
     kept = [str(path) for path in delete_study(place.journal, place.study)]
-    emit(as_json, {"deleted": place.study, "kept": kept}, printable(f"deleted {place.name}; kept {', '.join(kept)}"))
+    emit(as_json, {"deleted": place.study, "kept": kept}, f"deleted {place.name}; kept {', '.join(kept)}")
 
 
-@click.command()
+@command()
 @click.argument("text", default="")
 @on_study
 @click.option("--trial", type=int, help="The note is about this trial, not about the study.")
 @click.option("--tag", "tags", multiple=True, help="A short text to find it by; repeatable.")
-@json_option
 def note(text: str, place: Target, trial: int | None, tags: tuple[str, ...], as_json: bool) -> None:
     """Add a note to a study or to one of its trials.
 
@@ -326,14 +308,9 @@ def note(text: str, place: Target, trial: int | None, tags: tuple[str, ...], as_
       bohb note "diverged after the warmup" study.db --trial 17
       bohb note "" study.db --trial 17 --tag suspicious
     """
-    from bohb.journal import SqlJournal
-    from bohb.optimizer.ask_tell import BOHB
+    from bohb.running.study import load as stored
 
-    place.history()  # explains a study that does not exist, before anything is opened for writing
-    with SqlJournal(place.journal, place.study) as journal:
-        BOHB.from_journal(journal).note(text, trial=trial, tags=tags)
+    place.history()  # explains a study that does not exist
+    stored(place.journal, place.study).note(text, trial=trial, tags=tags)
     about = place.name if trial is None else f"trial {trial} of {place.name}"
-    emit(as_json, {"trial": trial, "text": text, "tags": list(tags)}, printable(f"noted on {about}"))
-
-
-COMMANDS = (track, export, import_, replay, repair, rename, delete, note)
+    emit(as_json, {"trial": trial, "text": text, "tags": list(tags)}, f"noted on {about}")

@@ -23,6 +23,7 @@ from bohb.errors import InvalidArgument, StudyMismatch, UnknownTrial
 
 LONGEST_TEXT = 10_000  # of a note, in characters
 LONGEST_TAG = 50
+MOST_TAGS = 100
 
 
 class StudyOptions(SettingChanges, total=False):
@@ -198,6 +199,8 @@ def new_note(history: History, text: str, trial: int | None, tags: Iterable[str]
             raise InvalidArgument(
                 f"the tag {tag!r:.80} must be 1 to {LONGEST_TAG} printable characters without a comma"
             )
+    if len(found) > MOST_TAGS:
+        raise InvalidArgument(f"the note has {len(found)} tags; a note may have at most {MOST_TAGS} tags")
     if not isinstance(text, str) or len(text) > LONGEST_TEXT:
         raise InvalidArgument(f"the note {text!r:.80} must be text of at most {LONGEST_TEXT:,} characters")
     if not text.strip() and not found:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -67,6 +68,8 @@ class ExternalStudy:
         lease_seconds: hand out trials again that were asked for so long ago and not told. It must be the same for
             all programs of a study, and longer than any trial takes.
         """
+        if lease_seconds is not None and not 1 <= lease_seconds < math.inf:
+            raise InvalidArgument(f"lease_seconds={lease_seconds!r} must be a finite number of seconds, at least 1")
         patience = _Patience(self.wait_seconds)
         while True:
             with self.opened() as optimizer:

@@ -17,7 +17,7 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.schedule.brackets import Bracket, hyperband
 from bohb.core.times.durations import Sample, fit_durations
 from bohb.core.times.forecast import planned_time
-from bohb.core.trial import Lost, Outcome, Trial, first_trial, outcome_of, promoted_trial
+from bohb.core.trial import Lost, Outcome, Status, Trial, first_trial, outcome_of, promoted_trial
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
 from bohb.executors.local import processes
@@ -35,17 +35,24 @@ _GROWTH = 2**20  # bytes per call that count as a leak
 _MEMORY = "bohb_resident_bytes"
 _TOLERANCE = 1e-9  # relative difference of two losses that count as equal
 
+_ADVICE = {
+    Status.BAD_RESULT: "return one number, or {'loss': number}",
+    Status.DIVERGED: "return a finite loss; a configuration that diverges counts as failed",
+    Status.TIMEOUT: "raise --trial-seconds, or lower the smallest budget",
+    Status.MEMORY: "raise trial.memory",
+}
 Verdict = Literal["pass", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: a verdict, what was observed, and what to do about it."""
+    """The result of one check: a verdict, what was observed, what to do about it, and a command that helps with it."""
 
     check: str
     verdict: Verdict
     detail: str
     advice: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +70,9 @@ class Measured:
 class _Caller:
     """Calls the objective in one worker process, each time as a new trial."""
 
-    def __init__(self, executor: LocalExecutor, root: Path, seed: int, goals: Goals) -> None:
+    def __init__(self, executor: LocalExecutor, root: Path, seed: int, goals: Goals, objective: Objective) -> None:
         self._executor, self._root, self._seed, self._goals = executor, root, seed, goals
+        self._objective = objective
         self._number = 0
         self.config: dict[str, Any] = {}
 
@@ -75,13 +83,26 @@ class _Caller:
         trial = first_trial(0, dict(self.config), previous or budget, seed=self._seed)
         if previous is not None:
             trial = promoted_trial(trial, 0, budget, 0, 1)
-        trial = replace(trial, number=self._number, checkpoint_dir=place, goals=self._goals)
+        self._trial = trial = replace(trial, number=self._number, checkpoint_dir=place, goals=self._goals)
         self._number += 1
         self._executor.submit(trial)
         result = self._executor.wait(None)[0].result
         if isinstance(result, Lost):
             raise InvalidArgument(f"the worker disappeared: {result.reason}")
         return result
+
+    def failed(self, check: str, outcome: Outcome) -> Finding:
+        """Return the finding about the last call, which failed."""
+        last, budget = (outcome.output or "").strip().splitlines()[-1:], self._trial.budget
+        detail = f"{outcome.status.value} on budget {budget:g}: {outcome.error}"
+        shown = f" (its output ends with: {last[0]})" if last and last[0] not in detail else ""
+        command = ""
+        if isinstance(self._objective, ShellObjective):
+            place = Path(tempfile.gettempdir()) / "bohb-check"
+            command = self._objective.line(replace(self._trial, checkpoint_dir=place))
+        by_hand = "run it by hand:" if command else f"call it by hand with {self.config!r} on budget {budget:g}"
+        advice = _ADVICE.get(outcome.status, by_hand)
+        return Finding(check, "fail", detail + shown, advice, command if advice == by_hand else "")
 
     def files(self, directory: str) -> int:
         """Return the number of files in a directory."""
@@ -110,7 +131,7 @@ def preflight(
     except InvalidArgument as error:
         return [Finding("pickles", "fail", str(error), "define the objective at the top level of a module")]
     with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
-        caller = _Caller(executor, Path(root), seed, goals)
+        caller = _Caller(executor, Path(root), seed, goals, objective)
         tried = _tried(caller, space, budgets[:2], [config] if config else _random_configs(space, seed))
         if isinstance(tried, Finding):
             return [tried]
@@ -142,7 +163,7 @@ def _tried(
     caller: _Caller, space: Space, budgets: Sequence[float], configs: Sequence[Mapping[str, Any]]
 ) -> _Tried | Finding:
     """Return the first configuration that succeeds on these budgets; some configurations of a space may fail."""
-    failed: list[tuple[float, Outcome]] = []
+    failed: list[Finding] = []
     for index, config in enumerate(configs):
         caller.config = space.restore(config)
         space.encode(caller.config)
@@ -150,29 +171,16 @@ def _tried(
         for budget in budgets:
             outcomes.append(caller.call(budget, f"first-{index}" if not outcomes else f"direct-{index}"))
             if not outcomes[-1].ok:
-                failed.append((budget, outcomes[-1]))
+                failed.append(caller.failed("runs", outcomes[-1]))
                 break
         else:
             took = ", ".join(f"{_seconds(o)} on budget {b:g}" for b, o in zip(budgets, outcomes, strict=True))
             found = Finding("runs", "pass", f"in a worker process: {took}")
             if failed:
-                detail = f"{len(failed)} of {index + 1} random configurations failed, for example: {failed[0][1].error}"
+                detail = f"{len(failed)} of {index + 1} random configurations failed, for example: {failed[0].detail}"
                 found = Finding("runs", "warn", detail, "narrow the space if these should not fail")
             return _Tried(found, f"first-{index}", outcomes[0], outcomes[1] if len(outcomes) > 1 else None)
-    return _failed("runs", *failed[0])
-
-
-def _failed(check: str, budget: float, outcome: Outcome) -> Finding:
-    last = (outcome.output or "").strip().splitlines()[-1:]
-    detail = f"{outcome.status.value} on budget {budget:g}: {outcome.error}"
-    shown = f" (its output ends with: {last[0]})" if last and last[0] not in detail else ""
-    advice = {
-        "bad_result": "return one number, or {'loss': number}",
-        "diverged": "return a finite loss; a configuration that diverges counts as failed",
-        "timeout": "raise --trial-seconds, or lower the smallest budget",
-        "memory": "raise trial.memory",
-    }.get(outcome.status.value, "call it by hand with this configuration")
-    return Finding(check, "fail", detail + shown, advice)
+    return failed[0]
 
 
 def _same_again(first: Outcome, again: Sequence[Outcome]) -> Finding:
@@ -195,7 +203,7 @@ def _continues(caller: _Caller, tried: _Tried, low: float, high: float, determin
         return Finding("resumes", "warn", detail, "save the state in trial.checkpoint_dir; see docs/checkpoints.md")
     continued = caller.call(high, tried.directory, previous=low)
     if not continued.ok:
-        return _failed("resumes", high, continued)
+        return caller.failed("resumes", continued)
     losses = f"{continued.loss:.6g} continued from budget {low:g}, {tried.direct.loss:.6g} trained to {high:g} at once"
     if _alike(continued.ranking_loss, tried.direct.ranking_loss):
         return Finding("resumes", "pass", f"the same result either way: {continued.loss:.6g}")

@@ -13,6 +13,7 @@ import selectors
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from bohb.errors import InvalidArgument, InvalidResult
 from bohb.executors.local.processes import signal_name
 from bohb.studyfile.shell import PLACE, referenced, scripts, variables
 
-PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number", "config_id", "config")
+PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number", "config_id", "config", "python")
 _NAME = re.compile(r"[A-Za-z_][\w.:-]*")
 _KEPT = 2**20  # bytes at the end of the output that are searched for the loss
 _POLL = 0.05
@@ -90,6 +91,17 @@ class ShellObjective:
                 filled.pop()
         return filled
 
+    def line(self, trial: Trial) -> str:
+        """Return the command for one trial as a line that can be pasted into a shell."""
+        arguments = self.arguments(trial)
+        command = arguments[0] if self.shell else shlex.join(arguments)
+        values = {**_environment(trial), **self._variables(trial)}
+        used = " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items() if name in command)
+        folder = str(trial.checkpoint_dir)
+        steps = [f"cd {shlex.quote(self.directory)}", *([f"export {used}"] if used else [])]
+        steps += [f"mkdir -p {shlex.quote(folder)}"] if folder in f"{command}{used}" else []
+        return " && ".join([*steps, command])
+
     def _variables(self, trial: Trial) -> dict[str, str]:
         return variables(texts(trial), self._known) if self._scripts else {}
 
@@ -145,6 +157,7 @@ def texts(trial: Trial) -> dict[str, str]:
         "number": trial.number,
         "config_id": trial.config_id,
         "config": json.dumps(jsonable(trial.config)),
+        "python": sys.executable,
         **trial.config,
     }
     return {name: text_of(value) for name, value in values.items() if value is not None}

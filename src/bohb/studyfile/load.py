@@ -181,21 +181,32 @@ class StudyFile:
 
 def load(path: str | Path) -> StudyFile:
     """Read and check a study file."""
-    place = Path(path).absolute()
     try:
-        values = tomllib.loads(place.read_text(encoding="utf-8"))
+        data = Path(path).read_bytes()
     except OSError as error:
         raise StudyFileError(
             f"{path}: {(error.strerror or str(error)).lower()}; 'bohb init' writes a study file"
         ) from error
+    if data.startswith(_SQLITE):
+        raise StudyFileError(f"{path} is a journal, not a study file; 'bohb status {path}' shows its study")
+    try:
+        return parse(data.decode(), path)
+    except UnicodeDecodeError as error:
+        raise StudyFileError(f"{path}: not a TOML file: {error}") from error
+
+
+def parse(text: str, path: str | Path) -> StudyFile:
+    """Check the text of a study file.
+
+    path: where it is, or will be.
+    """
+    try:
+        values = tomllib.loads(text)
     except RecursionError as error:
         raise StudyFileError(f"{path}: its arrays or tables are nested too deeply; use few levels") from error
-    except ValueError as error:  # not TOML, or not even UTF-8
-        if place.read_bytes().startswith(_SQLITE):
-            raise StudyFileError(
-                f"{path} is a journal, not a study file; 'bohb status {path}' shows its study"
-            ) from error
+    except ValueError as error:  # not TOML, or a number that is too long
         raise StudyFileError(f"{path}: not a TOML file: {error}") from error
+    place = Path(path).absolute()
     checked = check_keys(place, "", values, TOP)
     for name, known in TABLES.items():
         checked[name] = check_keys(place, f"{name}.", checked.get(name, {}), known)

@@ -1,11 +1,15 @@
-"""What commands share: the study that they work on, and the types and declarations of their options."""
+"""What commands share: how they are declared, how they name a study, the types of their options, and their output."""
 
 from __future__ import annotations
 
 import functools
 import gc
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,22 +19,36 @@ import click
 
 from bohb import arguments
 from bohb.arguments import BYTES, COUNT, FLAG, GRACE, MOMENT, NUMBER, POSITIVE, TIMEOUT, Kind, declared, summary
+from bohb.core.history import History
 from bohb.core.limits import Limits
 from bohb.errors import InvalidArgument, JournalError
 from bohb.journal import stored_events, study_names
 from bohb.journal.location import shown_journal
-from bohb.units import memory, moment, seconds
+from bohb.journal.records import no_collector
+from bohb.studyfile.load import load
+from bohb.units import aligned, memory, moment, printable, seconds, short
 
 if TYPE_CHECKING:
-    from bohb.core.history import History
-
     _Type = click.ParamType[Any]
 else:
     _Type = click.ParamType  # older versions of click cannot be subscripted
 
+COMMANDS: list[click.Command] = []
 DEFAULT = "study.toml"
 Command = TypeVar("Command", bound=Callable[..., Any])
 Bounds = Sequence[tuple[str, float]]  # what `--max` and `--min` give
+
+
+def command(name: str | None = None, cls: type[click.Command] = click.Command) -> Callable[[Command], click.Command]:
+    """Return a decorator that makes a function one of the commands, with the options that each of them has."""
+    debug = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+    as_json = click.option("--json", "as_json", is_flag=True, help="Write only JSON to stdout.")
+
+    def decorate(function: Command) -> click.Command:
+        COMMANDS.append(click.command(name, cls=cls)(as_json(debug(function))))
+        return COMMANDS[-1]
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +70,6 @@ class Target:
 
     def history(self) -> History:
         """Read and fold the study. Raises JournalError, with the names of the others, if there is none."""
-        from bohb.core.history import History
-        from bohb.journal.records import no_collector
-
         events = stored_events(self.journal, self.study)
         if not events:
             names = ", ".join(study_names(self.journal)) or "none"
@@ -81,7 +96,11 @@ class _StudyArgument(click.Argument):
 
 
 def _names_a_study(text: object) -> bool:
-    return isinstance(text, str) and ("://" in text or text.endswith((".toml", ".db")) or Path(text).is_file())
+    if not isinstance(text, str):
+        return False
+    with suppress(OSError, ValueError):  # no path at all, such as a long configuration
+        return "://" in text or text.endswith((".toml", ".db")) or Path(text).is_file()
+    return False
 
 
 def on_study(command: Callable[..., None]) -> Callable[..., None]:
@@ -116,8 +135,6 @@ def find_journal(target: str | None) -> tuple[str, str | None]:
     journal = given = target or _default()
     study = None
     if given.endswith(".toml"):
-        from bohb.studyfile.load import load
-
         file = load(given)
         journal, study = file.journal, file.study
     if "://" not in journal and not Path(journal).exists():
@@ -276,3 +293,55 @@ def bound_options(command: Command) -> Command:
         )
         command = click.option(f"--{name}", f"{name}_bounds", type=_NAMED_NUMBER, multiple=True, help=text)(command)
     return command
+
+
+def emit(as_json: bool, data: Any, text: str, style: Callable[[str], str] = str) -> None:
+    """Write the result of a command: JSON for scripts, or text for people.
+
+    In a terminal, lines are wrapped by words. Control characters are replaced.
+
+    style: adds colours to a line.
+    """
+    if as_json:
+        click.echo(json.dumps(data, indent=2, allow_nan=False, default=str))
+    else:
+        click.echo("\n".join(style(_wrapped(line)) for line in printable(text).split("\n")))
+
+
+def emit_data(text: str) -> None:
+    """Write text that programs read: exact in a file or a pipe, without control characters in a terminal."""
+    click.echo(text if _terminal_width() is None else printable(text))
+
+
+def note(text: str) -> None:
+    """Write a note to stderr, where it does not mix with the result; nobody may be there to read it."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
+    """Align columns to the right, those named in `left` to the left. In a terminal, lines are cut to its width."""
+    cells = [[printable(str(cell)).replace("\n", " ") for cell in row] for row in [head, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    align = [str.ljust if name in left else str.rjust for name in head]
+    lines = ["  ".join(f(cell, width) for f, cell, width in zip(align, row, widths, strict=True)) for row in cells]
+    most = _terminal_width()
+    return "\n".join(line.rstrip() if most is None else short(line.rstrip(), most) for line in lines)
+
+
+def pairs(rows: Iterable[tuple[str, str]]) -> str:
+    """Align names and texts in two columns. In a terminal, texts are wrapped by words."""
+    return aligned(rows, _terminal_width())
+
+
+def _wrapped(line: str) -> str:
+    width = _terminal_width()
+    if width is None or len(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _terminal_width() -> int | None:
+    """Return the columns of the terminal; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else None
