@@ -39,6 +39,7 @@ EXTRAS = {  # code that needs the extra, and the package that the extra installs
     "postgres": ("from bohb.journal import open_journal; open_journal('postgresql+psycopg://host/name')", "psycopg"),
     "dask": ("minimize(executor='dask://127.0.0.1:1')", "distributed"),
     "ray": ("minimize(executor='ray://auto')", "ray"),
+    "gpu": ("from bohb.executors.local.devices import Driver; Driver()", "pynvml"),
     "sklearn": ("import bohb.integrations.sklearn", "sklearn"),
     "optuna": ("import bohb.integrations.optuna", "optuna"),
     "mlflow": ("from bohb.integrations.trackers import track; track('mlflow', 's.db', to='x').__enter__()", "mlflow"),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
     from bohb.core.space.shorthand import SpaceDict
     from bohb.core.trial import Origin, Outcome, Status, Trial
+    from bohb.errors import DeviceMemory
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.extrapolate import extrapolate
     from bohb.running.minimize import minimize
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOHB",
     "Confirmation",
+    "DeviceMemory",
     "Extrapolation",
     "History",
     "Limits",
@@ -72,6 +74,7 @@ _HOMES = {
     "core.space": ("Space",),
     "core.space.shorthand": ("SpaceDict",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
+    "errors": ("DeviceMemory",),
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),
     "running.extrapolate": ("extrapolate",),

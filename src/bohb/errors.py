@@ -25,6 +25,13 @@ class ForbiddenConfiguration(InvalidConfiguration):
     """A configuration violates a forbidden clause."""
 
 
+class DeviceMemory(BohbError, MemoryError):
+    """An objective may raise it if its GPU has too little memory; the errors of common libraries mean the same.
+
+    If the trial shared the GPU with others, it runs again alone, and nothing is held against its configuration.
+    """
+
+
 class InvalidResult(BohbError, TypeError):
     """An objective returned, or `tell` was given, something that is not a result."""
 

@@ -13,11 +13,12 @@ import ray
 from ray.cluster_utils import Cluster
 
 import bohb
+from bohb.core.trial import Lost, Status
 from bohb.errors import InvalidArgument, WorkersUnavailable
 from bohb.executors.base import Executor, Objective
 from bohb.executors.options import Resources
 from bohb.testing import ElasticContract
-from bohb.testing.executors import acting, host_of, make_trial, run_all, until
+from bohb.testing.executors import acting, collect, host_of, make_trial, run_all, until
 from tests.executors.places import on
 from tests.executors.rewriting import check_that_no_trial_starts_in_a_dirty_directory
 from tests.executors.studies import assert_whole, kill_in_the_middle, run_study
@@ -98,6 +99,26 @@ def test_resources_are_handed_to_rays_scheduler(place: RayPlace) -> None:
     found = run_all(executor, [make_trial(n) for n in range(3)])
     executor.shutdown(kill=True)
     assert [getattr(outcome, "info", outcome) for outcome in found.values()] == [{"devices": "0", "threads": "1"}] * 3
+
+
+def test_a_trial_that_ran_out_of_memory_on_a_shared_device_gets_a_whole_one(place: RayPlace, tmp_path: Path) -> None:
+    def objective(trial: Any) -> float:
+        import time
+
+        while trial.attempt == 2 and not (tmp_path / "go").exists():
+            time.sleep(0.01)
+        raise bohb.DeviceMemory
+
+    place.join()
+    executor = place.executor(objective, resources=Resources(gpu=0.5))
+    assert run_all(executor, [make_trial(0)])[0] == Lost(
+        "it ran out of device memory beside others, so it will run alone (DeviceMemory)", charged=False, outage=False
+    )
+    executor.submit(make_trial(0, attempt=2))
+    until(lambda: ray.available_resources().get("GPU", 0) == 0, "the second attempt has all of it")
+    (tmp_path / "go").touch()
+    assert getattr(collect(executor, 1)[0], "status", None) is Status.DEVICE_MEMORY
+    executor.shutdown(kill=True)
 
 
 def seen_devices(trial: Any) -> dict[str, Any]:

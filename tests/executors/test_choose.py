@@ -20,8 +20,9 @@ from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.executors.engines import task
 from bohb.executors.engines.engine import INLINE_BYTES, EngineBroken
+from bohb.executors.local.devices import DEVICES, free_devices, visible_devices
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import DEVICES, THREADS, Resources, TrialOptions, free_devices, visible_devices
+from bohb.executors.options import THREADS, Resources, TrialOptions
 from bohb.testing.executors import acting, collect, host_of, make_trial, noted, run_all, until
 from tests.executors.places import on
 from tests.executors.studies import TRIALS, assert_whole, kill_in_the_middle, run_study
@@ -204,7 +205,7 @@ def test_local_slots_get_devices_and_threads_of_their_own(monkeypatch: pytest.Mo
     with pytest.raises(InvalidArgument, match=r"workers=3 .* need 6 GPUs, but 4 are visible"):
         on(None, shown, 3, resources=Resources(gpu=2))
     with pytest.raises(InvalidArgument, match="whole number"):
-        on(None, shown, 3, resources=Resources(gpu=0.5))
+        on(None, shown, 3, resources=Resources(gpu=1.5))
 
 
 def test_devices_are_counted_by_the_driver_and_limited_by_the_environment(
@@ -299,6 +300,8 @@ def test_a_study_file_names_executor_and_resources_and_options_replace_them(
         refused = runner.invoke(run_command, [str(tmp_path / "study.toml"), *options])
         assert refused.exit_code == 2
         assert error in refused.output
+    with pytest.raises(InvalidArgument, match=r"'gpu'\]='shared' is not scheduled by a ThreadPoolExecutor"):
+        runner.invoke(run_command, [str(tmp_path / "study.toml"), "--resource", "gpu=shared"], catch_exceptions=False)
     with pytest.raises(InvalidArgument, match=r"executor='http://nowhere' must be dask://"):
         runner.invoke(
             run_command, [str(tmp_path / "study.toml"), "--executor", "http://nowhere"], catch_exceptions=False

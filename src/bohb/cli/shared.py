@@ -207,10 +207,12 @@ class Parsed(_Type):
             self.fail(f"{value!r} {error}", param, ctx)
 
 
-def _resource(text: str) -> tuple[str, float]:
+def _resource(text: str) -> tuple[str, float | str]:
     name, equals, amount = text.partition("=")
     if not (name and equals):
         raise ValueError("must be of the form name=amount, such as gpu=1")
+    if (name, amount) == ("gpu", "shared"):
+        return name, amount
     try:
         return name, memory(amount) if name == "memory" else float(amount)
     except ValueError:

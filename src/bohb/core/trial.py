@@ -35,6 +35,7 @@ class Status(StrEnum):
     CRASHED = "crashed"  # an exception, an exit or a signal
     TIMEOUT = "timeout"  # ran past `trial_seconds`
     MEMORY = "memory"  # grew past `trial_memory`, or raised MemoryError
+    DEVICE_MEMORY = "device_memory"  # needed more memory than a device has
     BAD_RESULT = "bad_result"  # returned something that is not a loss
     LOST = "lost"  # its worker disappeared in every attempt; not the fault of the objective
 
@@ -175,14 +176,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The worker of a trial disappeared through no fault of the objective; the trial should be started again.
+    """A trial should be started again: its worker disappeared, or others had taken the memory that it needed.
 
     charged: whether this counts as an attempt of the trial. It does not if the trial had not begun, or if the worker's
         machine loses other trials, too.
+    outage: whether workers may be at fault, so that nothing should start for a while if more trials are lost.
     """
 
     reason: str
     charged: bool = True
+    outage: bool = True
 
 
 def outcome_of(result: object, goals: Goals = PLAIN) -> Outcome:

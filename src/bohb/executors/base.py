@@ -14,6 +14,12 @@ from bohb.errors import InvalidArgument
 Objective = Callable[[Trial], Any]
 
 
+def ran_out_beside_others(outcome: Outcome) -> Lost:
+    """Return the result of a trial that others on its device may have left too little memory."""
+    reason = f"it ran out of device memory beside others, so it will run alone ({outcome.error})"
+    return Lost(reason, charged=False, outage=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """A trial that has ended, and its result."""

@@ -9,6 +9,7 @@ import heapq
 import math
 import os
 import platform
+import re
 import threading
 import time
 from collections import deque
@@ -20,13 +21,21 @@ import numpy as np
 
 from bohb.arguments import COUNT, check_value
 from bohb.core.trial import Lost, Outcome, Status, Trial, failure, outcome_of, with_times
-from bohb.errors import BohbError, InvalidArgument, InvalidResult
+from bohb.errors import BohbError, DeviceMemory, InvalidArgument, InvalidResult
 from bohb.executors.base import Done, Objective, check_objective
 
 T = TypeVar("T")
 Point = tuple[float, float]
 
 TRACEBACK_CHARACTERS = 20_000  # an exception with a data set in its message must not fill the journal
+_CAUSES = 10  # of an exception that are looked at
+# What PyTorch, CuPy, JAX, TensorFlow, XGBoost, LightGBM and NVIDIA's libraries say; none of them need be imported here.
+_DEVICE_MEMORY = re.compile(
+    r"^OutOfMemoryError:|\b(CUDA|HIP|XPU|MPS)\b[^.\n]{0,40}out of memory|RESOURCE_EXHAUSTED: .*(out of memory|allocat)"
+    r"|OOM when allocating .*device:GPU|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|CU[A-Z]+_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)",
+    re.IGNORECASE | re.DOTALL,
+)
 POINTS = 10_000  # an even number; a curve with more points is halved: it is only drawn
 BATCH_SECONDS = 0.1  # a killed trial loses at most the points of this time
 
@@ -53,20 +62,29 @@ def attempt(action: Callable[[], T], propagate: tuple[type[BaseException], ...] 
 
 
 def _failed(error: BaseException) -> Outcome:
-    status = Status.CRASHED
-    if isinstance(error, InvalidResult):
-        status = Status.BAD_RESULT
-    elif isinstance(error, MemoryError):
-        status = Status.MEMORY
     try:
-        outcome = failure(error, status)
+        outcome = failure(error, _status(error))
     except Exception as broken:  # noqa: BLE001 - formatting runs the code of the user's exception class
         text = f"{type(error).__name__} (its traceback cannot be shown: {type(broken).__name__})"
-        return Outcome(status, error=text)
+        return Outcome(Status.CRASHED, error=text)
     text, half = outcome.traceback or "", TRACEBACK_CHARACTERS // 2
     if len(text) > TRACEBACK_CHARACTERS:  # its two ends show where it began and what was raised
         text = f"{text[:half]}\n[… {len(text) - 2 * half} characters …]\n{text[-half:]}"
     return replace(outcome, traceback=text)
+
+
+def _status(error: BaseException) -> Status:
+    """Return how an evaluation that raised has ended, also by the exceptions that this one was raised from."""
+    if isinstance(error, InvalidResult):
+        return Status.BAD_RESULT
+    cause: BaseException | None = error
+    for _ in range(_CAUSES):
+        if cause is None:
+            break
+        if isinstance(cause, DeviceMemory) or _DEVICE_MEMORY.search(failure(cause).error or ""):
+            return Status.DEVICE_MEMORY
+        cause = cause.__cause__
+    return Status.MEMORY if isinstance(error, MemoryError) else Status.CRASHED
 
 
 def extend(curve: list[Point], batch: Iterable[Point]) -> None:

@@ -6,12 +6,8 @@ They are built once and handed unchanged from `minimize` to the process that run
 from __future__ import annotations
 
 import math
-import os
-import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -20,7 +16,7 @@ from bohb.arguments import BYTES, COUNT, TIMEOUT, argument, check, one_of, pick,
 from bohb.errors import InvalidArgument
 from bohb.units import memory
 
-DEVICES = "CUDA_VISIBLE_DEVICES"
+SHARED: Literal["shared"] = "shared"
 THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -35,13 +31,13 @@ class Resources:
     """What each trial needs.
 
     cpu: cores; None leaves the number to the engine.
-    gpu: devices; a fraction only where the engine can share one.
+    gpu: devices, a fraction of one where it can be shared, or "shared" for as many trials as fit on one.
     memory: bytes.
     others: further resources, by the names that the engine's administrator gave them.
     """
 
     cpu: float | None = None
-    gpu: float = 0
+    gpu: float | Literal["shared"] = 0
     memory: int | None = None
     others: Mapping[str, float] = field(default_factory=dict)
 
@@ -55,8 +51,11 @@ class Resources:
             except ValueError as error:
                 raise InvalidArgument(f"resources['memory']={others['memory']!r} {error}") from error
         for name, value in others.items():
+            if (name, value) == ("gpu", SHARED):
+                continue
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise InvalidArgument(f"resources[{name!r}]={value!r} must be a positive number")
+                hint = f" or {SHARED!r}" if name == "gpu" else ""
+                raise InvalidArgument(f"resources[{name!r}]={value!r} must be a positive number{hint}")
         n_bytes = others.pop("memory", None)
         return cls(others.pop("cpu", None), others.pop("gpu", 0), None if n_bytes is None else int(n_bytes), others)
 
@@ -66,10 +65,24 @@ class Resources:
         return {} if self.cpu is None else dict.fromkeys(THREADS, str(max(1, int(self.cpu))))
 
     @property
+    def shares(self) -> bool:
+        """Whether trials share a GPU."""
+        return self.gpu == SHARED or 0 < self.gpu < 1
+
+    @property
+    def number_of_gpus(self) -> float:
+        """The GPUs of a trial, for an engine that has no "shared"."""
+        if self.gpu == SHARED:
+            raise InvalidArgument("resources['gpu']='shared' works with local workers only; give a number here")
+        return self.gpu
+
+    @property
     def whole_gpus(self) -> int:
-        """Number of GPUs of a trial, where they cannot be shared."""
-        if self.gpu != int(self.gpu):
-            raise InvalidArgument(f"resources['gpu']={self.gpu!r} must be a whole number here; Ray can share a GPU")
+        """The GPUs of a trial, where they cannot be shared."""
+        if self.shares or self.gpu != int(self.number_of_gpus):
+            raise InvalidArgument(
+                f"resources['gpu']={self.gpu!r} must be a whole number here; local workers and Ray can share a GPU"
+            )
         return int(self.gpu)
 
     def allow_only(self, engine: str, *known: str) -> None:
@@ -128,57 +141,3 @@ class TrialOptions:
 def trial_options(arguments: Mapping[str, Any]) -> TrialOptions:
     """Return the options among the arguments of `bohb.minimize`, with the resources."""
     return pick(TrialOptions, {**arguments, "resources": Resources.of(arguments.get("resources"))})
-
-
-def visible_devices() -> list[str]:
-    """Return the GPUs that a child of this process would see, named as in CUDA_VISIBLE_DEVICES."""
-    listed = os.environ.get(DEVICES)
-    if listed is None:
-        return [str(number) for number in range(_count_devices())]
-    found: list[str] = []
-    for name in (part.strip() for part in listed.split(",")):
-        if not re.fullmatch(r"\d+|GPU-.+|MIG-.+", name):
-            break  # CUDA ignores everything after an invalid name
-        found.append(name)
-    return found
-
-
-def _count_devices() -> int:
-    """Count the NVIDIA GPUs that the driver shows. Importing torch to count them would take seconds."""
-    program = shutil.which("nvidia-smi")
-    if program is not None:
-        try:
-            listed = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=20, check=True).stdout
-        except (OSError, subprocess.SubprocessError):
-            return 0
-        return sum(line.startswith("GPU ") for line in listed.splitlines())
-    return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in os.listdir("/dev"))
-
-
-def free_devices(wanted: int, leased: Collection[str]) -> tuple[str, ...]:
-    """Choose GPUs for one more child of this process.
-
-    The result is empty if there is nothing to choose: this process sees no more GPUs than one trial needs, or too few
-    are free.
-    """
-    if wanted == 0:
-        return ()
-    visible = visible_devices()
-    free = [device for device in visible if device not in leased]
-    return tuple(free[:wanted]) if len(visible) > wanted <= len(free) else ()
-
-
-def slot_environment(workers: int, resources: Resources) -> Callable[[int], Mapping[str, str]]:
-    """Return the environment variables of each local slot: its number of threads, and GPUs that no other slot has."""
-    resources.allow_only("local workers", "cpu", "gpu", "memory")
-    gpus, threads = resources.whole_gpus, resources.env
-    if gpus == 0:
-        return lambda _: threads
-    devices = visible_devices()
-    if workers * gpus > len(devices):
-        seen = f"{DEVICES}={os.environ[DEVICES]!r}" if DEVICES in os.environ else f"{DEVICES} is not set"
-        raise InvalidArgument(
-            f"workers={workers} with resources['gpu']={gpus} need {workers * gpus} GPUs, but {len(devices)} are "
-            f"visible here ({seen}), enough for workers={len(devices) // gpus}"
-        )
-    return lambda slot: {**threads, DEVICES: ",".join(devices[slot * gpus : (slot + 1) * gpus])}

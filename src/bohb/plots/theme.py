@@ -46,6 +46,7 @@ STATUSES = {
     Status.CRASHED: ORANGE,
     Status.TIMEOUT: PINK,
     Status.MEMORY: "#7d6bc4",
+    Status.DEVICE_MEMORY: "#5b8f3a",
     Status.BAD_RESULT: "#a0603c",
     Status.LOST: GREY,
 }

@@ -91,6 +91,9 @@ class Outages:
         losses: how many earlier losses of this trial count.
         slots: number of trials that may run at once.
         """
+        if not loss.outage:
+            log.info("trial %d will be started again: %s", trial.number, loss.reason)
+            return [(trial, loss)]
         now = time.monotonic()
         self._lost.add(trial.number)
         self._since, self._reason = min(self._since, now), loss.reason

@@ -40,6 +40,7 @@ _ADVICE = {
     Status.DIVERGED: "return a finite loss; a configuration that diverges counts as failed",
     Status.TIMEOUT: "raise --trial-seconds, or lower the smallest budget",
     Status.MEMORY: "raise trial.memory",
+    Status.DEVICE_MEMORY: "leave out configurations that are too large, or use a device with more memory",
 }
 Verdict = Literal["pass", "warn", "fail"]
 

@@ -30,6 +30,7 @@ _STATES = {
     "crashed": "raised an exception, exited or was killed by a signal",
     "timeout": "exceeded its time limit",
     "memory": "exceeded its memory limit",
+    "device_memory": "needed more memory than its device has",
     "bad_result": "returned something that is not a result",
     "lost": "its workers disappeared repeatedly",
 }

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Protocol
 
 from bohb.core.encoding import outcome_from_json
-from bohb.core.trial import Lost, Trial
+from bohb.core.trial import Lost, Outcome, Status, Trial
 from bohb.errors import BohbError, InvalidArgument
-from bohb.executors.base import Done, Objective, Places, check_objective
+from bohb.executors.base import Done, Objective, Places, check_objective, ran_out_beside_others
 from bohb.executors.engines.task import Answer, Session, Task, close_session, lost, run
 from bohb.executors.local.shared import pickled
 from bohb.executors.options import Resources, TrialOptions
@@ -101,6 +101,7 @@ class EngineExecutor:
         self._running: dict[AnswerFuture, tuple[Trial, Task]] = {}
         self._broken: EngineBroken | None = None  # raised once all results have been returned
         self._done: list[Done] = []
+        self._alone: set[int] = set()  # trials that ran out of memory on a device that they shared
         self._slots, self._slots_known = 1, -_SLOTS_SECONDS
         self._places = Places()
         self._worked = time.monotonic()  # when the engine was last known to have workers
@@ -160,7 +161,7 @@ class EngineExecutor:
 
     def _send(self, trial: Trial, payload: bytes | None) -> None:
         try:
-            task = Task.of(self._session, trial, payload)
+            task = Task.of(self._session, trial, payload, alone=trial.number in self._alone)
         except OSError as error:
             self._done.append(Done(trial, Lost(f"the place of its checkpoint takes no file: {error}", charged=False)))
             return
@@ -206,13 +207,22 @@ class EngineExecutor:
         elif "outcome" in answer:
             if place is not None:
                 self._places.works(place)
-            self._done.append(Done(trial, outcome_from_json(answer["outcome"])))
+            self._done.append(Done(trial, self._judged(trial.number, outcome_from_json(answer["outcome"]))))
         else:
             charged = bool(answer["charged"])
             if place is not None:
                 charged = self._places.lost(place, trial.number, began=charged)
                 self._slots_known = -_SLOTS_SECONDS
             self._done.append(Done(trial, Lost(str(answer["lost"]), charged)))
+
+    def _judged(self, number: int, outcome: Outcome) -> Outcome | Lost:
+        """Return the result of a trial: a loss if it ran out of memory on a device that it shared."""
+        shared = self._session.options.resources.shares and number not in self._alone
+        if not (shared and outcome.status is Status.DEVICE_MEMORY):
+            self._alone.discard(number)
+            return outcome
+        self._alone.add(number)
+        return ran_out_beside_others(outcome)
 
 
 def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOptions) -> Session:

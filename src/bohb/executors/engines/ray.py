@@ -40,7 +40,12 @@ class RayEngine:
         self._owned = not ray.is_initialized()
         if self._owned:
             _connect(address)
-        asked = {"CPU": resources.cpu or 1, "GPU": resources.gpu, "memory": resources.memory, **resources.others}
+        asked = {
+            "CPU": resources.cpu or 1,
+            "GPU": resources.number_of_gpus,
+            "memory": resources.memory,
+            **resources.others,
+        }
         self._needs = {name: amount for name, amount in asked.items() if amount and amount < math.inf}
         self._options: dict[str, Any] = {"num_cpus": self._needs["CPU"], "num_gpus": resources.gpu, "max_retries": 0}
         self._options["resources"] = dict(resources.others)
@@ -69,7 +74,7 @@ class RayEngine:
         """Submit a trial to Ray."""
         if not ray.is_initialized():  # Ray would start a cluster of its own
             raise EngineBroken("Ray is not connected any more; connect again, or start a new cluster")
-        options = dict(self._options)
+        options = {**self._options, **({"num_gpus": 1} if task.alone else {})}
         if avoid:  # run elsewhere, if there are other nodes
             options["scheduling_strategy"] = NodeLabelSchedulingStrategy({}, soft={_NODE: NotIn(*avoid)})
         try:

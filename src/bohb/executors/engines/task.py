@@ -25,8 +25,9 @@ import psutil  # type: ignore[import-untyped]
 
 from bohb.core.encoding import outcome_to_json, trial_from_json, trial_to_json
 from bohb.core.trial import Lost, Outcome, Trial
+from bohb.executors.local.devices import DEVICES, free_devices
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.options import DEVICES, TrialOptions, free_devices
+from bohb.executors.options import TrialOptions
 
 IDLE_SECONDS = 60.0  # an idle child is ended after this time
 _CHECK_SECONDS = 0.2  # between two checks whether the study was stopped
@@ -79,21 +80,23 @@ class Task:
     payload: the pickled objective; None if the worker should have it.
     ticket: a file beside the trial's directory, which the task removes when it begins; a task without it must not
         start. Dask and Slurm run a task again whose worker has died, in a directory that may be half written.
+    alone: whether it needs a whole device where other trials share one.
     """
 
     session: Session
     trial: dict[str, Any]
     payload: bytes | None
     ticket: str | None
+    alone: bool = False
 
     @classmethod
-    def of(cls, session: Session, trial: Trial, payload: bytes | None) -> Task:
+    def of(cls, session: Session, trial: Trial, payload: bytes | None, alone: bool = False) -> Task:
         """Return a task that may begin once. Raises OSError if the directory takes no file."""
         directory = trial.checkpoint_dir
         ticket = None if directory is None else directory.with_name(f"{directory.name}.{uuid.uuid4().hex}")
         if ticket is not None:
             ticket.touch(exist_ok=False)
-        return cls(session, trial_to_json(trial), payload, None if ticket is None else str(ticket))
+        return cls(session, trial_to_json(trial), payload, None if ticket is None else str(ticket), alone)
 
     def begin(self) -> Answer | None:
         """Note that the task begins; return the answer of one that must not."""
@@ -186,7 +189,7 @@ class WarmChildren:
             if payload is None:
                 return None
             leased = {device for child in self._children for device in child.devices}
-            devices = free_devices(int(session.options.resources.gpu), leased)
+            devices = free_devices(int(session.options.resources.number_of_gpus), leased)
             number = min(set(range(len(self._children) + 1)) - {child.number for child in self._children})
             visible = session.local or os.path.exists(session.lifeline)
             executor = _executor(session, payload, devices)  # starts no process yet

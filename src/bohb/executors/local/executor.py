@@ -23,21 +23,21 @@ from dataclasses import replace
 from typing import Any
 
 from bohb.arguments import COUNT, check_value
-from bohb.core.encoding import outcome_from_json, trial_to_json
+from bohb.core.encoding import outcome_from_json
 from bohb.core.trial import Lost, Outcome, Trial
 from bohb.errors import BohbError
 from bohb.executors.base import Done, Objective, Places, check_objective
 from bohb.executors.evaluate import extend
 from bohb.executors.local import processes
+from bohb.executors.local.devices import LOOK_SECONDS, Devices
 from bohb.executors.local.guard import GRACE, GuardProcess, launch
 from bohb.executors.local.handle import Death, Stage, WaitingTrials, WorkerHandle, interpret, not_loaded
 from bohb.executors.local.shared import Lines, Setup, encode, pickled
-from bohb.executors.options import TrialOptions, slot_environment
+from bohb.executors.options import TrialOptions
 from bohb.units import duration
 
 log = logging.getLogger("bohb")
 
-_POLL_SECONDS = 0.5  # between two looks for a slot that may be used again
 _READ = selectors.EVENT_READ
 _WRITE = selectors.EVENT_WRITE
 
@@ -68,7 +68,7 @@ class LocalExecutor:
         options = options or TrialOptions()
         check_objective(objective)
         check_value("workers", workers, COUNT)
-        self._slot_env, self._resource_env = slot_env, slot_environment(workers, options.resources)
+        self._slot_env, self._devices = slot_env, Devices(workers, options.resources)
         if options.log_dir is not None:
             options.log_dir.mkdir(parents=True, exist_ok=True)
         self._objective, self._payload = objective, None if options.start_method == "fork" else pickled(objective)
@@ -94,8 +94,10 @@ class LocalExecutor:
 
     @property
     def slots(self) -> int:
-        """Number of trials that may run at once: of slots in which workers can be started, and at least 1."""
-        return max(1, self._setup.slots - len(self._places.avoided()))
+        """Number of trials that may run at once: those that fit where workers can be started, and at least 1."""
+        if not self._devices.adapts:
+            return max(1, self._setup.slots - len(self._places.avoided()))
+        return max(1, len(self._running) + len(self._startable()))
 
     def submit(self, trial: Trial) -> None:
         """Start a trial as soon as a worker is free, without waiting."""
@@ -125,7 +127,7 @@ class LocalExecutor:
         if self._closed or os.getpid() != self._setup.parent:  # a forked process has only a copy of this object
             return
         while not kill and (self._waiting or self._running):
-            self._poll(_POLL_SECONDS)
+            self._poll(LOOK_SECONDS)
         self._closed = True
         for worker in self._workers.values():
             self._close_link(worker)
@@ -155,9 +157,16 @@ class LocalExecutor:
         """The numbers of the trials that were sent to workers and have not ended."""
         return [worker.trial.number for worker in self._workers.values() if worker.trial is not None]
 
+    def _startable(self) -> list[int]:
+        """Return the slots in which the next trial may start now, the best ones first."""
+        idle = [worker.slot for worker in self._slots if worker is not None and worker.is_idle]
+        avoided = self._places.avoided()
+        empty = [slot for slot, worker in enumerate(self._slots) if worker is None and str(slot) not in avoided]
+        return self._devices.startable(idle + empty, self._workers.values(), self._waiting.first)
+
     def _poll(self, seconds: float) -> None:
         """Wait for events and handle them; trials that have ended are added to `_done`."""
-        for key, events in self._selector.select(min(seconds, _POLL_SECONDS)):
+        for key, events in self._selector.select(min(seconds, LOOK_SECONDS)):
             worker: WorkerHandle | None = key.data
             if worker is None:
                 self._read_guard()
@@ -166,30 +175,33 @@ class LocalExecutor:
                     self._flush(worker)
                 if events & _READ:
                     self._read(worker)
+        self._devices.look(self._workers.values())
         self._assign()
 
     def _assign(self) -> None:
-        """Give queued trials to idle workers, or to new ones while there are empty slots.
+        """Give queued trials to idle workers, or to new ones in empty slots, as far as their devices allow.
 
         A new worker is sent its trial at once and reads it when it is ready, so a trial starts even if nobody calls
         `wait`. If the worker cannot start, the trial is lost, and its slot is avoided for a while.
         """
-        while self._waiting.startable(self._running):
-            worker = next((worker for worker in self._slots if worker is not None and worker.is_idle), None)
-            if worker is None:
-                avoided = self._places.avoided()
-                empty = (n for n, worker in enumerate(self._slots) if worker is None and str(n) not in avoided)
-                if (slot := next(empty, None)) is None:
-                    return
-                try:
-                    worker = self._start(slot)
-                except OSError as error:
-                    trial = self._waiting.take()
-                    self._places.lost(str(slot), trial.number, began=False)
-                    self._done.append(Done(trial, Lost(f"worker {slot} cannot be started: {error}", charged=False)))
-                    continue
-            worker.trial, worker.curve, worker.began = self._waiting.take(), [], time.monotonic()
-            worker.unsent = encode(trial_to_json(worker.trial))
+        while self._waiting.startable(self._running) and (slots := self._startable()):
+            slot = slots[0]
+            worker = self._slots[slot]
+            others = [other for other in self._devices.on(slot, self._workers.values()) if other is not worker]
+            if others and self._devices.must_be_alone(self._waiting.first):
+                for other in others:  # it starts when they have given back their memory
+                    self._hang_up(other)
+                return
+            try:
+                worker = worker or self._start(slot)
+            except OSError as error:
+                trial = self._waiting.take()
+                self._places.lost(str(slot), trial.number, began=False)
+                self._done.append(Done(trial, Lost(f"worker {slot} cannot be started: {error}", charged=False)))
+                continue
+            for other in others:
+                other.beside = True
+            worker.begin(self._waiting.take(), beside=bool(others))
             self._flush(worker)
 
     def _start(self, slot: int) -> WorkerHandle:
@@ -197,7 +209,7 @@ class LocalExecutor:
             self._guard = launch(self._setup, self._objective, self._payload)
             self._guard_lines = Lines()
             self._selector.register(self._guard.link, _READ, None)
-        environment = {**self._resource_env(slot), **self._slot_env(slot)}
+        environment = {**self._devices.environment(slot), **self._slot_env(slot)}
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         worker = WorkerHandle(next(self._ids), slot, ours)
@@ -232,10 +244,14 @@ class LocalExecutor:
         except (ValueError, TypeError, KeyError):  # not written by our code: the objective has used the socket
             data = b""
         if not data:
-            self._close_link(worker)
-            if self._slots[worker.slot] is worker:
-                self._send_guard({"do": "closed", "id": worker.id})
+            self._hang_up(worker)
         return bool(data)
+
+    def _hang_up(self, worker: WorkerHandle) -> None:
+        """Close the socket of a worker; if it does not end by itself, the guard kills it."""
+        self._close_link(worker)
+        if self._slots[worker.slot] is worker:
+            self._send_guard({"do": "closed", "id": worker.id})
 
     def _handle(self, worker: WorkerHandle, body: dict[str, Any]) -> None:
         if "points" in body:
@@ -269,6 +285,7 @@ class LocalExecutor:
             self._waiting.ended(trial.number)
             name = f"{platform.node()}/{worker.slot}"
             result = replace(result, curve=tuple(worker.curve) or result.curve, worker=name)
+            result = self._devices.ended(worker, trial.number, result)
         elif worker.stage is not Stage.RUNNING:
             self._places.lost(str(worker.slot), trial.number, began=False)
         self._done.append(Done(trial, result))

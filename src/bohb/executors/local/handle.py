@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from bohb.core.encoding import trial_to_json
 from bohb.core.trial import Lost, Outcome, Status, Trial, with_times
 from bohb.executors.evaluate import Point
 from bohb.executors.local.processes import signal_name
-from bohb.executors.local.shared import Lines
+from bohb.executors.local.shared import Lines, encode
 from bohb.executors.local.worker import BROKEN
 from bohb.executors.options import TrialOptions
 from bohb.units import size
@@ -101,6 +102,8 @@ class WorkerHandle:
     pid: known once the worker is ready.
     launched: when its start was asked for, by the monotonic clock; `startup` is how long it took to be ready.
     began: when its trial began, by the monotonic clock.
+    used: bytes of device memory that it holds; `peak` is the most during its trial, `measured` whether that is exact.
+    beside: whether another worker was on its device during its trial.
     """
 
     id: int
@@ -115,6 +118,10 @@ class WorkerHandle:
     startup: float = 0.0
     began: float = 0.0
     curve: list[Point] = field(default_factory=list)
+    used: int = 0
+    peak: int | None = None
+    measured: bool = False
+    beside: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -122,9 +129,20 @@ class WorkerHandle:
         return self.link.fileno() >= 0
 
     @property
+    def number(self) -> int | None:
+        """The number of its trial; None without one."""
+        return None if self.trial is None else self.trial.number
+
+    @property
     def is_idle(self) -> bool:
         """Whether it can be sent a trial."""
         return self.is_open and self.trial is None
+
+    def begin(self, trial: Trial, beside: bool) -> None:
+        """Give it a trial, to be sent by `flush`."""
+        self.trial, self.curve, self.began = trial, [], time.monotonic()
+        self.peak, self.beside = None, beside
+        self.unsent = encode(trial_to_json(trial))
 
     def flush(self) -> bool:
         """Send as much as the socket takes; return whether bytes are left, because a coordinator must never block."""
@@ -157,6 +175,11 @@ class WaitingTrials:
 
     def __bool__(self) -> bool:
         return bool(self._queue)
+
+    @property
+    def first(self) -> int | None:
+        """The number of the first trial; None without one."""
+        return self._queue[0].number if self._queue else None
 
     def put(self, trial: Trial) -> None:
         """Add a trial at the end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import concurrent.futures.thread
 import faulthandler
+import gc
 import os
 import random
 import socket
@@ -125,12 +126,15 @@ class Worker:
         if reason:
             log.note(f"the trial {reason}; its worker is replaced")
         log.finish()
-        retire = bool(reason) or self._count == self._setup.options.recycle_after
+        full = outcome.status is Status.DEVICE_MEMORY  # the end of its process gives all of it back
+        retire = bool(reason) or full or self._count == self._setup.options.recycle_after
         self._table.end(self._slot)  # before sending, because time that the coordinator is busy must not count
         self._send_outcome(trial.number, outcome, points, retire, reason)
         if busy:
             os._exit(0)  # without cleanup: a thread of the trial still runs
         os.chdir(self._home)
+        if self._setup.options.resources.shares:
+            attempt(_give_back)
         return retire
 
     def _memory_kept(self) -> str:
@@ -199,6 +203,14 @@ class Worker:
         except (ValueError, OSError):  # closed by the objective, or the disk is full
             self._open_streams()
         sys.stdout, sys.stderr = self._own
+
+
+def _give_back() -> None:
+    """Let other processes have the device memory that PyTorch keeps for later."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def busy_threads(before: set[threading.Thread]) -> list[str]:
