@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import logging
 import math
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -25,10 +29,14 @@ from ConfigSpace import ConfigurationSpace, Float, Integer, Normal
 import bohb
 from bohb import BOHB, History, Limits, Trial, minimize
 from bohb.core.events import Event
+from bohb.errors import StudyDone
 from bohb.executors.evaluate import SimulatedExecutor, attempt
-from bohb.journal import Journal, MemoryJournal, SqlJournal
+from bohb.journal import Journal, MemoryJournal, SqlJournal, export_jsonl, import_jsonl, stored_events
+from bohb.running.external import ExternalStudy
 from bohb.running.run_options import SessionOptions
+from bohb.testing.executors import until
 from tests.core import spaces
+from tests.postgres import postgres_server
 from tests.replays.stored import SAMPLERS, STUDIES, store
 
 MIXED: dict[str, Any] = {"lr": (1e-5, 1e-1, "log"), "momentum": (0.0, 1.0), "units": (8, 512, "log"), "act": ["a", "b"]}
@@ -93,6 +101,12 @@ def values(trial: Trial) -> dict[str, Any]:
     x, y = trial.config["x"], trial.config["y"]
     loss = (x - 0.2) ** 2 + 0.3 * (1 - y) + 0.2 / trial.budget
     return {"losses": {"loss": loss, "speed": x**0.5 + 0.01 * noise(trial), "memory": y, "latency": 0.01 + 0.1 * x}}
+
+
+def slow(trial: Trial) -> float:
+    """A loss that takes a moment."""
+    time.sleep(0.3)
+    return steady(trial)
 
 
 # How studies run
@@ -232,22 +246,120 @@ def warm(space: Any, **options: Any) -> Sequence[Event]:
     return simulated(fragile, space, 40, workers=2, warm_start=[old.history, older.history], **SMALL, **options)
 
 
+def in_process(*role: str, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Start one of `ROLES` in a process of its own."""
+    return subprocess.Popen([*before, sys.executable, "-m", "tests.replays.record", *role])
+
+
+def wait_for(*runners: subprocess.Popen[bytes]) -> None:
+    """Wait until all runners have ended as they should."""
+    codes = [runner.wait() for runner in runners]
+    if any(codes):
+        raise SystemExit("a runner failed")
+
+
 def shared(preset: str) -> Sequence[Event]:
     """Two processes that share a file."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "study.db"
-        command = [sys.executable, "-m", "tests.replays.record", "--share", str(path), preset]
-        runners = [subprocess.Popen(command) for _ in range(2)]
-        codes = [runner.wait() for runner in runners]
-        if any(codes):
-            raise SystemExit("a runner failed")
-        with SqlJournal(path) as journal:
-            return list(journal.read())
+        wait_for(*(in_process("--share", str(path), preset) for _ in range(2)))
+        return stored_events(path, "study")
 
 
 def share(path: str, preset: Any) -> None:
     """One of the processes that share a file."""
     minimize(steady, PLANE, **SMALL, preset=preset, seed=1, journal=path, max_trials=50, workers=2, progress=False)
+
+
+def taken_over(preset: str) -> Sequence[Event]:
+    """Three runners on a server: one is killed, one is suspended for longer than its lease."""
+    with postgres_server() as url:
+        SqlJournal(url).close()
+        with SqlJournal(url, read_only=True) as journal:
+            runners = [in_process("--share-slowly", url, preset) for _ in range(3)]
+            until(lambda: len(journal.live_leases()) == 3, "three runners")
+            until(lambda: len(journal.read()) > 30, "some trials")
+            runners.pop().kill()
+            runners[0].send_signal(signal.SIGSTOP)
+            until(lambda: len(journal.live_leases()) == 1, "two leases that expire")
+            runners[0].send_signal(signal.SIGCONT)
+            wait_for(*runners)
+            return list(journal.read())
+
+
+def share_slowly(url: str, preset: Any) -> None:
+    """One of the runners on a server."""
+    minimize(
+        slow, PLANE, **SMALL, preset=preset, seed=1, journal=url, max_trials=60, workers=2, progress=False,
+        lease_seconds=1.5,
+    )  # fmt: skip
+
+
+@contextmanager
+def engine(name: str) -> Iterator[Any]:
+    """Something with two workers that `minimize` takes as its executor."""
+    with tempfile.TemporaryDirectory() as directory:
+        match name:
+            case "pool":
+                with futures.ProcessPoolExecutor(2) as pool:
+                    yield pool
+            case "dask":
+                from distributed import Client
+
+                cluster: Any = Client
+                given = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+                with cluster(**given, local_directory=directory) as dask:
+                    yield dask
+            case "slurm":
+                import submitit
+
+                yield submitit.AutoExecutor(directory, cluster="local")
+            case _:
+                import ray
+
+                ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+                yield "ray://auto"
+
+
+def on_engine(name: str, n: int, **options: Any) -> Sequence[Event]:
+    """A study on an engine."""
+    with engine(name) as where, tempfile.TemporaryDirectory() as directory:
+        return here(fragile, PLANE, n, executor=where, workers=2, directory=directory, **SMALL, **options)
+
+
+def on_ray() -> Sequence[Event]:
+    """A study on Ray, which binds to every network there is: it is given loopback only."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/study.jsonl"
+        apart = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        wait_for(in_process("--ray", path, before=[*apart, "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]))
+        return import_jsonl(path).events
+
+
+def ray(path: str) -> None:
+    """The process in which Ray runs."""
+    export_jsonl(MemoryJournal(on_engine("ray", 30, **BEST)), path)
+
+
+def asked_by_programs(preset: Any) -> Sequence[Event]:
+    """Other programs ask and tell, report learning curves, and one in seven of them dies."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/study.db"
+        create = partial(BOHB, PLANE, seed=1, preset=preset, **SMALL)
+        study = ExternalStudy(path, "study", lambda journal: create(journal=journal), limits=Limits(max_trials=45))
+        running: list[Trial] = []
+        with suppress(StudyDone):
+            while True:
+                running += [study.ask() for _ in range(3 - len(running))]
+                trial = running.pop(len(running) // 2)
+                study.report(trial.number, 1, 2.0, trial.attempt)
+                if trial.number % 7 == 3 and trial.attempt == 1:
+                    study.lose(trial.number, "its program has died", trial.attempt)
+                else:
+                    study.tell(trial.number, result_of(fragile, trial), trial.attempt)
+        for trial in running:
+            study.tell(trial.number, result_of(fragile, trial), trial.attempt)
+        return stored_events(path, "study")
 
 
 def conditional() -> ConfigurationSpace:
@@ -334,14 +446,23 @@ RECORDED: dict[str, Record] = {
     "best-deadline": lambda: simulated(steady, PLANE, None, workers=4, limits={"until": 70.0}, **BEST, **LARGE),
     "best-confirmed": lambda: confirmed(fragile, PLANE, 25, **BEST, **SMALL),
     "best-shared-file": lambda: shared("best"),
+    "paper-pool": lambda: on_engine("pool", 40),
+    "paper-slurm": lambda: on_engine("slurm", 25),
+    "best-dask": lambda: on_engine("dask", 40, **BEST),
+    "best-ray": on_ray,
+    "paper-programs": lambda: asked_by_programs("paper"),
+    "best-programs": lambda: asked_by_programs("best"),
+    "paper-taken-over": lambda: taken_over("paper"),
+    "best-taken-over": lambda: taken_over("best"),
 }
+ROLES: dict[str, Callable[..., None]] = {"--share": share, "--share-slowly": share_slowly, "--ray": ray}
 
 
 def main() -> None:
     """Record the studies that the command line names, or all of them."""
     logging.disable(logging.WARNING)
-    if sys.argv[1:2] == ["--share"]:
-        share(*sys.argv[2:])
+    if (role := ROLES.get("".join(sys.argv[1:2]))) is not None:
+        role(*sys.argv[2:])
         return
     for name in sys.argv[1:] or RECORDED:
         events = RECORDED[name]()

@@ -9,7 +9,15 @@ from typing import get_args
 import pytest
 
 from bohb import replay
-from bohb.core.events import BracketPlanned, Event, SessionStarted, StudyCreated, TrialStarted
+from bohb.core.events import (
+    BracketPlanned,
+    Event,
+    ResultLate,
+    SessionStarted,
+    StudyCreated,
+    TrialLost,
+    TrialStarted,
+)  # fmt: skip
 from bohb.core.history import History
 from bohb.core.schedule.brackets import BracketRule
 from bohb.core.settings import PRESETS
@@ -100,3 +108,19 @@ def test_recorded_are_studies_of_every_preset() -> None:
     for name, preset in PRESETS.items():
         assert preset.to_json() in settings, name
     assert {s["schedule"] for s in settings} == {"hyperband", "informed"}
+
+
+def test_recorded_are_studies_of_every_engine_and_of_programs_that_ask() -> None:
+    for how in ("local-workers", "pool", "dask", "ray", "slurm", "programs", "shared-file"):
+        assert any(name.endswith(f"-{how}") for name in names()), how
+    programs = History().extend(recorded("best-programs"))
+    assert sum(bool(outcome.curve) for outcome in programs.outcomes.values()) > 30
+    assert not programs.sessions
+
+
+def test_recorded_are_trials_of_runners_that_were_killed_or_came_back_too_late() -> None:
+    for name in ("paper-taken-over", "best-taken-over"):
+        events = recorded(name)
+        assert len({event.session for event in events if isinstance(event, TrialStarted)}) == 3
+        assert any(isinstance(event, TrialLost) and not event.counts for event in events)
+    assert any(isinstance(event, ResultLate) for event in everything())
