@@ -12,8 +12,8 @@ from bohb.core.decide import Decision, PlanBracket, Restart, StartPromotion, Sta
 from bohb.core.events import BracketPlanned, BracketShortened, BudgetsRaised, ConfigGiven, Event, RungCut
 from bohb.core.history import History
 from bohb.core.samplers.chain import Samplers
+from bohb.core.schedule import rules
 from bohb.core.schedule.halving import Done, Wait
-from bohb.core.schedule.rules import rule_of
 from bohb.core.settings import PRESETS
 from tests.core.building import SPACE, created, finished, folded, lost, promoted, rung, started
 
@@ -127,8 +127,9 @@ def decided(history: History, most: int | None = None) -> Decision:
     found = decide(history, most)
     if found != PlanBracket(len(history.brackets)):
         return found
-    index, rule = len(history.brackets), rule_of(history, Samplers(history).process)
-    return found if rule.plan(history, index, np.random.default_rng(0)) else first_run(history, index)
+    index = len(history.brackets)
+    chosen = rules.chosen(history, index, np.random.default_rng(0), Samplers(history).process)
+    return found if chosen else first_run(history, index)
 
 
 @pytest.mark.parametrize("what", TABLE)

@@ -27,9 +27,9 @@ from bohb.core.limits import UNLIMITED, Limits, Now, reason_to_stop
 from bohb.core.samplers.chain import Sampler, Samplers
 from bohb.core.samplers.density import Model
 from bohb.core.samplers.proposal import Proposal, significant
+from bohb.core.schedule import rules
 from bohb.core.schedule.halving import Done, Wait
-from bohb.core.schedule.rules import Rule, rule_of
-from bohb.core.times.deadline import DeadlineRule, InTime, TimeLeft, in_time
+from bohb.core.times.deadline import InTime, TimeLeft, chosen_in_time, in_time
 from bohb.core.times.durations import DurationLearner
 from bohb.core.times.forecast import remaining
 from bohb.core.trial import Origin, Trial, first_trial, promoted_trial
@@ -110,17 +110,12 @@ class Decider:
         budget: the one that the configuration will be evaluated on first.
         bracket: the index of its bracket.
         """
-        share = self._rule.random_share(self._history, bracket)
+        share = rules.random_share(self._history, bracket)
         return self._samplers.propose(rng, budget, share, self._history.schedule.rule(bracket) == "skip")
 
     def model(self) -> Model | None:
         """Return the densities of the next proposal; None while there are too few results, or if it uses none."""
         return self._samplers.model()
-
-    @property
-    def _rule(self) -> Rule:
-        """The rule by which the study chooses the rungs of its brackets."""
-        return rule_of(self._history, self._samplers.process)
 
     @property
     def _seed(self) -> int:
@@ -148,8 +143,9 @@ class Decider:
     def _open(self, index: int, now: Now, left: TimeLeft | None) -> list[Event]:
         """Return the choice of the rungs of bracket `index`; if they are Hyperband's, the start of its first trial."""
         history = self._history
-        rule = self._rule if left is None else DeadlineRule(self._rule, left, self._in_time.kept)
-        planned = rule.plan(history, index, streams.bracket_stream(self._seed, index))
+        planned = rules.chosen(history, index, streams.bracket_stream(self._seed, index), self._samplers.process)
+        if left is not None:
+            planned = chosen_in_time(history, index, planned, left, self._in_time.kept)
         if planned is None:
             run = first_run(history, index)
             return self.carry_out(run, now) if left is None or fits(history, run, left) else []

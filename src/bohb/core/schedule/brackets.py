@@ -149,11 +149,6 @@ def halving(n: int, budgets: Sequence[float], eta: float = 3) -> Bracket:
     return Bracket(tuple(Rung(budget, max(1, math.floor(n / factor**i))) for i, budget in enumerate(budgets)))
 
 
-def is_published(index: int) -> bool:
-    """Whether the bracket `index` of an informed study with one budget is Hyperband's."""
-    return index % PUBLISHED_EVERY == 0
-
-
 def _too_large(n_budgets: int, factor: Fraction) -> InvalidArgument:
     return InvalidArgument(
         f"{n_budgets} or more budgets with eta={float(factor):g} need a bracket of more than {LARGEST_BRACKET:,} "

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bohb.core.events import BracketPlanned
 from bohb.core.history import History
-from bohb.core.schedule.brackets import PUBLISHED_EVERY, is_published
+from bohb.core.schedule.brackets import PUBLISHED_EVERY
 from bohb.core.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -24,100 +24,75 @@ if TYPE_CHECKING:
 MOST_PROMOTED = 9  # configurations of the old largest budget
 
 
-class Rule(Protocol):
-    """Chooses the rungs of brackets."""
-
-    def plan(self, history: History, index: int, rng: np.random.Generator, /) -> BracketPlanned | None:
-        """Return the choice of bracket `index`, which is the next one; None if it is Hyperband's."""
-        ...
-
-    def random_share(self, history: History, index: int, /) -> float:
-        """Return ρ, the share of the new configurations of bracket `index` that is drawn at random."""
-        ...
+def is_informed(history: History) -> bool:
+    """Whether the brackets of a study follow what its Gaussian process has learnt; several losses have no such rule."""
+    settings = history.settings
+    informed = settings.schedule == "informed" and settings.explains == "process" and settings.random_fraction < 1
+    return informed and history.goals.single
 
 
-class HyperbandRule:
-    """Every bracket is Hyperband's."""
+def chosen(
+    history: History, index: int, rng: np.random.Generator, process: Callable[[], GaussianSampler]
+) -> BracketPlanned | None:
+    """Return the choice of bracket `index`, which is the next one; None if it is Hyperband's.
 
-    def plan(self, _history: History, _index: int, _rng: np.random.Generator) -> BracketPlanned | None:
-        """Return None."""
-        return None
-
-    def random_share(self, history: History, _index: int) -> float:
-        """Return ρ."""
-        return history.settings.random_fraction
-
-
-class InformedRule:
-    """A bracket leaves out lower rungs of which the Gaussian process expects nothing, and waits for those before it.
+    In an informed study it may leave out lower rungs that do not pay, or repeat a bracket that is unfinished.
 
     process: returns the Gaussian process of the study, which is slow to import.
     """
+    if not is_informed(history):
+        return None
+    schedule, reason = history.schedule, dict[str, Any]()
+    skippable, repeated = may_skip(schedule, index), repeats(schedule, index)
+    if skippable:
+        from bohb.core.schedule.informed import lower_rungs_pay  # slow to import, like the process itself
 
-    def __init__(self, process: Callable[[], GaussianSampler]) -> None:
-        self._process = process
-
-    def plan(self, history: History, index: int, rng: np.random.Generator) -> BracketPlanned | None:
-        """Choose whether a bracket leaves out the lower rungs, and whether it repeats one that is unfinished."""
-        schedule = history.schedule
-        may_skip, repeats = self.may_skip(schedule, index), self.repeats(schedule, index)
-        if not may_skip and not repeats:
-            return None
-        reason: dict[str, Any] = {}
-        if may_skip:
-            from bohb.core.schedule.informed import lower_rungs_pay  # slow to import, like the process itself
-
-            pay, reason = lower_rungs_pay(rng, history, self._process())
-            if not pay:
-                return BracketPlanned(index, history.schedule.round[-1].pairs, "skip", reason=reason)
-        if repeats:
-            last = schedule.in_order(schedule.place(index) - 1)
-            return BracketPlanned(index, last.pairs, "repeat", reason=reason)
-        return BracketPlanned(index, schedule.plan(index).pairs, "hyperband", reason=reason)
-
-    def may_skip(self, schedule: Schedule, index: int) -> bool:
-        """Whether bracket `index` may leave out lower rungs.
-
-        It may not while no more brackets have opened than a round has, nor if the last two left them out.
-        """
-        before = range(index - PUBLISHED_EVERY + 1, index)
-        n_extra = schedule.n_planned(index, lambda rule: rule not in ("hyperband", "repeat"))
-        n_opened = index - schedule.first_of_round - n_extra
-        return 1 < len(schedule.round) < n_opened and not all(schedule.rule(other) == "skip" for other in before)
-
-    def repeats(self, schedule: Schedule, index: int) -> bool:
-        """Whether bracket `index`, the next one, has to repeat the last one in Hyperband's order.
-
-        With several workers a bracket opens before earlier ones have finished. Hyperband's next one would start on a
-        larger budget without having learnt from them. So the last one is repeated while none with the same rungs has
-        finished.
-        """
-        if len(schedule.round) == 1:
-            return False
-        for other in range(index - 1, schedule.first_of_round - 1, -1):
-            rule, done = schedule.rule(other), schedule.brackets[other].done
-            if rule == "hyperband" or (rule == "repeat" and done):
-                return not done
-        return False
-
-    def random_share(self, history: History, index: int) -> float:
-        """Return ρ, or 0 where a random configuration costs too much: on the largest budget alone.
-
-        So none is drawn in a bracket that leaves out the lower rungs, and with one budget, where there are no lower
-        rungs, only in every third bracket.
-        """
-        draws = is_published(index) if len(history.schedule.round) == 1 else history.schedule.rule(index) != "skip"
-        return history.settings.random_fraction if draws else 0.0
+        pay, reason = lower_rungs_pay(rng, history, process())
+        if not pay:
+            return BracketPlanned(index, schedule.round[-1].pairs, "skip", reason=reason)
+    if repeated:
+        last = schedule.in_order(schedule.place(index) - 1)
+        return BracketPlanned(index, last.pairs, "repeat", reason=reason)
+    return BracketPlanned(index, schedule.plan(index).pairs, "hyperband", reason=reason) if skippable else None
 
 
-def rule_of(history: History, process: Callable[[], GaussianSampler]) -> Rule:
-    """Return the rule of a study.
+def may_skip(schedule: Schedule, index: int) -> bool:
+    """Whether bracket `index` may leave out lower rungs.
 
-    A study is informed only if it has one loss and a Gaussian process of it, which is asked for proposals.
+    It may not while no more brackets have opened than a round has, nor if the last two left them out.
     """
-    settings = history.settings
-    informed = settings.schedule == "informed" and settings.explains == "process" and settings.random_fraction < 1
-    return InformedRule(process) if informed and history.goals.single else HyperbandRule()
+    before = range(index - PUBLISHED_EVERY + 1, index)
+    n_extra = schedule.n_planned(index, lambda rule: rule not in ("hyperband", "repeat"))
+    n_opened = index - schedule.first_of_round - n_extra
+    return 1 < len(schedule.round) < n_opened and not all(schedule.rule(other) == "skip" for other in before)
+
+
+def repeats(schedule: Schedule, index: int) -> bool:
+    """Whether bracket `index`, the next one, has to repeat the last one in Hyperband's order.
+
+    With several workers a bracket opens before earlier ones have finished. Hyperband's next one would start on a larger
+    budget without having learnt from them. So the last one is repeated while none with the same rungs has finished.
+    """
+    if len(schedule.round) == 1:
+        return False
+    for other in range(index - 1, schedule.first_of_round - 1, -1):
+        rule, done = schedule.rule(other), schedule.brackets[other].done
+        if rule == "hyperband" or (rule == "repeat" and done):
+            return not done
+    return False
+
+
+def random_share(history: History, index: int) -> float:
+    """Return the share of the new configurations of bracket `index` that is drawn at random: ρ.
+
+    In an informed study it is 0 where a random configuration costs too much: on the largest budget alone. So none is
+    drawn in a bracket that leaves out the lower rungs, and with one budget, where there are no lower rungs, only in
+    every third bracket.
+    """
+    alone = history.schedule.rule(index) == "skip"
+    if len(history.schedule.round) == 1:
+        alone = index % PUBLISHED_EVERY != 0
+    return 0.0 if alone and is_informed(history) else history.settings.random_fraction
 
 
 def grown(budgets: Sequence[float], largest: float, eta: float) -> tuple[float, ...]:

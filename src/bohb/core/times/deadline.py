@@ -11,14 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from bohb.core.events import BracketPlanned, BracketShortened
 from bohb.core.history import History
 from bohb.core.samplers.proposal import significant
 from bohb.core.schedule.brackets import Bracket, Rung, halving
 from bohb.core.schedule.halving import Halving
-from bohb.core.schedule.rules import Rule
 from bohb.core.times.durations import Duration, DurationModel
 from bohb.core.trial import Trial
 
@@ -114,29 +111,18 @@ def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], brack
     return next((chosen for chosen in smaller if _ends_in_time(history, left, open_, chosen.rungs)), unfinished)
 
 
-class DeadlineRule:
-    """Makes the brackets of another rule fit into the time that is left.
+def chosen_in_time(
+    history: History, index: int, usual: BracketPlanned | None, left: TimeLeft, kept: Iterable[int]
+) -> BracketPlanned | None:
+    """Return the choice of bracket `index`: the usual one if it ends in time, or another.
 
-    rule: the study's rule.
-    left: the time until the deadline.
-    kept: the open brackets that end in time.
+    usual: what the rule of the study has chosen; None for Hyperband's bracket.
     """
-
-    def __init__(self, rule: Rule, left: TimeLeft, kept: Iterable[int]) -> None:
-        self._rule, self._left, self._kept = rule, left, kept
-
-    def plan(self, history: History, index: int, rng: np.random.Generator) -> BracketPlanned | None:
-        """Return the bracket of the other rule, or one that ends in time."""
-        usual = self._rule.plan(history, index, rng)
-        bracket = history.schedule.plan(index) if usual is None else Bracket.of(usual.rungs)
-        chosen = fitting_bracket(history, self._left, self._kept, bracket)
-        if chosen == bracket:
-            return usual
-        return BracketPlanned(index, chosen.pairs, "deadline", seconds_left=significant(self._left.seconds))
-
-    def random_share(self, history: History, index: int) -> float:
-        """Return the share of the other rule."""
-        return self._rule.random_share(history, index)
+    bracket = history.schedule.plan(index) if usual is None else Bracket.of(usual.rungs)
+    fitting = fitting_bracket(history, left, kept, bracket)
+    if fitting == bracket:
+        return usual
+    return BracketPlanned(index, fitting.pairs, "deadline", seconds_left=significant(left.seconds))
 
 
 def _distance(bracket: Halving) -> tuple[float, int]:
