@@ -15,18 +15,15 @@ class Journal(Protocol):
 
     def read(self, after: int = 0) -> Sequence[Event]:
         """Return all events from position `after` on, in order."""
-        ...
 
     def append(self, events: Sequence[Event], after: int) -> None:
         """Store `events` from position `after` on, durably and all or none.
 
         Raises Conflict if the journal is not exactly `after` events long.
         """
-        ...
 
     def close(self) -> None:
         """Release files, locks and connections. Closing twice has no effect."""
-        ...
 
 
 @runtime_checkable
@@ -39,34 +36,27 @@ class SharedJournal(Journal, Protocol):
     @property
     def shared(self) -> bool:
         """Whether this journal can be shared; a class may have journals of both kinds."""
-        ...
 
     def turn(self, seconds: float = 60.0) -> AbstractContextManager[None]:
         """Keep other runners from appending; events that are appended meanwhile may be stored only at the end.
 
         seconds: after this time without a sign of life of this runner others can append, and its own appends fail.
         """
-        ...
 
     def renew_lease(self, holder: str, seconds: float) -> None:
         """Let a lease expire `seconds` from now."""
-        ...
 
     def end_lease(self, holder: str) -> None:
         """Delete a lease: its runner has stopped."""
-        ...
 
     def lease_is_over(self, holder: str) -> bool:
         """Whether a runner has no lease any more; a lease that has expired is deleted."""
-        ...
 
     def live_leases(self) -> set[str]:
         """Return the holders of all leases that have not expired."""
-        ...
 
     def again(self) -> SharedJournal:
         """Open the same study once more, for another thread."""
-        ...
 
 
 def shared_journal(journal: Journal) -> SharedJournal | None:

@@ -14,23 +14,8 @@ from contextlib import closing, suppress
 
 import pytest
 
-from bohb.core.events import (
-    BracketPlanned,
-    BracketShortened,
-    BudgetsRaised,
-    ConfigGiven,
-    Event,
-    FailuresForgotten,
-    NoteAdded,
-    ObservationAdded,
-    ResultLate,
-    RungCut,
-    SessionStarted,
-    StudyCreated,
-    TrialFinished,
-    TrialLost,
-    TrialStarted,
-)
+from bohb.core import events as kinds
+from bohb.core.events import ConfigGiven, Event
 from bohb.core.trial import Origin, Outcome, Status, Trial
 from bohb.errors import Conflict, InvalidArgument
 from bohb.journal.base import Journal, SharedJournal, shared_journal
@@ -53,28 +38,30 @@ def example_events() -> list[Event]:
     )
     crashed = Outcome(Status.CRASHED, error="ValueError: " + _AWKWARD, traceback="T\n" * 100, output=_AWKWARD)
     return [
-        StudyCreated({"name": _AWKWARD}, (1.0, 3.0, 9.0), 3.0, 7, {"random_fraction": 1 / 3}, "0.1.0", time=1.7e9),
+        kinds.StudyCreated(
+            {"name": _AWKWARD}, (1.0, 3.0, 9.0), 3.0, 7, {"random_fraction": 1 / 3}, "0.1.0", time=1.7e9
+        ),
         ConfigGiven(0, config),
-        ObservationAdded(0, {"lr": 0.1}, 9.0, None, "older study"),
-        ObservationAdded(1, {}, 9.0, -1e-300),
-        SessionStarted(0, "host:1", 1.7e9),
-        TrialStarted(trial, time=1.7e9, elapsed=0.25),
-        TrialLost(0, 1, "the worker disappeared", time=1.7e9),
-        TrialStarted(again),
-        TrialLost(0, 2, "the runner stopped", counts=False),
-        TrialFinished(0, ok, elapsed=1.5),
-        ResultLate(0, 2, ok, elapsed=1.75),
-        RungCut(0, 0),
-        BudgetsRaised((1.0, 3.0, 9.0, 27.0), 5),
-        BracketPlanned(7, ((1, 9), (3.0, 3)), "skip", (0, 1), 0.1, {"gains": [0.5, 1e-300], _AWKWARD: None}),
-        BracketShortened(0, 0, ((1, 9), (3.0, 1)), 1e-300),
-        TrialStarted(promoted),
-        TrialFinished(1, crashed),
-        TrialStarted(reusing),
-        TrialFinished(2, ok),
-        FailuresForgotten(1, since=1),
-        NoteAdded(0, _AWKWARD, ("a", _AWKWARD), 1, 1.7e9),
-        NoteAdded(1, ""),
+        kinds.ObservationAdded(0, {"lr": 0.1}, 9.0, None, "older study"),
+        kinds.ObservationAdded(1, {}, 9.0, -1e-300),
+        kinds.SessionStarted(0, "host:1", 1.7e9),
+        kinds.TrialStarted(trial, time=1.7e9, elapsed=0.25),
+        kinds.TrialLost(0, 1, "the worker disappeared", time=1.7e9),
+        kinds.TrialStarted(again),
+        kinds.TrialLost(0, 2, "the runner stopped", counts=False),
+        kinds.TrialFinished(0, ok, elapsed=1.5),
+        kinds.ResultLate(0, 2, ok, elapsed=1.75),
+        kinds.RungCut(0, 0),
+        kinds.BudgetsRaised((1.0, 3.0, 9.0, 27.0), 5),
+        kinds.BracketPlanned(7, ((1, 9), (3.0, 3)), "skip", (0, 1), 0.1, {"gains": [0.5, 1e-300], _AWKWARD: None}),
+        kinds.BracketShortened(0, 0, ((1, 9), (3.0, 1)), 1e-300),
+        kinds.TrialStarted(promoted),
+        kinds.TrialFinished(1, crashed),
+        kinds.TrialStarted(reusing),
+        kinds.TrialFinished(2, ok),
+        kinds.FailuresForgotten(1, since=1),
+        kinds.NoteAdded(0, _AWKWARD, ("a", _AWKWARD), 1, 1.7e9),
+        kinds.NoteAdded(1, ""),
     ]
 
 
@@ -89,26 +76,21 @@ class JournalContract:
     Calling the factory opens the study of the given name ("study" by default); every test has new storage.
     """
 
-    def test_a_new_journal_is_empty(self, journal_factory: JournalFactory) -> None:
-        assert list(journal_factory().read()) == []
-
-    def test_events_of_every_kind_come_back_equal_and_in_order(self, journal_factory: JournalFactory) -> None:
-        journal = journal_factory()
-        events = example_events()
+    def test_a_new_journal_is_empty_and_events_of_every_kind_come_back(self, journal_factory: JournalFactory) -> None:
+        journal, events = journal_factory(), example_events()
+        assert list(journal.read()) == []
         journal.append(events[:1], after=0)
         journal.append(events[1:], after=1)
         assert list(journal.read()) == events
 
     def test_reading_after_a_position_gives_the_rest(self, journal_factory: JournalFactory) -> None:
-        journal = journal_factory()
-        events = numbered_events(5)
+        journal, events = journal_factory(), numbered_events(5)
         journal.append(events, after=0)
         assert [list(journal.read(after)) for after in range(7)] == [events[after:] for after in range(7)]
 
     @pytest.mark.parametrize("after", [0, 2, 4, 100])
     def test_appending_before_or_after_the_end_conflicts(self, journal_factory: JournalFactory, after: int) -> None:
-        journal = journal_factory()
-        events = numbered_events(3)
+        journal, events = journal_factory(), numbered_events(3)
         journal.append(events, after=0)
         with pytest.raises(Conflict):
             journal.append(numbered_events(2, first=10), after=after)
@@ -152,8 +134,7 @@ class DurableJournalContract(JournalContract):
                 assert list(journal.read()) == numbered_events(count)
 
     def test_repeating_an_append_has_no_second_effect(self, journal_factory: JournalFactory) -> None:
-        journal = journal_factory()
-        events = example_events()
+        journal, events = journal_factory(), example_events()
         journal.append(events[:3], after=0)
         journal.append(events[3:], after=3)
         journal.append(events[3:], after=3)  # the first answer may have been lost
@@ -255,11 +236,8 @@ class SharedJournalContract(DurableJournalContract):
             assert second.live_leases() == {"gone"}
 
     def test_leases_belong_to_one_study(self, journal_factory: JournalFactory) -> None:
-        first, second = (shared_journal(journal_factory(study)) for study in ("a", "b"))
-        assert first is not None
-        assert second is not None
+        first, second = self._two(lambda: journal_factory("a"))[0], self._two(lambda: journal_factory("b"))[0]
         with closing(first), closing(second):
             first.renew_lease("one", 3600)
             assert second.live_leases() == set()
-            assert second.lease_is_over("one")
-            assert not first.lease_is_over("one")
+            assert (first.lease_is_over("one"), second.lease_is_over("one")) == (False, True)
