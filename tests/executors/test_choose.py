@@ -294,8 +294,8 @@ def test_a_study_file_names_executor_and_resources_and_options_replace_them(
     assert ran.exit_code == 0, ran.output
     assert '"threads": "1"' in ran.output
     for options, error in (
-        (["--resource", "gpu"], "must be of the form name=amount"),
-        (["--resource", "gpu=much"], "must end with a number"),
+        (["--resource", "gpu"], "must be of the form name=number"),
+        (["--resource", "gpu=much"], "must be of the form name=number"),
     ):
         refused = runner.invoke(run_command, [str(tmp_path / "study.toml"), *options])
         assert refused.exit_code == 2

@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bohb.arguments import known_names, pick
-from bohb.cli.shared import (
-    DEFAULT,
-    SECONDS,
-    Command,
-    WithNegativeNumbers,
-    command,
-    emit,
-    emit_data,
-    find,
-    limit_options,
-    note,
-)
+from bohb.cli import shared
+from bohb.cli.shared import DEFAULT, SECONDS, WithNegativeNumbers, command, emit, emit_data, find, note
 from bohb.core.limits import Limits
 from bohb.core.trial import Outcome, Status, Trial, jsonable
 from bohb.errors import InvalidResult, NoTrialReady, StudyDone
@@ -43,17 +33,17 @@ _SAID = {
 }
 
 
-def place_options(function: Command) -> Command:
-    """Add the options that say where a study is, and how long to wait for it."""
-    wait = click.option(
+place_options = shared.together(  # where a study is, and how long to wait for it
+    click.option("--study", help="Name of the study in the journal."),
+    click.option("--directory", help="For checkpoints and curves; default: <journal>.files."),
+    click.option(
         "--wait",
         "wait_seconds",
         type=SECONDS,
         default=60.0,
         help="How long to wait for other processes, such as 90, 30m or 8h.  [default: 60]",
-    )
-    directory = click.option("--directory", help="For checkpoints and curves; default: <journal>.files.")
-    return click.option("--study", help="Name of the study in the journal.")(directory(wait(function)))
+    ),
+)
 
 
 def external(target: str, study: str | None, limits: Mapping[str, Any] | None = None, **options: Any) -> ExternalStudy:
@@ -110,7 +100,7 @@ def study_arguments(file: StudyFile) -> dict[str, Any]:
 @click.option("--seed", type=click.IntRange(0), help="Random seed of a new study.")
 @click.option("--lease", type=SECONDS, help="Hand out trials again that were asked for so long ago and not told.")
 @place_options
-@limit_options
+@shared.limit_options
 def ask(target: str, study: str | None, lease: float | None, as_json: bool, **given: Any) -> None:
     """Start the next trial and print it as one line of JSON.
 

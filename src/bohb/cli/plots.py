@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
 
 import click
 
 from bohb.cli.ask import external
-from bohb.cli.shared import DEFAULT, WithNegativeNumbers, command, emit, find, pairs, target_options
+from bohb.cli.shared import DEFAULT, WithNegativeNumbers, command, emit, find, pairs, target_options, together
 from bohb.errors import InvalidArgument
 from bohb.journal.location import shown_journal
 from bohb.plots.choices import CHOICES
 from bohb.studyfile.load import load
 
-
-def choice_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for each choice that plots offer."""
-    for choice in reversed(CHOICES.values()):
-        values = click.Choice(choice.values) if choice.values else click.STRING
-        command = click.option(f"--{choice.name}", type=values, help=choice.help)(command)
-    return command
+choice_options = together(  # one for each choice that plots offer
+    *(
+        click.option(f"--{each.name}", type=click.Choice(each.values) if each.values else str, help=each.help)
+        for each in CHOICES.values()
+    )
+)
 
 
 @command()

@@ -103,6 +103,13 @@ def _names_a_study(text: object) -> bool:
     return False
 
 
+def target_options(command: Command) -> Command:
+    """Add the argument and the option that name a study."""
+    command = click.option("--study", help="Name of the study, if the journal holds several.")(command)
+    metavar = "[JOURNAL|STUDYFILE]"
+    return click.argument("target", cls=_StudyArgument, required=False, is_eager=True, metavar=metavar)(command)
+
+
 def on_study(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument and the option that name a stored study, which it gets as `place`."""
 
@@ -111,13 +118,6 @@ def on_study(command: Callable[..., None]) -> Callable[..., None]:
         command(place=find(target, study), **given)
 
     return target_options(on_found)
-
-
-def target_options(command: Command) -> Command:
-    """Add the argument and the option that name a study."""
-    command = click.option("--study", help="Name of the study, if the journal holds several.")(command)
-    metavar = "[JOURNAL|STUDYFILE]"
-    return click.argument("target", cls=_StudyArgument, required=False, is_eager=True, metavar=metavar)(command)
 
 
 def find(target: str | None, study: str | None) -> Target:
@@ -207,18 +207,6 @@ class Parsed(_Type):
             self.fail(f"{value!r} {error}", param, ctx)
 
 
-def _resource(text: str) -> tuple[str, float | str]:
-    name, equals, amount = text.partition("=")
-    if not (name and equals):
-        raise ValueError("must be of the form name=amount, such as gpu=1")
-    if (name, amount) == ("gpu", "shared"):
-        return name, amount
-    try:
-        return name, memory(amount) if name == "memory" else float(amount)
-    except ValueError:
-        raise ValueError("must end with a number, such as gpu=1 or memory=8GB") from None
-
-
 def _constraint(text: str) -> tuple[str, str]:
     found = re.fullmatch(r"\s*(.+?)\s*([<>]=.+)", text)
     if found is None:
@@ -227,17 +215,21 @@ def _constraint(text: str) -> tuple[str, str]:
 
 
 def _named_number(text: str) -> tuple[str, float]:
-    name, _, amount = text.partition("=")
+    name, _, amount = (part.strip() for part in text.partition("="))
     with suppress(ValueError):
-        if name.strip():
-            return name.strip(), float(amount)
-    raise ValueError("must be of the form name=number, such as latency=10")
+        if name:
+            return name, memory(amount) if name == "memory" else float(amount)
+    raise ValueError("must be of the form name=number, such as gpu=1, latency=10 or memory=8GB")
+
+
+def _resource(text: str) -> tuple[str, float | str]:
+    return ("gpu", "shared") if text == "gpu=shared" else _named_number(text)
 
 
 CONSTRAINT = Parsed("name<=bound", _constraint)
 RESOURCE = Parsed("name=amount", _resource)
 SECONDS = Parsed("seconds", seconds)
-_NAMED_NUMBER = Parsed("name=number", _named_number)
+NAMED_NUMBER = Parsed("name=number", _named_number)
 _TYPES: dict[Kind, Any] = {
     COUNT: click.IntRange(1),
     NUMBER: float,
@@ -251,50 +243,38 @@ _TYPES: dict[Kind, Any] = {
 _FORMS = {SECONDS: ", such as 90, 30m or 8h", _TYPES[BYTES]: ", such as 4GB", _TYPES[MOMENT]: ", such as 18:00"}
 
 
+def together(*decorators: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that applies several, the first one at last."""
+    return lambda command: functools.reduce(lambda done, decorate: decorate(done), reversed(decorators), command)
+
+
 def declared_options(group: type, *names: str, prefix: str = "") -> Callable[[Command], Command]:
     """Return a decorator that gives a command the options of these arguments of a group; of all without names.
 
     prefix: what the help of each begins with.
     """
-    kinds = declared(group)
-
-    def decorate(command: Command) -> Command:
-        for name in reversed(names or tuple(kinds)):
-            kind = kinds[name][0]
-            flag: dict[str, Any] = {"is_flag": True, "default": None} if kind is FLAG else {"type": _TYPES[kind]}
-            text = f"{prefix}{summary(group, name)}{_FORMS.get(_TYPES.get(kind), '')}."
-            command = click.option(f"--{name.replace('_', '-')}", help=text[:1].upper() + text[1:], **flag)(command)
-        return command
-
-    return decorate
+    kinds, options = declared(group), []
+    for name in names or kinds:
+        kind = kinds[name][0]
+        flag: dict[str, Any] = {"is_flag": True, "default": None} if kind is FLAG else {"type": _TYPES[kind]}
+        text = f"{prefix}{summary(group, name)}{_FORMS.get(_TYPES.get(kind), '')}."
+        options.append(click.option(f"--{name.replace('_', '-')}", help=text[:1].upper() + text[1:], **flag))
+    return together(*options)
 
 
 limit_options = declared_options(Limits, prefix="Limit: ")
-
-
-def running_options(command: Command) -> Command:
-    """Give a command the options that say where trials run, and where their study is stored."""
-    for option in reversed(
-        (
-            click.option("--workers", type=click.IntRange(0), help="Trials at once; 0 runs them in this process."),
-            click.option("--executor", help="Where trials run: dask://host:8786, ray://auto, or module:name."),
-            click.option("--journal", help="A file or a database URL."),
-            click.option("--study", help="The name of the study in the journal."),
-            click.option("--quiet", is_flag=True, help="Show no progress."),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def bound_options(command: Command) -> Command:
-    """Give a command the options that restrict results to those within bounds."""
-    for name, words in (("min", "at least"), ("max", "at most")):
-        text = (
-            f"Only results with {words} this value, such as latency=10; a named value or an entry of info. Repeatable."
-        )
-        command = click.option(f"--{name}", f"{name}_bounds", type=_NAMED_NUMBER, multiple=True, help=text)(command)
-    return command
+running_options = together(  # where trials run, and where their study is stored
+    click.option("--workers", type=click.IntRange(0), help="Trials at once; 0 runs them in this process."),
+    click.option("--executor", help="Where trials run: dask://host:8786, ray://auto, or module:name."),
+    click.option("--journal", help="A file or a database URL."),
+    click.option("--study", help="The name of the study in the journal."),
+    click.option("--quiet", is_flag=True, help="Show no progress."),
+)
+_BOUND = "Only results with at {} this value, such as latency=10; a named value or an entry of info. Repeatable."
+bound_options = together(  # restrict results to those within bounds
+    click.option("--max", "max_bounds", type=NAMED_NUMBER, multiple=True, help=_BOUND.format("most")),
+    click.option("--min", "min_bounds", type=NAMED_NUMBER, multiple=True, help=_BOUND.format("least")),
+)
 
 
 def emit(as_json: bool, data: Any, text: str, style: Callable[[str], str] = str) -> None:

@@ -105,7 +105,6 @@ def _import_jsonl(source: Path, target: str, study: str | None) -> dict[str, Any
 def _import_hpbandster(source: Path, studyfile: Path, target: str | None) -> dict[str, Any]:
     from bohb.cli.ask import study_arguments
     from bohb.integrations.hpbandster import read_hpbandster
-    from bohb.journal import SqlJournal
     from bohb.optimizer.ask_tell import BOHB
 
     file = load(studyfile)
