@@ -13,7 +13,6 @@ from bohb.core.encoding import (
     check_storable,
     from_json,
     outcome_from_json,
-    outcome_to_json,
     to_json,
     trial_from_json,
     trial_to_json,
@@ -109,7 +108,7 @@ def test_a_trial_and_its_outcome_travel_to_a_worker_and_back() -> None:
     assert sent.goals == goals
     assert trial_from_json(trial_to_json(TRIAL)) == TRIAL
     outcome = Outcome(Status.OK, 0.5, info={"a": [1]}, cost=2.0, curve=((1.0, 0.75), (2.0, 0.5)), worker="a/1")
-    assert outcome_from_json(json.loads(json.dumps(outcome_to_json(outcome)))) == outcome
+    assert outcome_from_json(json.loads(json.dumps(to_json(outcome)))) == outcome
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def _defaults(cls: type) -> dict[str, Any]:
     return {
         f.name: f.default if f.default_factory is MISSING else f.default_factory()
         for f in fields(cls)
-        if f.name not in ("checkpoint_dir", "reporter", "goals")  # used only while a trial runs
+        if f.compare  # what does not count in a comparison is used only while a trial runs
     }
 
 
@@ -47,9 +47,9 @@ def _pack(value: Any) -> dict[str, Any]:
     return body
 
 
-def to_json(event: Event) -> dict[str, Any]:
-    """Return the body of an event: plain JSON without the fields that have their default value."""
-    body: dict[str, Any] = jsonable(_pack(event))
+def to_json(value: Event | Outcome | Trial) -> dict[str, Any]:
+    """Return the body of an event, an outcome or a trial: plain JSON without fields that have their default value."""
+    body: dict[str, Any] = jsonable(_pack(value))
     return body
 
 
@@ -58,19 +58,13 @@ def digest(event: Event) -> str:
     return hashlib.sha256(json.dumps(to_json(event), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as JSON, to be sent from a worker to its coordinator."""
-    body: dict[str, Any] = jsonable(_pack(outcome))
-    return body
-
-
 def check_storable(outcome: Outcome) -> Outcome:
     """Return an outcome that a journal can store. Raises InvalidResult for any other.
 
     The size is that of the stored text, in which a character outside ASCII takes 6 bytes or 12.
     """
     try:
-        size = len(encode(outcome_to_json(outcome)))
+        size = len(encode(to_json(outcome)))
     except (ValueError, RecursionError) as error:
         raise InvalidResult(f"the result cannot be stored as JSON ({error}); store it as text or in a file") from error
     if size > LARGEST_RESULT:
@@ -83,7 +77,7 @@ def check_storable(outcome: Outcome) -> Outcome:
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """Return a trial, its checkpoint directory and its goals as JSON, to be sent from a coordinator to a worker."""
-    body: dict[str, Any] = jsonable(_pack(trial))
+    body = to_json(trial)
     if not trial.goals.plain:
         body["goals"] = trial.goals.to_json()
     if trial.checkpoint_dir is not None:
@@ -104,7 +98,7 @@ def trial_from_json(body: Mapping[str, Any]) -> Trial:
 
 
 def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
-    """Return the outcome that `outcome_to_json` wrote."""
+    """Return the outcome that `to_json` wrote."""
     values = dict(body)
     values["status"] = _STATUSES[body["status"]]
     if "curve" in body:

@@ -153,5 +153,5 @@ def common_cause(outcomes: Iterable[Outcome]) -> str:
 
 def given_limits(limits: Limits) -> dict[str, float]:
     """Return the limits that differ from their defaults, by name."""
-    given = {limit.name: getattr(limits, limit.name) for limit in fields(limits)}
-    return {limit.name: given[limit.name] for limit in fields(limits) if given[limit.name] != limit.default}
+    known = ((limit, getattr(limits, limit.name)) for limit in fields(limits))
+    return {limit.name: value for limit, value in known if value != limit.default}

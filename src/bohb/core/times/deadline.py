@@ -85,16 +85,12 @@ def in_time(history: History, left: TimeLeft) -> InTime:
     nearest_first = sorted(history.schedule.open, key=lambda index: _distance(history.brackets[index]))
     if not left.knows_enough(history):
         return InTime(frozenset(nearest_first))
-    for n in range(len(nearest_first), 0, -1):
-        kept = nearest_first[:n]
-        for share in _SHARES:
-            rungs = {index: _shortened(history.brackets[index], share) for index in kept}
-            if _ends_in_time(history, left, rungs):
-                return InTime(frozenset(kept), tuple(_events(history, left, rungs)), tight=share < 1)
-    straight_up = {index: _shortened(history.brackets[index], 0.0) for index in nearest_first[:1]}
-    if not _ends_in_time(history, left, straight_up, margin=0.0):
-        return InTime(frozenset())
-    return InTime(frozenset(straight_up), tuple(_events(history, left, straight_up)), tight=True)
+    with_margin = [(n, share, 1.0) for n in range(len(nearest_first), 0, -1) for share in _SHARES]
+    for n, share, margin in (*with_margin, (1, 0.0, 0.0)):
+        rungs = {index: _shortened(history.brackets[index], share) for index in nearest_first[:n]}
+        if _ends_in_time(history, left, rungs, margin=margin):
+            return InTime(frozenset(rungs), tuple(_events(history, left, rungs)), tight=share < 1)
+    return InTime()
 
 
 def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], bracket: Bracket) -> Bracket:

@@ -23,7 +23,7 @@ from typing import Any
 import cloudpickle
 import psutil  # type: ignore[import-untyped]
 
-from bohb.core.encoding import outcome_to_json, trial_from_json, trial_to_json
+from bohb.core.encoding import to_json, trial_from_json, trial_to_json
 from bohb.core.trial import Lost, Outcome, Trial
 from bohb.executors.local.devices import DEVICES, free_devices
 from bohb.executors.local.executor import LocalExecutor
@@ -301,7 +301,7 @@ def _evaluate(children: WarmChildren, child: Child, trial: Trial, stopped: Stopp
     if isinstance(result, Lost):
         return lost(f"{result.reason} on {platform.node()}", result.charged)
     worker = f"{platform.node()}/{os.getpid()}.{child.number}"
-    return {"outcome": outcome_to_json(replace(result, worker=worker))}
+    return {"outcome": to_json(replace(result, worker=worker))}
 
 
 def _ignore_interrupts(session: Session) -> None:

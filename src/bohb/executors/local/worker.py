@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core.encoding import outcome_to_json, trial_from_json
+from bohb.core.encoding import to_json, trial_from_json
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import Point, Reporter, attempt, evaluate
@@ -84,7 +84,7 @@ class Worker:
         objective = attempt(load)
         self._flush()
         if isinstance(objective, Outcome):
-            self._send({"failed": outcome_to_json(replace(objective, output=log.tail()))})
+            self._send({"failed": to_json(replace(objective, output=log.tail()))})
             return None
         log.finish()
         self._process_baseline = set(processes.descendants(os.getpid()))
@@ -161,11 +161,11 @@ class Worker:
 
     def _send_outcome(self, number: int, outcome: Outcome, points: list[Point], retire: bool, reason: str) -> None:
         body = {"number": number, "points": points, "retire": retire, "reason": reason}
-        frame = encode({**body, "outcome": outcome_to_json(outcome)})
+        frame = encode({**body, "outcome": to_json(outcome)})
         if len(frame) > RESULT_BYTES:
             error = f"the result has {len(frame)} bytes as JSON, more than {RESULT_BYTES}; store large data in files"
             outcome = replace(outcome, status=Status.BAD_RESULT, loss=None, error=error, info={})
-            frame = encode({**body, "outcome": outcome_to_json(outcome)})
+            frame = encode({**body, "outcome": to_json(outcome)})
         self._send_frame(frame)
 
     def _send(self, body: dict[str, Any]) -> None:
