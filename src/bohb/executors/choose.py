@@ -44,6 +44,7 @@ def _inline(objective: Objective, options: TrialOptions) -> Executor:
         "resources": options.resources != Resources(),
         "trial_seconds": options.trial_seconds is not None,
         "trial_memory": options.trial_memory is not None,
+        "preload": bool(options.preload),
     }
     for name, given in needs_workers.items():
         if given:

@@ -63,6 +63,7 @@ class MinimizeOptions(StudyOptions, total=False):
     trial_memory: int | None
     recycle_after: int | None
     start_method: StartMethod
+    preload: Sequence[str]
 
 
 @with_help(

@@ -25,7 +25,7 @@ from typing import Any
 from bohb.arguments import COUNT, check_value
 from bohb.core.encoding import outcome_from_json
 from bohb.core.trial import Lost, Outcome, Trial
-from bohb.errors import BohbError
+from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Objective, Places, check_objective
 from bohb.executors.evaluate import extend
 from bohb.executors.local import processes
@@ -299,6 +299,8 @@ class LocalExecutor:
         except OSError:
             data = b""
         for body in self._guard_lines.feed(data):
+            if "refused" in body:
+                raise InvalidArgument(body["refused"])
             self._worker_died(Death(**body))
         if not data:
             self._guard_died()

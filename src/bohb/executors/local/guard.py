@@ -11,6 +11,7 @@ from __future__ import annotations
 import array
 import atexit
 import gc
+import importlib
 import os
 import selectors
 import shutil
@@ -19,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Iterable
@@ -80,12 +82,43 @@ def run_guard(link: socket.socket, setup: Setup, objective: Objective | None) ->
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     processes.adopt_orphans()
+    refused = preload(setup)
+    if refused:
+        link.sendall(encode({"refused": refused}))
+        os._exit(1)
     gc.freeze()  # forked workers then share these pages, and never collect objects of the coordinator
     guard = Guard(link, setup, objective)
     failed = attempt(guard.run)
     if isinstance(failed, Outcome):
         os.write(2, f"bohb: the guard process failed\n{failed.traceback}".encode())
     guard.end()
+
+
+def preload(setup: Setup) -> str:
+    """Import the modules that workers should start with; return why one of them cannot be, empty if all can.
+
+    A process that has used CUDA, or that has threads, cannot be forked.
+    """
+    for name in setup.options.preload:
+        signal.signal(signal.SIGALRM, _too_slow)
+        signal.setitimer(signal.ITIMER_REAL, setup.options.start_seconds or 0)
+        failed = attempt(lambda name=name: importlib.import_module(name))  # type: ignore[misc]
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+        what = ""
+        if isinstance(failed, Outcome):
+            what = f"cannot be imported: {failed.error}"
+        elif processes.uses_cuda():
+            what = "uses CUDA while it is imported"
+        elif threads:
+            what = f"starts the thread {threads[0]!r} while it is imported"
+        if what:
+            return f"preload={list(setup.options.preload)}: the module {name!r} {what}; leave it out of preload"
+    return ""
+
+
+def _too_slow(*_: object) -> None:
+    raise TimeoutError("it took longer than start_seconds")
 
 
 class Guard:

@@ -194,6 +194,16 @@ def blank_descriptors(keep: Collection[int]) -> None:
     os.close(null)
 
 
+def uses_cuda() -> bool:
+    """Whether this process has initialised CUDA: then it has opened the device of its memory manager (Linux)."""
+    with suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with suppress(OSError):  # the descriptor that listed the directory
+                if os.path.basename(os.readlink(f"/proc/self/fd/{name}")).startswith("nvidia-uvm"):
+                    return True
+    return False
+
+
 def signal_name(number: int) -> str:
     """Return the name of a signal, such as SIGKILL."""
     try:
