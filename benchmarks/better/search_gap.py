@@ -46,7 +46,7 @@ RECORDED = (
 PROBLEMS = (
     "hartmann-3", "lcbench-167149", "lcbench-189354", "lcbench-3945", "rbv2_ranger-11", "iaml_super-1067",
     "taskset-imdb_patch128_LSTM128_avg_bs64", "counting_ones-4-4", "smooth-levy-0.1-0.1", "smooth-branin-0.1-0.1",
-    "smooth-rosenbrock-0.05-0.05", "smooth-styblinski_tang-0.05-0.05",
+    "smooth-rosenbrock-0.05-0.05", "smooth-styblinski_tang-0.05-0.05", "reversed-60-0.02",
 )  # fmt: skip
 LARGE = 0.5  # a gap that counts as large
 STARTS, CANDIDATES, SWEEPS = 20, 3000, 5  # of the reference

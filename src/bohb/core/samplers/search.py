@@ -57,8 +57,7 @@ def search(
     score = score_of(X)
     for width in WIDTHS:
         steps = mutations(rng, space, X[descending(score, SCORE_DECIMALS)[:5]], LOCAL, width)
-        X = np.vstack([X, steps])
-        score = np.concatenate([score, score_of(steps)])
+        X, score = np.vstack([X, steps]), np.concatenate([score, score_of(steps)])
     found = first_allowed(space, X, score, SCORE_DECIMALS, is_new)
     if found is None:
         return Declined("no candidate allowed")
@@ -75,10 +74,8 @@ def scorer(acquisition: Acquisition, situation: Situation) -> Callable[[Array], 
     space = situation.space
 
     def score(X: Array) -> Array:
-        found = acquisition.log_improvement(X)
-        if space.has_prior:
-            found = found + log_prior(space, X, situation.prior_weight)
-        return np.round(found + situation.log_chance(X), SCORE_DECIMALS)
+        prior = log_prior(space, X, situation.prior_weight) if space.has_prior else 0.0
+        return np.round(acquisition.log_improvement(X) + prior + situation.log_chance(X), SCORE_DECIMALS)
 
     return score
 
