@@ -47,21 +47,15 @@ def status(place: Target, as_json: bool) -> None:
       bohb status study.db          the only study in a journal
       bohb status study.db --study mnist --json
     """
-    seen, by = _overview(place), runner(place)
-    emit(as_json, _status_data(place, seen, by), pairs([("study", place.name), *seen.rows(runner=by or "none")]))
+    data, text = status_of(place)
+    emit(as_json, data, text)
 
 
-def study_status(place: Target) -> dict[str, Any]:
-    """Return the progress of a study as JSON."""
-    return _status_data(place, _overview(place), runner(place))
-
-
-def _status_data(place: Target, seen: Overview, by: str | None) -> dict[str, Any]:
-    return {"journal": shown_journal(place.journal), "study": place.study, "runner": by} | seen.data()
-
-
-def _overview(place: Target) -> Overview:
-    return Overview(place.history(), time.time(), model=False)
+def status_of(place: Target) -> tuple[dict[str, Any], str]:
+    """Return the progress of a study as JSON and as text."""
+    seen, by = Overview(place.history(), time.time(), model=False), runner(place)
+    data = {"journal": shown_journal(place.journal), "study": place.study, "runner": by} | seen.data()
+    return data, pairs([("study", place.name), *seen.rows(runner=by or "none")])
 
 
 def runner(place: Target) -> str | None:

@@ -19,7 +19,7 @@ import click
 from bohb._version import __version__
 from bohb.analysis.verdicts import remarks, result_data
 from bohb.cli.ask import asked, checked, external, store
-from bohb.cli.look import best_data, study_status
+from bohb.cli.look import best_data, status_of
 from bohb.cli.plan import study_plan
 from bohb.cli.shared import command, emit, find
 from bohb.core.confirm import last_confirmed
@@ -212,7 +212,7 @@ class Tools:
 
     def status(self, study: str) -> Data:
         """Return the progress of a study: trials, failures by kind, brackets, cost and the best result."""
-        return study_status(find(self._path(study), None))
+        return status_of(find(self._path(study), None))[0]
 
     def best(self, study: str) -> Data:
         """Return the best result so far: on the largest budget that has one, or what a confirmation found."""

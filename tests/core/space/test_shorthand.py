@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -108,6 +109,8 @@ def test_a_dict_and_the_same_table_of_a_study_file_are_one_space() -> None:
         ({"float": [0, 1], "if": "y > 1"}, "lr.if='y > 1': 'y' is not a hyperparameter of this space; it has lr, x"),
         ({"float": [0, 1], "if": 3}, "a clause must be a string"),
         ({"float": [0, 1], "normal": [0, 0]}, "normal must be [mean, standard deviation]"),
+        ({"float": [0, 1], "normal": [0, math.inf]}, "normal must be [mean, standard deviation]"),
+        ({"choice": ["a", "b"], "weights": [1]}, "weights must have a number for each of the choices"),
         ({"int": [0, 10], "step": 3}, "steps of 3 from 0 do not reach 10; the last value is 9"),
         ({"float": [0, 1], "step": 0.3}, "steps of 0.3 from 0 do not reach 1; the last value is 0.9"),
         ({"int": [0, 10], "step": 0.5}, "step must be a positive whole number, at most upper - lower"),
@@ -139,6 +142,12 @@ def test_what_is_ambiguous_or_wrong_is_refused_with_what_to_write_instead(value:
 def test_a_bad_forbidden_clause_is_refused(clauses: Any, message: str) -> None:
     with pytest.raises(InvalidSpace, match=re.escape(message)):
         Space({"x": (0.0, 1.0), "forbidden": clauses})
+
+
+def test_conditions_in_a_circle_are_named() -> None:
+    table = {"a": {"float": [0, 1], "if": "b > 0.5"}, "b": {"float": [0, 1], "if": "a > 0.5"}}
+    with pytest.raises(InvalidSpace, match="the conditions of a, b depend on each other in a circle"):
+        Space(table)
 
 
 def test_a_long_chain_of_conditions_is_refused_instead_of_taking_hours() -> None:

@@ -136,8 +136,10 @@ def _hyperparameter(name: object, value: Any, toml: bool) -> Any:
     if kind == "constant":
         return CS.Constant(name, _hashable(entry[kind]))
     if kind in ("choice", "ordinal"):
-        values = _choices(kind, entry[kind])
-        return CS.Categorical(name, values, weights=entry.get("weights"), ordered=kind == "ordinal")
+        values, weights = _choices(kind, entry[kind]), entry.get("weights")
+        if weights is not None and not _are_numbers(weights, len(values), "float"):
+            raise InvalidSpace("weights must have a number for each of the choices")
+        return CS.Categorical(name, values, weights=weights, ordered=kind == "ordinal")
     return _numeric(name, kind, entry[kind], entry)
 
 
@@ -207,7 +209,7 @@ def _numeric(name: str, kind: str, bounds: Any, entry: Mapping[str, Any]) -> Any
         raise InvalidSpace("the bounds must be finite numbers, the lower one below the upper one")
     if log and lower <= 0:
         raise InvalidSpace("on a log scale the lower bound must be positive")
-    if normal is not None and (log or not _are_numbers(normal, 2, "float") or not normal[1] > 0):
+    if normal is not None and (log or not _are_numbers(normal, 2, "float") or not 0 < normal[1] < math.inf):
         raise InvalidSpace("normal must be [mean, standard deviation], and the scale must not be logarithmic")
     number = int if kind == "int" else float
     given: dict[str, Any] = {"log": log} if normal is None else {"distribution": CS.Normal(*map(float, normal))}
@@ -310,7 +312,7 @@ def _check_depth(conditions: Mapping[str, Any]) -> None:
     while waiting:  # one level of the chains at a time
         ready = {name for name in waiting if waiting.isdisjoint(parents[name])}
         if not ready:
-            return  # a circle, which ConfigSpace reports
+            raise InvalidSpace(f"the conditions of {', '.join(sorted(waiting))} depend on each other in a circle")
         depth, waiting = depth + 1, waiting - ready
         if depth > _DEEPEST:
             raise InvalidSpace(
