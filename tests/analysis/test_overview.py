@@ -113,6 +113,21 @@ def test_the_limits_of_a_session_are_what_progress_is_measured_against() -> None
 
 
 @pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        ({0: 0.1, 1: 0.1}, None),  # not worth a line
+        ({0: 7.0, 1: 9.0}, "start-ups took 8.0 s per trial, 57% of the time: see preload, in docs/workers.md"),
+    ],
+)
+def test_start_ups_that_take_long_are_said(waits: dict[int, float], said: str | None) -> None:
+    history = tiny().history
+    history.waits = waits
+    overview = Overview(history)
+    assert overview.start_ups == said
+    assert (said in [text for _, text in overview.rows()]) == (said is not None)
+
+
+@pytest.mark.parametrize(
     ("per_second", "text"),
     [(1765 / 60, "29.4 per second"), (1, "1 per second"), (0.5, "30 per minute"), (1 / 7200, "0.5 per hour"),
      (12_345, "12 345 per second")],

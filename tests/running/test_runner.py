@@ -296,14 +296,17 @@ def test_nothing_is_logged_unless_asked_for(
     assert any("failed: the loss is nan" in record.message for record in caplog.records)
 
 
-def test_output_of_trials_is_kept_in_the_studys_directory(tmp_path: Path) -> None:
+def test_output_of_trials_is_kept_in_the_studys_directory_and_ends_with_where_the_time_went(tmp_path: Path) -> None:
     def objective(trial: Trial) -> float:
         print(f"hello from {trial.number}")  # noqa: T201
         return 1.0
 
     run(objective, workers=1, max_trials=3, directory=tmp_path)
     logs = sorted((tmp_path / "study" / "logs").glob("*.log"))
-    assert [path.read_text() for path in logs] == [f"hello from {n}\n" for n in range(3)]
+    times = r"\[bohb: start-up [\d.]+ m?s, objective [\d.]+ m?s, checkpoint [\d.]+ m?s\]\n"
+    assert len(logs) == 3
+    for n, path in enumerate(logs):
+        assert re.fullmatch(f"hello from {n}\n{times}", path.read_text())
 
 
 def test_a_study_runs_outside_the_main_thread() -> None:

@@ -28,6 +28,7 @@ from bohb.core.trial import Origin
 from bohb.units import DASH, clock, counted, date, duration, grouped, number, short, value_text
 
 _RECENT = 1000  # trials among which the last event is looked for
+_NOTICEABLE = 0.2  # share of the time of trials in which their objectives did not run
 _NOTES = 3  # notes that are shown, the latest
 _CHARACTERS = 200  # of a note or an error
 _BRACKETS = 8  # open brackets that are shown, the first
@@ -252,6 +253,15 @@ class Overview:
         return of + (f", {counted(len(seen.observed), 'observation')} from earlier studies" if seen.observed else "")
 
     @property
+    def start_ups(self) -> str | None:
+        """How long trials waited for workers and files, if that is a noticeable part of their time."""
+        waits = self.history.waits.values()
+        share, mean = sum(waits) / ((sum(waits) + self.busy) or 1.0), sum(waits) / (len(waits) or 1)
+        if share < _NOTICEABLE or mean < 1:
+            return None
+        return f"start-ups took {duration(mean)} per trial, {share:.0%} of the time: see preload, in docs/workers.md"
+
+    @property
     def end(self) -> str | None:
         """When the study will end: about 2 min, until 18:00; None if nothing is known."""
         if self.left is None:
@@ -290,7 +300,7 @@ class Overview:
             ("runner", [runner + since] if runner else []),
             ("trials", [self.trials]),
             ("failed", self.failed),
-            ("spent", [self.spent]),
+            ("spent", [self.spent, *([self.start_ups] if self.start_ups else [])]),
             ("left", [self.end] if self.end and runner != "none" else []),
             ("stopped", [stopped] if stopped else []),
             ("brackets", [f"{self.finished_brackets} finished, {len(opened)} open", *map(str, opened[:_BRACKETS])]),

@@ -164,7 +164,8 @@ def minimize(
             stack.callback(kept.close)
         chosen = choose_executor(objective, executor, workers, replace(trials, log_dir=files / "logs"))
         shown = None if progress is False else stack.enter_context(Progress(limits))
-        found = run(optimizer, chosen, limits, kept, session=session, callbacks=functions, progress=shown)
+        logs = files / "logs"
+        found = run(optimizer, chosen, limits, kept, session=session, callbacks=functions, progress=shown, logs=logs)
     where = opened if journal is None else journal
     setup = RunSetup(where, study, directory, objective, executor, workers, trials, session)
     return replace(found, setup=setup, _source=opened.source if isinstance(opened, SqlJournal) else None)

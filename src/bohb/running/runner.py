@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bohb.core.limits import Limits, given_limits, reason_to_stop
@@ -21,7 +23,7 @@ from bohb.running.loop import Loop
 from bohb.running.outages import Ended, patiently
 from bohb.running.run_options import SessionOptions
 from bohb.running.study import Callback, Callbacks, Study
-from bohb.units import printable
+from bohb.units import duration, printable
 
 if TYPE_CHECKING:
     from bohb.running.progress import Progress
@@ -38,6 +40,7 @@ def run(
     session: SessionOptions | None = None,
     callbacks: Iterable[Callback] = (),
     progress: Progress | None = None,
+    logs: Path | None = None,
 ) -> Study:
     """Drive a study with an executor until a limit is reached, the study is done or Ctrl-C is pressed.
 
@@ -47,10 +50,11 @@ def run(
     limits: when it stops; without `max_brackets`, that of the optimizer counts.
     session: how trials are treated; checkpoints are those of the argument `checkpoints`.
     callbacks: functions that are called with a `RunningStudy` after each trial that this runner has finished.
+    logs: the directory in which the executor keeps the output of trials; each log ends with where the time went.
     """
     session = session or SessionOptions()
     limits = replace(limits, max_brackets=limits.max_brackets or optimizer.limits.max_brackets)
-    runner = Runner(optimizer, executor, limits, checkpoints, session, Callbacks(callbacks), progress)
+    runner = Runner(optimizer, executor, limits, checkpoints, session, Callbacks(callbacks), progress, logs)
     shared = optimizer.ledger.shared is not None
     name = runner_name(shared)
     with ExitStack() as stack:
@@ -79,12 +83,15 @@ class Runner(Loop):
         session: SessionOptions,
         callbacks: Callbacks,
         progress: Progress | None,
+        logs: Path | None,
     ) -> None:
         super().__init__(optimizer.ledger, executor, session.max_attempts)
         self._optimizer, self._limits, self._checkpoints = optimizer, limits, checkpoints
         self._grace, self._callbacks, self._progress = session.grace, callbacks, progress
         shared = optimizer.ledger.shared is not None
         self._look_seconds = session.lease_seconds / RENEWALS if shared else math.inf
+        self._logs = logs
+        self._copying: defaultdict[int, float] = defaultdict(float)  # seconds for the checkpoints of trials, by number
         self._finished: list[int] = []  # trials whose results are stored; callbacks are to be called
 
     def ask(self, n: int) -> Sequence[Trial]:
@@ -101,7 +108,12 @@ class Runner(Loop):
 
     def prepare(self, trial: Trial) -> Trial:
         """Return the trial with its checkpoint directory."""
-        return trial if self._checkpoints is None else self._checkpoints.prepare(trial)
+        if self._checkpoints is None:
+            return trial
+        began = time.monotonic()
+        prepared = self._checkpoints.prepare(trial)
+        self._copying[trial.number] = time.monotonic() - began
+        return prepared
 
     def losses(self, number: int) -> int:
         """Return how many losses of a trial count."""
@@ -116,7 +128,9 @@ class Runner(Loop):
                 self.ledger.catch_up()
             for index, (trial, result) in enumerate(ended):
                 if isinstance(result, Outcome) and not self._is_late(trial):
+                    began = time.monotonic()
                     ended[index] = trial, keep_checkpoint(checkpoints, trial, result)
+                    self._copying[trial.number] += time.monotonic() - began
         optimizer.tell_many(ended)
         for trial, result in ended:
             if isinstance(result, Lost):
@@ -125,10 +139,22 @@ class Runner(Loop):
                 log.info("trial %d failed: %s", trial.number, result.error)
             if not self._is_late(trial):
                 self._finished.append(trial.number)
+                self._note_times(trial.number, result)
                 if checkpoints is not None:
                     checkpoints.ended(trial, result.ok)
         if checkpoints is not None and self._rungs(ended) != rungs:
             checkpoints.sweep(optimizer.history)
+
+    def _note_times(self, number: int, outcome: Outcome) -> None:
+        """Let the log of a trial end with where its time went; one that printed nothing has no log."""
+        copying, waited = self._copying.pop(number, 0.0), self._optimizer.history.waits.get(number)
+        if self._logs is None or waited is None:
+            return
+        parts = ("start-up", max(0.0, waited - copying)), ("objective", outcome.seconds), ("checkpoint", copying)
+        text = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts)
+        with suppress(OSError), open(self._logs / f"{number}.log", "r+b") as log_file:
+            log_file.seek(0, 2)
+            log_file.write(f"[bohb: {text}]\n".encode())
 
     def _rungs(self, ended: Sequence[Ended]) -> list[int]:
         """Return the current rungs of the brackets with these trials."""
