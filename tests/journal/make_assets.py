@@ -33,7 +33,9 @@ def main() -> None:
 def real_study() -> MemoryJournal:
     """A study of 90 trials on a mixed, conditional space with failures, by three workers that finish out of order."""
     journal = MemoryJournal()
-    study = BOHB(conditional(), min_budget=1, max_budget=9, seed=2018, journal=journal, clock=lambda: 0.0)
+    study = BOHB(
+        conditional(), min_budget=1, max_budget=9, seed=2018, preset="paper", journal=journal, clock=lambda: 0.0
+    )
     running: list[Trial] = []
     for step in range(90):
         running += study.ask_many(3 - len(running))

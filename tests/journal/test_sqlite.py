@@ -130,7 +130,7 @@ def test_a_file_that_would_run_what_somebody_put_into_it_is_refused_untouched(
     path: Path, what: str, statements: list[str], read_only: bool
 ) -> None:
     change(path, *statements)
-    Path(f"{path}.lock").write_bytes(Entries("x", "x", {"study": End(LENGTH, 1)}).encoded())
+    Path(f"{path}.lock").write_bytes(Entries("x", {"study": End(LENGTH, 1)}).encoded())
     before = path.read_bytes()
     with pytest.raises(JournalError, match=f"not a bohb journal .it has the .*{what}.*never makes"):
         SqlJournal(path, read_only=read_only)

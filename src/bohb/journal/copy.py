@@ -204,7 +204,7 @@ def repair(target: str | Path, study: str = "study") -> int:
     """Cut a study back to its valid events. Return their number.
 
     A new file is written, because a damaged one cannot safely be changed in place. It contains the other studies as
-    well, each up to its last valid event. The old file is kept as `<file>.bak`. An error of the disk changes nothing.
+    well, each up to its last valid event. The old file is kept as `<file>.bak`.
     """
     check_study_name(study)
     if "://" in str(target):

@@ -34,7 +34,7 @@ TABLES = {
         key TEXT NOT NULL, body TEXT NOT NULL, crc BIGINT NOT NULL,
         PRIMARY KEY (study, position), UNIQUE (study, key)) {without_rowid}""",
     "lease": """(study TEXT NOT NULL, holder TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL,
-        generation TEXT NOT NULL, PRIMARY KEY (study, holder))""",
+        PRIMARY KEY (study, holder))""",
 }
 HEAD = "SELECT length, crc FROM study WHERE study = :of"
 HEAD_LOCKED = f"{HEAD} {{lock}}"  # one append per study at a time
@@ -46,12 +46,12 @@ END = "UPDATE study SET length = :length, crc = :crc WHERE study = :of"
 ROWS = """SELECT position, epoch, kind, key, body, crc FROM event
     WHERE study = :of AND position >= :first AND position < :last ORDER BY position"""
 NEW_ROWS = "INSERT INTO event VALUES (:study, :position, :epoch, :kind, :key, :body, :crc)"
-RENEW_LEASE = """INSERT INTO lease VALUES (:of, :holder, {clock} + :seconds, :generation)
-    ON CONFLICT (study, holder) DO UPDATE SET expires = excluded.expires, generation = excluded.generation"""
+RENEW_LEASE = """INSERT INTO lease VALUES (:of, :holder, {clock} + :seconds)
+    ON CONFLICT (study, holder) DO UPDATE SET expires = excluded.expires"""
 LEASE = "SELECT holder FROM lease WHERE study = :of AND holder = :holder"
 END_LEASE = "DELETE FROM lease WHERE study = :of AND holder = :holder"
-END_EXPIRED_LEASE = f"{END_LEASE} AND NOT (generation = :generation AND expires >= {{clock}})"
-LEASES = "SELECT holder FROM lease WHERE study = :of AND generation = :generation AND expires >= {clock}"
+END_EXPIRED_LEASE = f"{END_LEASE} AND expires < {{clock}}"
+LEASES = "SELECT holder FROM lease WHERE study = :of AND expires >= {clock}"
 
 
 class LockTimeout(JournalUnavailable):
@@ -65,7 +65,6 @@ class Database(ABC):
     path: the file; None for a server.
     shared: whether several processes may write to it.
     lock: the lock of a file that is open for writing, which also says how far studies were acknowledged.
-    generation: the time since one writer of a file was alone; a lease of another generation is over.
     doubt: the error after which nobody knows what the disk holds; None while there was none.
     """
 
@@ -81,7 +80,6 @@ class Database(ABC):
         self.shared = True
         self.read_only = read_only
         self.lock: WriterLock | None = None
-        self.generation = ""
         self.doubt: JournalError | None = None
         self.n_connections = 0  # so far, one after the other
         self._mutex = threading.RLock()

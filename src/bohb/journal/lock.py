@@ -14,7 +14,6 @@ import os
 import socket
 import sys
 import time
-import uuid
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -55,19 +54,17 @@ class Entries:
     """The contents of a lock file.
 
     holder: who wrote to it last.
-    generation: the name of the time since a writer was the only one (`WriterLock`).
     ends: where the studies ended at least, the one that was appended to last at the end.
     """
 
     holder: str = ""
-    generation: str = ""
     ends: Mapping[str, End] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
         """Return the contents as bytes; of many studies, as many of the latest as the file can hold."""
         ends = list(self.ends.items())
         while True:
-            text = json.dumps([self.holder, self.generation, ends]).encode()
+            text = json.dumps([self.holder, ends]).encode()
             line = b"%d %s" % (zlib.crc32(text), text)  # a power cut may leave it half written
             if len(line) <= SIZE:
                 return line.ljust(SIZE)
@@ -79,8 +76,8 @@ class Entries:
         checksum, _, text = line.rstrip().partition(b" ")
         with suppress(ValueError, TypeError, RecursionError):
             if int(checksum) == zlib.crc32(text):
-                holder, generation, ends = json.loads(text)
-                return cls(str(holder), str(generation), {str(name): End(*map(int, end)) for name, end in ends})
+                holder, ends = json.loads(text)
+                return cls(str(holder), {str(name): End(*map(int, end)) for name, end in ends})
         return cls()
 
 
@@ -138,10 +135,8 @@ class WriterLock(_Lock):
 
     exclusive: be the only writer, in order to replace the file; otherwise all writers hold the lock together.
     ends: how far the studies were acknowledged, which is stored in the lock file.
-    alone: whether no other process had the file open for writing when this one opened it.
+    alone: whether no other process had the file open for writing when this one opened it. Others then wait for `share`.
     verified: whether the journal was found to have all acknowledged events.
-    generation: a name that changes when a writer opens a file that no other one has open. A lease of another
-        generation is over, because all runners of that time have ended.
 
     The lock is an flock on a separate file, because closing any handle of the database file would release the locks of
     SQLite. The file is not removed: two processes could then lock two files of the same name.
@@ -155,26 +150,21 @@ class WriterLock(_Lock):
         self.ends: dict[str, End] = {}
         try:
             with _explaining(self.path, "write"):
-                self.generation = self._begun(exclusive)
+                self._load()
+                if self.alone:
+                    if not exclusive and (not database.exists() or database.stat().st_size == 0):
+                        self.ends = {}  # a new journal, or one that the user has deleted
+                    self._write()
         except JournalError:
             self.close()
             raise
         self.verified = not self.ends
 
-    def _begun(self, exclusive: bool) -> str:
-        """Return the generation, after beginning a new one if no other process has the file open."""
-        found = self._load()
-        if not self.alone:
-            return found
-        if not exclusive and (not self._database.exists() or self._database.stat().st_size == 0):
-            self.ends = {}  # a new journal, or one that the user has deleted
-        self.generation = uuid.uuid4().hex
-        self._write()
-        if not SHARED or exclusive:
-            return self.generation
-        # a faster process may be alone for a moment, and another one may have been alone in between
-        _when_free(lambda: fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB), OPEN_SECONDS)
-        return self._load()
+    def share(self) -> None:
+        """Let other processes write, too."""
+        if SHARED and self.alone:
+            with _explaining(self.path, "lock"):  # a faster process may be alone for a moment
+                _when_free(lambda: fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB), OPEN_SECONDS)
 
     def acknowledge(self, study: str, end: End) -> None:
         """Record that the events of a study are durable up to its end; the caller's turn keeps others from it."""
@@ -207,20 +197,18 @@ class WriterLock(_Lock):
             self._load()
             if self.verified and not has_log(self._database):
                 self.ends = {}
-            self._holder = self.generation = ""
+            self._holder = ""
             self._write()
         self.close()
 
-    def _load(self) -> str:
-        """Read how far the studies were acknowledged by now, and return the generation."""
+    def _load(self) -> None:
+        """Read how far the studies were acknowledged by now."""
         os.lseek(self._handle, 0, os.SEEK_SET)  # fails for a FIFO, which would block the next line
-        found = Entries.decoded(os.read(self._handle, SIZE))
-        self.ends = dict(found.ends)
-        return found.generation
+        self.ends = dict(Entries.decoded(os.read(self._handle, SIZE)).ends)
 
     def _write(self) -> None:
         os.lseek(self._handle, 0, os.SEEK_SET)
-        if os.write(self._handle, Entries(self._holder, self.generation, self.ends).encoded()) < SIZE:
+        if os.write(self._handle, Entries(self._holder, self.ends).encoded()) < SIZE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

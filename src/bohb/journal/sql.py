@@ -212,9 +212,8 @@ class SqlJournal:
 
     def _lease(self, statement: str, reads: bool = False, **values: Any) -> list[Row]:
         """Run a statement about leases. Of a file, all runners have the monotonic clock of the machine."""
-        ours = {"of": self.study, "generation": self.database.generation, "now": time.monotonic()}
         with self.database.transaction(reads):
-            return self.database.execute(statement, **ours, **values)
+            return self.database.execute(statement, of=self.study, now=time.monotonic(), **values)
 
     def _stored_end(self) -> End:
         rows = self.database.execute(database.HEAD, of=self.study)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.database import FULL, Connection, Database, one_line
 from bohb.journal.location import check_file, has_log, not_a_journal, other_kind
-from bohb.journal.lock import SHARED, TurnLock, WriterLock, check_complete, entries, lock_file
+from bohb.journal.lock import SHARED, TurnLock, WriterLock, check_complete, lock_file
 from bohb.journal.records import SCHEMA, End
 
 BUSY_SECONDS = 10
@@ -45,7 +45,7 @@ class SqliteDatabase(Database):
     """A connection to a file; its transactions are on the disk when they end."""
 
     path: Path
-    # The machine's monotonic clock starts again with the machine; the generation of all leases has then ended.
+    # The machine's monotonic clock starts again with the machine; all leases are then deleted by its first writer.
     words: ClassVar = {"clock": ":now", "lock": "", "without_rowid": "WITHOUT ROWID"}
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
     errors = (sqlite3.Error, UnicodeDecodeError)  # the second one about names in a damaged schema
@@ -59,16 +59,18 @@ class SqliteDatabase(Database):
         self._turns: TurnLock | None = None
         self._copy: TemporaryDirectory[str] | None = None
         self.lock = None if read_only else _complete(path)
-        self.generation = entries(path).generation if self.lock is None else self.lock.generation
         if read_only and not lock_file(path).exists() and has_log(path):
             _warn_unchecked(path)
         try:
             if not read_only and SHARED:
                 self._turns = TurnLock(path)
-            with self.turn():  # one process at a time creates the tables
-                self.prepare()
-                if not read_only:
-                    self._log_ahead()
+            self.prepare()
+            if self.lock is not None:
+                self._log_ahead()
+                if self.lock.alone:  # all runners that hold leases have ended
+                    with self.transaction():
+                        self.execute("DELETE FROM lease")
+                self.lock.share()
         except BaseException:
             self.close()
             raise
@@ -117,7 +119,7 @@ class SqliteDatabase(Database):
         self._connected().cursor().execute("BEGIN" if reads or self.read_only else "BEGIN IMMEDIATE")
 
     @contextmanager
-    def turn(self, study: str = "", seconds: float = BUSY_SECONDS) -> Iterator[None]:  # noqa: ARG002 - all studies
+    def turn(self, study: str, seconds: float) -> Iterator[None]:  # noqa: ARG002 - of all studies
         """Keep other writers of the file from deciding and appending.
 
         seconds: how long to wait before going on without a turn; one that is suspended in its turn gets a Conflict.
