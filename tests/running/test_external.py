@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,10 +117,20 @@ def test_a_checkpoint_that_was_told_elsewhere_is_not_taken_for_an_empty_one(stud
     assert promoted.previous_budget is None  # it starts afresh
 
 
-def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(study: ExternalStudy) -> None:
+@pytest.fixture
+def advance(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock forward."""
+    real = time.time
+    return lambda seconds: monkeypatch.setattr(time, "time", lambda: real() + seconds)
+
+
+def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(
+    study: ExternalStudy, advance: Callable[[float], None]
+) -> None:
     first, again = study.ask(), study.ask(lease_seconds=3600)
     assert (first.number, again.number) == (0, 1)
-    second = study.ask(lease_seconds=0)
+    advance(60)
+    second = study.ask(lease_seconds=30)
     assert (second.number, second.attempt, second.config) == (0, 2, first.config)
     assert study.tell(0, 0.7, attempt=1) == "late"
     assert study.tell(0, 0.8, attempt=2) == "stored"
@@ -149,7 +161,9 @@ def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy)
     assert study.ask().number == 1
 
 
-def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(study: ExternalStudy) -> None:
+def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(
+    study: ExternalStudy, advance: Callable[[float], None]
+) -> None:
     for attempt in (1, 2):
         study.ask()
         study.lose(0, "preempted", attempt)
@@ -161,7 +175,8 @@ def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(study: External
             study.tell(0, 0.5, attempt=3)
         return optimizer
 
-    assert replace(study, open=tell_meanwhile).ask(lease_seconds=0).number == 1
+    advance(60)
+    assert replace(study, open=tell_meanwhile).ask(lease_seconds=30).number == 1
     assert stored(study).outcomes[0].loss == 0.5
 
 
