@@ -7,31 +7,12 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import ConfigSpace as CS  # noqa: N817 - the field's abbreviation
 import numpy as np
-from ConfigSpace.conditions import (
-    AndConjunction,
-    EqualsCondition,
-    GreaterThanCondition,
-    InCondition,
-    LessThanCondition,
-    NotEqualsCondition,
-    OrConjunction,
-)
-from ConfigSpace.forbidden import ForbiddenAndConjunction, ForbiddenOrConjunction, ForbiddenRelation
-from ConfigSpace.hyperparameters import (
-    BetaFloatHyperparameter,
-    BetaIntegerHyperparameter,
-    CategoricalHyperparameter,
-    Constant,
-    NormalFloatHyperparameter,
-    NormalIntegerHyperparameter,
-    OrdinalHyperparameter,
-    UniformFloatHyperparameter,
-    UniformIntegerHyperparameter,
-)
+from ConfigSpace.forbidden import ForbiddenRelation
 from scipy.special import betaincinv, betaln, ndtr, ndtri, xlog1py, xlogy
 
 from bohb.core.space.scales import Categorical, Condition, Numeric, Ordinal, Prior, Scale
@@ -40,10 +21,10 @@ from bohb.errors import InvalidSpace
 STEP = "bohb_step"  # in the meta data of a numeric hyperparameter: the distance of two values
 Comparable = Callable[[str, Any], float]  # a value as conditions compare it: a number, or the index of a choice
 _COMPARISONS: dict[type, Callable[[Any, Any], Any]] = {
-    EqualsCondition: operator.eq,
-    NotEqualsCondition: operator.ne,
-    LessThanCondition: operator.lt,
-    GreaterThanCondition: operator.gt,
+    CS.EqualsCondition: operator.eq,
+    CS.NotEqualsCondition: operator.ne,
+    CS.LessThanCondition: operator.lt,
+    CS.GreaterThanCondition: operator.gt,
 }
 
 
@@ -58,11 +39,11 @@ def from_serialised(stored: Mapping[str, Any]) -> CS.ConfigurationSpace:
 def declared_values(hyperparameter: Any) -> tuple[Any, ...] | None:
     """Return the values of a constant, categorical or ordinal, checked to be storable; None for a numeric one."""
     match hyperparameter:
-        case Constant():
+        case CS.Constant():
             values: tuple[Any, ...] = (hyperparameter.value,)
-        case CategoricalHyperparameter():
+        case CS.CategoricalHyperparameter():
             values = tuple(hyperparameter.choices)
-        case OrdinalHyperparameter():
+        case CS.OrdinalHyperparameter():
             values = tuple(hyperparameter.sequence)
         case _:
             return None
@@ -87,15 +68,15 @@ def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
     """Return the scale of a hyperparameter that varies."""
     name = hyperparameter.name
     match hyperparameter:
-        case CategoricalHyperparameter():
+        case CS.CategoricalHyperparameter():
             weights = np.asarray(hyperparameter.probabilities, dtype=float)
             cumulative = np.cumsum(weights / weights.sum())
             return Categorical(name, values or (), tuple(cumulative.tolist()))
-        case OrdinalHyperparameter():
+        case CS.OrdinalHyperparameter():
             return Ordinal(name, values or ())
-        case UniformFloatHyperparameter() | NormalFloatHyperparameter() | BetaFloatHyperparameter():
+        case CS.UniformFloatHyperparameter() | CS.NormalFloatHyperparameter() | CS.BetaFloatHyperparameter():
             integer = False
-        case UniformIntegerHyperparameter() | NormalIntegerHyperparameter() | BetaIntegerHyperparameter():
+        case CS.UniformIntegerHyperparameter() | CS.NormalIntegerHyperparameter() | CS.BetaIntegerHyperparameter():
             integer = True
         case _:
             raise InvalidSpace(f"{name!r} is a {type(hyperparameter).__name__}, which bohb does not know")
@@ -111,13 +92,13 @@ def scale_of(hyperparameter: Any, values: tuple[Any, ...] | None) -> Scale:
 def _prior(hyperparameter: Any, scale: Numeric) -> Prior | None:
     """Return the prior on the unit scale; None if it is uniform."""
     match hyperparameter:
-        case BetaFloatHyperparameter() | BetaIntegerHyperparameter():
+        case CS.BetaFloatHyperparameter() | CS.BetaIntegerHyperparameter():
             alpha, beta = float(hyperparameter.alpha), float(hyperparameter.beta)
             return Prior(
                 lambda u: np.asarray(betaincinv(alpha, beta, u)),
                 lambda x: np.asarray(xlogy(alpha - 1, x) + xlog1py(beta - 1, -x) - betaln(alpha, beta)),
             )
-        case NormalFloatHyperparameter() | NormalIntegerHyperparameter():
+        case CS.NormalFloatHyperparameter() | CS.NormalIntegerHyperparameter():
             mean, sigma = float(hyperparameter.mu), float(hyperparameter.sigma)
             if hyperparameter.log:  # ConfigSpace's own reading of sigma on a log scale
                 mean, sigma = math.log(mean), abs(math.log(scale.lower + sigma)) or 1.0
@@ -139,11 +120,11 @@ def condition_of(parts: Sequence[Any], comparable: Comparable) -> Condition:
 
 def _compile(condition: Any, comparable: Comparable) -> Condition:
     """Compile a condition of ConfigSpace and those nested in it; an inactive parent satisfies none."""
-    if isinstance(condition, AndConjunction | OrConjunction):
-        operation = np.logical_and if isinstance(condition, AndConjunction) else np.logical_or
+    if isinstance(condition, CS.AndConjunction | CS.OrConjunction):
+        operation = np.logical_and if isinstance(condition, CS.AndConjunction) else np.logical_or
         return _combined(operation, [_compile(part, comparable) for part in condition.components])
     name, compare = condition.parent.name, _COMPARISONS.get(type(condition))
-    if isinstance(condition, InCondition):
+    if isinstance(condition, CS.InCondition):
         values = [comparable(name, value) for value in condition.values]
         return Condition(frozenset([name]), lambda columns, active: active[name] & np.isin(columns[name], values))
     if compare is None:
@@ -159,23 +140,19 @@ def _combined(operation: np.ufunc, parts: Sequence[Condition]) -> Condition:
 
 def parents_first(names: Sequence[str], compiled: Mapping[str, Condition]) -> tuple[str, ...]:
     """Return all names, every parent before its children."""
-    order: list[str] = []
-    waiting = list(names)
-    while waiting:
-        ready = [n for n in waiting if n not in compiled or compiled[n].parents <= set(order)]
-        if not ready:
-            raise InvalidSpace(f"the conditions of {waiting} depend on each other in a circle")
-        order.extend(ready)
-        waiting = [n for n in waiting if n not in ready]
-    return tuple(order)
+    parents = {name: compiled[name].parents if name in compiled else frozenset[str]() for name in names}
+    try:
+        return tuple(TopologicalSorter(parents).static_order())
+    except CycleError as error:
+        raise InvalidSpace(f"the conditions of {error.args[1][1:]} depend on each other in a circle") from error
 
 
 def violates(clause: Any, config: Mapping[str, Any]) -> bool:
     """Whether a forbidden clause applies; one on an inactive hyperparameter never does."""
     match clause:
-        case ForbiddenAndConjunction():
+        case CS.ForbiddenAndConjunction():
             return all(violates(part, config) for part in clause.components)
-        case ForbiddenOrConjunction():
+        case CS.ForbiddenOrConjunction():
             return any(violates(part, config) for part in clause.components)
         case ForbiddenRelation():
             return (
@@ -192,13 +169,13 @@ def chosen_default(hyperparameter: Any) -> Any:
     if STEP in (hyperparameter.meta or {}):
         return None  # the middle step
     match hyperparameter:
-        case UniformFloatHyperparameter() | UniformIntegerHyperparameter():
+        case CS.UniformFloatHyperparameter() | CS.UniformIntegerHyperparameter():
             plain = type(hyperparameter)("x", hyperparameter.lower, hyperparameter.upper, log=hyperparameter.log)
             automatic = plain.default_value
-        case CategoricalHyperparameter():
+        case CS.CategoricalHyperparameter():
             choices, weights = hyperparameter.choices, hyperparameter.weights
-            automatic = CategoricalHyperparameter("x", choices, weights=weights).default_value
-        case OrdinalHyperparameter():
+            automatic = CS.CategoricalHyperparameter("x", choices, weights=weights).default_value
+        case CS.OrdinalHyperparameter():
             automatic = hyperparameter.sequence[0]
         case _:
             return None  # a constant, or a prior, of which the default is just the most likely value
