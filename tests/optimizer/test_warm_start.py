@@ -93,7 +93,7 @@ def test_a_study_that_has_nothing_usable_is_refused_with_the_reason() -> None:
 
 def test_a_hyperparameter_that_is_fixed_now_keeps_the_results_with_its_value() -> None:
     history = earlier(30)
-    later = started({"lr": OLD["lr"], "units": OLD["units"], "act": "relu"}, history).history
+    later = started({"lr": OLD["lr"], "units": OLD["units"], "act": {"constant": "relu"}}, history).history
     assert len(later.observed) == sum(t.config["act"] == "relu" for t in history.trials.values())
 
 
