@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import bohb
+from bohb.core.goals import goals_of
 from bohb.core.trial import Lost, Outcome, Status
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.executors.base import Executor
 from bohb.executors.evaluate import evaluate
 from bohb.executors.local.devices import DEVICES, Devices, room
-from bohb.executors.options import Resources
-from bohb.testing.executors import make_trial
+from bohb.executors.local.executor import LocalExecutor
+from bohb.executors.options import Resources, TrialOptions
+from bohb.testing.executors import collect, make_trial
 from tests.executors.faked_gpus import GB, Gpus, OutOfMemoryError, training
 from tests.executors.places import on
 
@@ -218,6 +221,48 @@ def test_what_libraries_say_of_a_full_device_is_recognised(message: str) -> None
 )
 def test_only_a_full_device_is_a_full_device(error: BaseException, cause: BaseException | None, status: Status) -> None:
     assert evaluate(raises(error, cause), make_trial(0)).status is status
+
+
+# --- the peak of memory
+
+
+def test_the_driver_says_what_a_trial_has_used_unless_the_objective_does(gpus: Gpus) -> None:
+    outcomes, _ = run(on(None, training(gpus), 2, resources=Resources(gpu=0.5)), [3.0, 1.5])
+    assert [outcome.info["device_memory"] for outcome in outcomes] == [3 * GB, 1.5 * GB]
+    outcomes, _ = run(on(None, lambda trial: {"loss": 0, "device_memory": 7}, 1, resources=Resources(gpu=1)), [1.0])
+    assert outcomes[0].info["device_memory"] == 7
+
+
+def test_the_peak_of_memory_can_be_bounded(gpus: Gpus) -> None:
+    objective = training(gpus)
+    study = bohb.minimize(
+        lambda trial: {"loss": -objective(trial)["loss"]},  # the larger, the better
+        {"gb": (0.3, 9.0)},
+        budgets=[1],
+        seed=1,
+        workers=2,
+        resources={"gpu": "shared"},
+        constraints={"device_memory": "<= 4GB"},
+        initial_configs=[{"gb": 8.0}, {"gb": 3.5}],
+        max_trials=6,
+        progress=False,
+    )
+    for trial, outcome in study.trials:
+        assert outcome is not None
+        assert outcome.values["device_memory"] == pytest.approx(trial.config["gb"] * GB, abs=1)
+    assert 3.5 <= study.best_config["gb"] <= 4.0
+
+
+def test_a_bound_on_what_nobody_knows_is_a_bad_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(Gpus(tmp_path / "gpus", 1), monkeypatch)
+    trial = replace(make_trial(0), goals=goals_of(constraints={"device_memory": "<= 4GB"}))
+    executor = LocalExecutor(lambda trial: 0.0, 1, TrialOptions(resources=Resources(gpu=1)))
+    monkeypatch.setattr(executor._devices, "look", lambda workers: None)
+    executor.submit(trial)
+    [done] = collect(executor, 1).values()
+    executor.shutdown(kill=True)
+    assert getattr(done, "status", None) is Status.BAD_RESULT
+    assert "return it with the loss, in bytes" in str(getattr(done, "error", ""))
 
 
 # --- what cannot be shared

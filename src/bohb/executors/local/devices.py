@@ -13,15 +13,17 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from bohb.core.trial import Lost, Outcome, Status
+from bohb.core.goals import Goals
+from bohb.core.trial import Lost, Outcome, Status, Trial
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.executors.base import ran_out_beside_others
 from bohb.executors.local.handle import WorkerHandle
 from bohb.executors.options import SHARED, Resources
 
+PEAK = "device_memory"  # the name of the most bytes of a device that a trial has used
 DEVICES = "CUDA_VISIBLE_DEVICES"
 LOOK_SECONDS = 0.25  # between two questions for the memory of the devices
 _SETTLED_SECONDS = 30.0  # after which what a running trial has used until now counts as its peak
@@ -179,16 +181,23 @@ class Devices:
         """Whether a trial has run out of memory beside others."""
         return number in self._alone
 
-    def ended(self, worker: WorkerHandle, number: int, outcome: Outcome) -> Outcome | Lost:
-        """Return the result of a trial: a loss if it ran out of memory beside others."""
+    def sent(self, trial: Trial) -> Trial:
+        """Return the trial as its worker gets it: the driver answers for a bound on the peak of its memory."""
+        if self._driver is None or PEAK not in trial.goals.names:
+            return trial
+        others = tuple(constraint for constraint in trial.goals.constraints if constraint.name != PEAK)
+        return replace(trial, goals=replace(trial.goals, constraints=others))
+
+    def ended(self, worker: WorkerHandle, trial: Trial, outcome: Outcome) -> Outcome | Lost:
+        """Return the result of a trial, with its peak of memory; a loss if it ran out of memory beside others."""
         full = outcome.status is Status.DEVICE_MEMORY
         if full and worker.beside:
-            self._alone.add(number)
+            self._alone.add(trial.number)
             return ran_out_beside_others(outcome)
-        self._alone.discard(number)
+        self._alone.discard(trial.number)
         if worker.peak is not None and not full:
             self._peaks.append(worker.peak)
-        return outcome
+        return outcome if self._driver is None else _with_peak(outcome, trial.goals, worker)
 
     def look(self, workers: Collection[WorkerHandle]) -> None:
         """Ask the driver for the memory of devices and workers, unless it was asked a moment ago."""
@@ -223,6 +232,20 @@ class Devices:
         idle = [held.get(slot, 0) for slot in slots]
         fitting = room(reading.free - _SPARE * reading.total, [worker.used for worker in running], idle, expected)
         return fitting if running else max(1, fitting)
+
+
+def _with_peak(outcome: Outcome, goals: Goals, worker: WorkerHandle) -> Outcome:
+    """Return the outcome with the peak of device memory that the objective reported, or else the driver."""
+    peak = outcome.info.get(PEAK, worker.peak if worker.measured else None)
+    if peak is not None:
+        outcome = replace(outcome, info={**outcome.info, PEAK: peak})
+    if not outcome.ok or PEAK not in goals.names:
+        return outcome
+    if not isinstance(peak, int | float):
+        error = f"nobody knows the {PEAK} that the study bounds; return it with the loss, in bytes"
+        return replace(outcome, status=Status.BAD_RESULT, loss=None, values={}, error=error)
+    first = {} if outcome.loss is None else {goals.label: goals.objectives[0].loss(outcome.loss)}
+    return replace(outcome, values={**first, **outcome.values, PEAK: float(peak)})
 
 
 def _driver(required: bool) -> Driver | None:

@@ -201,7 +201,8 @@ class LocalExecutor:
                 continue
             for other in others:
                 other.beside = True
-            worker.begin(self._waiting.take(), beside=bool(others))
+            trial = self._waiting.take()
+            worker.begin(trial, self._devices.sent(trial), beside=bool(others))
             self._flush(worker)
 
     def _start(self, slot: int) -> WorkerHandle:
@@ -285,7 +286,7 @@ class LocalExecutor:
             self._waiting.ended(trial.number)
             name = f"{platform.node()}/{worker.slot}"
             result = replace(result, curve=tuple(worker.curve) or result.curve, worker=name)
-            result = self._devices.ended(worker, trial.number, result)
+            result = self._devices.ended(worker, trial, result)
         elif worker.stage is not Stage.RUNNING:
             self._places.lost(str(worker.slot), trial.number, began=False)
         self._done.append(Done(trial, result))

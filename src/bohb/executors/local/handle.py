@@ -138,11 +138,11 @@ class WorkerHandle:
         """Whether it can be sent a trial."""
         return self.is_open and self.trial is None
 
-    def begin(self, trial: Trial, beside: bool) -> None:
-        """Give it a trial, to be sent by `flush`."""
+    def begin(self, trial: Trial, sent: Trial, beside: bool) -> None:
+        """Give it a trial, to be sent by `flush` in the form `sent`."""
         self.trial, self.curve, self.began = trial, [], time.monotonic()
         self.peak, self.beside = None, beside
-        self.unsent = encode(trial_to_json(trial))
+        self.unsent = encode(trial_to_json(sent))
 
     def flush(self) -> bool:
         """Send as much as the socket takes; return whether bytes are left, because a coordinator must never block."""
