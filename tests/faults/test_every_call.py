@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 
 @pytest.mark.parametrize("part", range(size(1, PARTS)))
 def test_whatever_call_fails_or_kills_nothing_is_lost_and_the_study_goes_on(part: int) -> None:
-    command = [sys.executable, "-m", "tests.faults.nth_call", str(SEED), str((SEED + part) % PARTS), str(size(24, 0))]
+    command = [sys.executable, "-m", "tests.faults.nth_call", str(SEED), str((SEED + part) % PARTS), str(size(16, 0))]
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
     ran = subprocess.run(command, cwd=ROOT, env={**os.environ, **threads}, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -51,12 +51,12 @@ def kill_until_done(
     return int(json.loads(out.stdout))
 
 
-def test_fifty_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "killed.db"
-    kills = kill_until_done(path, 250, 0, seed=1, fewest=0, most=4)
-    assert kills >= 50
+def test_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
+    path, n = tmp_path / "killed.db", size(80, 250)
+    kills = kill_until_done(path, n, 0, seed=1, fewest=0, most=4)
+    assert kills >= size(15, 50)
     killed = BOHB.from_events(stored(path))
-    whole = minimize(objectives.quadratic, SPACE, min_budget=1, max_budget=9, seed=11, max_trials=250, progress=False)
+    whole = minimize(objectives.quadratic, SPACE, min_budget=1, max_budget=9, seed=11, max_trials=n, progress=False)
     mine = [(t.config, t.budget, t.seed, t.origin, t.reason) for t in killed.history.trials.values()]
     theirs = [(t.config, t.budget, t.seed, t.origin, t.reason) for t in whole.history.trials.values()]
     assert mine == theirs
@@ -77,12 +77,12 @@ def test_fifty_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path
 
 
 def test_kills_of_a_parallel_study_lose_and_double_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "parallel.db"
-    kills = kill_until_done(path, 300, 3, seed=2, fewest=1, most=30, kills_at_most=12)
+    path, n = tmp_path / "parallel.db", size(100, 300)
+    kills = kill_until_done(path, n, 3, seed=2, fewest=1, most=n // 10, kills_at_most=12)
     assert kills >= 3
     events = stored(path)
     finished = Counter(e.number for e in events if isinstance(e, TrialFinished))
-    assert finished == Counter(range(300))
+    assert finished == Counter(range(n))
     started = Counter(e.trial.number for e in events if isinstance(e, TrialStarted))
     lost = Counter(e.number for e in events if isinstance(e, TrialLost))
     assert started == finished + lost
@@ -135,17 +135,24 @@ def interrupted_study(tmp_path: Path, workers: int | None) -> tuple[subprocess.P
     started, go = tmp_path / "started", tmp_path / "go"
     env = {**os.environ, "BOHB_STARTED": str(started), "BOHB_GO": str(go)}
     process = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [sys.executable, "-c", script], cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
     wait_for(lambda: started.exists() and len(started.read_text().split()) == (workers or 1))
     return process, started, go
+
+
+def press_ctrl_c(process: subprocess.Popen[str]) -> None:
+    """Interrupt a study, and wait until it has said so."""
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.stderr is not None
+    assert any("press Ctrl-C again" in line for line in process.stderr)
 
 
 @pytest.mark.parametrize("workers", [None, 2])
 def test_ctrl_c_once_finishes_the_running_trials(tmp_path: Path, workers: int | None) -> None:
     process, started, go = interrupted_study(tmp_path, workers)
-    os.killpg(process.pid, signal.SIGINT)
-    time.sleep(0.05)  # let the signal arrive before the trials may end
+    press_ctrl_c(process)
     go.touch()
     out, _ = process.communicate(timeout=60)
     assert out.splitlines()[0] == "interrupted"
@@ -158,8 +165,7 @@ def test_ctrl_c_once_finishes_the_running_trials(tmp_path: Path, workers: int | 
 def test_ctrl_c_twice_stops_at_once_and_the_study_can_be_resumed(tmp_path: Path, workers: int | None) -> None:
     process, _, go = interrupted_study(tmp_path, workers)
     n_running = workers or 1
-    os.killpg(process.pid, signal.SIGINT)
-    time.sleep(0.3)  # two presses, not one
+    press_ctrl_c(process)
     os.killpg(process.pid, signal.SIGINT)
     began = time.monotonic()
     out, _ = process.communicate(timeout=60)
