@@ -156,7 +156,7 @@ class _Adapter:
                 if scale.name in kept:
                     vector[j] = scale.encode(space.restore({scale.name: kept[scale.name]})[scale.name])
                 else:
-                    vector[j] = scale.draw(drawn) if default is None else scale.encode(default)
+                    vector[j] = scale.draw(np.array([drawn])).item() if default is None else scale.encode(default)
             except InvalidConfiguration:
                 self._outside[scale.name] += 1
                 return None

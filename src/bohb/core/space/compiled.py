@@ -211,12 +211,8 @@ class Space:
         uniform: whether all values are equally likely, whatever the prior.
         """
         for _ in range(_DRAWS):
-            if uniform:
-                vector = self.draw(rng, 1, uniform=True)[0]
-            else:
-                vector = np.array([s.draw(u) for s, u in zip(self.dimensions, rng.random(self.d), strict=True)])
             try:
-                return self.decode(vector)
+                return self.decode(self.draw(rng, 1, snapped=False, uniform=uniform)[0])
             except ForbiddenConfiguration:
                 continue
         raise InvalidSpace(
@@ -234,12 +230,8 @@ class Space:
             if uniform and isinstance(scale, Categorical):
                 possible = np.flatnonzero(np.diff(scale.cumulative, prepend=0.0) > 0)
                 U[:, j] = possible[(U[:, j] * len(possible)).astype(np.intp)]
-            elif uniform:
-                continue
-            elif isinstance(scale, Categorical):
-                U[:, j] = np.minimum(np.searchsorted(scale.cumulative, U[:, j], side="right"), len(scale.values) - 1)
-            elif isinstance(scale, Numeric) and scale.prior is not None:
-                U[:, j] = scale.prior.draw(U[:, j])
+            elif not uniform:
+                U[:, j] = scale.draw(U[:, j])
         return self.snap(U) if snapped else U
 
     def log_prior(self, X: Array) -> Array:

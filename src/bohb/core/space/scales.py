@@ -34,10 +34,6 @@ class Prior:
     quantile: Callable[[Array], Array]
     log_density: Callable[[Array], Array]
 
-    def draw(self, uniform: Array) -> Array:
-        """Return the coordinates at quantiles."""
-        return np.clip(self.quantile(uniform), 0.0, 1.0)
-
 
 @dataclass(frozen=True, slots=True)
 class Numeric:
@@ -126,9 +122,9 @@ class Numeric:
         """Return the coordinates of all values, which have a step."""
         return [self.encode(self.lower + index * self.step) for index in range(int(bins(self)))]
 
-    def draw(self, uniform: float) -> float:
-        """Return the coordinate at this quantile of the prior."""
-        return uniform if self.prior is None else float(self.prior.draw(np.array([uniform]))[0])
+    def draw(self, uniform: Array) -> Array:
+        """Return the coordinates at these quantiles of the prior."""
+        return uniform if self.prior is None else np.clip(self.prior.quantile(uniform), 0.0, 1.0)
 
     def log_density(self) -> Callable[[Array], Array] | None:
         """Return the logarithm of the prior as a function of coordinates; None if it is uniform."""
@@ -165,8 +161,8 @@ class Ordinal:
         """Return the coordinates of all values."""
         return [(index + 0.5) / len(self.values) for index in range(len(self.values))]
 
-    def draw(self, uniform: float) -> float:
-        """Return the quantile itself: all values are equally likely."""
+    def draw(self, uniform: Array) -> Array:
+        """Return the quantiles themselves: all values are equally likely."""
         return uniform
 
     def log_density(self) -> None:
@@ -207,12 +203,9 @@ class Categorical:
         """Return the coordinates of all choices."""
         return [float(index) for index in range(len(self.values))]
 
-    def draw(self, uniform: float) -> float:
-        """Return the choice at this quantile of the prior."""
-        for index, edge in enumerate(self.cumulative):
-            if uniform < edge:
-                return float(index)
-        return float(len(self.cumulative) - 1)
+    def draw(self, uniform: Array) -> Array:
+        """Return the choices at these quantiles of the prior."""
+        return np.minimum(np.searchsorted(self.cumulative, uniform, side="right"), len(self.values) - 1).astype(float)
 
     def log_density(self) -> Callable[[Array], Array] | None:
         """Return the logarithm of a choice's weight relative to equal weights; None if they are equal."""

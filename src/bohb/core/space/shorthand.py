@@ -356,4 +356,4 @@ def _drawn(hyperparameter: Any, rng: np.random.Generator) -> Any:
     if values is not None and len(values) == 1:
         return values[0]
     scale = scale_of(hyperparameter, values)
-    return scale.decode(scale.draw(float(rng.random())))
+    return scale.decode(scale.draw(rng.random(1)).item())
