@@ -28,6 +28,7 @@ TOOLS = (
     "editables",
     "apsw",
     "statsmodels",
+    "mypy",
 )
 TESTS = ("core", "journal", "optimizer", "running", "studyfile", "analysis", "plots", "cli", "integrations", "replays")
 

@@ -108,7 +108,7 @@ def test_wrong_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     assert "has no journal yet" in complaint("tell", file, "0", "1")
     asked(file)
     assert "'much' is not a valid float" in complaint("tell", file, "0", "much", code=2)
-    assert "'--failed'" in complaint("tell", file, "0", "--faild", "x", code=2)
+    assert "--failed" in complaint("tell", file, "0", "--faild", "x", code=2)
     assert "exactly one of loss, losses, failed, lost" in complaint("tell", file, "0")
     assert "needs NUMBER, LOSS and --step" in complaint("report", file, "0", "1", code=2)
     assert "belong to a study file" in complaint("ask", tmp_path / "study.db", "--seed", "1", code=2)

@@ -24,10 +24,11 @@ SEARCHES = [
     search(Ridge(), "alpha"),
     search(Pipeline([("pca", PCA()), ("logistic", LogisticRegression())]), "logistic__C"),
 ]
+CHECKS = parametrize_with_checks(SEARCHES)  # before scikit-learn 1.8 with an iterator, which pytest refuses
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # y has an infinity
-@parametrize_with_checks(SEARCHES)  # type: ignore[untyped-decorator]
+@pytest.mark.parametrize(CHECKS.args[0], list(CHECKS.args[1]), **CHECKS.kwargs)
 def test_scikit_learns_own_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
