@@ -17,8 +17,9 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from bohb import Status, minimize, replay
+from bohb import Status, load, minimize, replay
 from bohb.core.trial import Trial
+from bohb.errors import JournalBusy, WorkersUnavailable
 from bohb.testing.executors import until
 from tests.faults import process_limit
 from tests.objectives import SPACE, quadratic, until_file
@@ -109,3 +110,35 @@ def test_a_trial_that_kills_its_guard_is_lost_and_its_neighbours_are_not(tmp_pat
     assert set(study.history.losses) == {1}, "no loss of a neighbour counts"
     assert len(study.history.outcomes) == 12
     assert replay(tmp_path / "a.db").ok
+
+
+def kills_itself(trial: Trial) -> float:
+    os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does if memory is short
+    return 0.0
+
+
+def test_an_objective_that_is_always_killed_ends_the_study_with_a_hint_at_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bohb.running.outages.FIRST_PAUSE", 0.02)
+    arguments = {"budgets": [1], "seed": 0, "workers": 2, "journal": tmp_path / "a.db", "progress": False}
+    with pytest.raises(WorkersUnavailable, match=r"every trial .* was killed while it ran.*SIGKILL.*memory"):
+        minimize(kills_itself, SPACE, max_trials=6, **arguments)
+    study = minimize(quadratic, SPACE, max_trials=6, **arguments)
+    assert [outcome.status for outcome in study.history.outcomes.values()] == [Status.OK] * 6
+
+
+def test_a_study_is_confirmed_by_one_runner_at_a_time(tmp_path: Path) -> None:
+    study = minimize(quadratic, SPACE, budgets=[1], seed=0, max_trials=6, journal=tmp_path / "a.db", progress=False)
+    refused: list[str] = []
+    calls: list[int] = []
+
+    def again(trial: Trial) -> float:
+        calls.append(trial.number)
+        with pytest.raises(JournalBusy, match="is being confirmed already") as error:
+            load(tmp_path / "a.db").confirm(top=2, repeats=2, objective=quadratic, progress=False)
+        refused.append(str(error.value))
+        return quadratic(trial)
+
+    study.confirm(top=2, repeats=2, objective=again, progress=False)
+    assert len(refused) == len(calls) == 4
