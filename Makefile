@@ -8,7 +8,7 @@ WORKERS ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help learners demo test test-long test-optuna-4 test-faults test-soak test-machines lint types check try-wheel release-check test-lowest test-pythons clean docs docs-figures figures bench-overhead bench-counting-ones bench-throughput \
-	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-long-history \
+	bench-resume bench-command-line bench-dashboard bench-parallel bench-runners bench-engines bench-gpu-sharing bench-long-history \
 	bench-gp bench-extrapolate bench-deadlines bench-better bench-priors bench-several bench-demo bench-optuna bench-confirm bench-costs
 
 help: ## show the commands
@@ -117,6 +117,9 @@ bench-parallel: .venv/.done ## Fig. 3: speed-up with 1 to 256 workers on the sim
 
 bench-engines: .venv/.done ## what local workers, Dask and Ray cost beside their own bare tasks
 	$(BIN)/python -m benchmarks.speed.engines
+
+bench-gpu-sharing: .venv/.done ## trials per hour if 1 to 8 of them share a GPU; needs one, half an hour
+	$(BIN)/python -m benchmarks.speed.gpu_sharing
 
 bench-demo: .venv/.done ## the demo's problem over 20 seeds, beside Optuna: about 5 minutes
 	$(BIN)/python -m benchmarks.demo

@@ -21,7 +21,7 @@ from benchmarks.paper.speedup import (
     target_after,
     times_to,
 )
-from benchmarks.speed import engines, long_history, runners
+from benchmarks.speed import engines, gpu_sharing, long_history, runners
 
 from tests.sizes import long
 
@@ -131,6 +131,14 @@ def test_the_parallel_experiment_runs_in_small(tmp_path: Path) -> None:
     assert all(row["lost"] > 0 for row in found["rows"] if row["variant"] == "losses")
     assert (tmp_path / "parallel_counting_ones-2-2.png").stat().st_size > 10_000
     assert (tmp_path / "parallel_speedup.png").stat().st_size > 10_000
+
+
+@long
+def test_sharing_a_gpu_is_measured_in_small_without_one(tmp_path: Path) -> None:
+    gpu_sharing.main(["--smoke", "--out", str(tmp_path)])
+    (row,) = json.loads((tmp_path / "gpu_sharing.json").read_text())["rows"]
+    assert row["failed"] == 0
+    assert row["trials_per_hour"] > 0
 
 
 @long
