@@ -42,7 +42,6 @@ class History:
     lost: the pending trials whose worker disappeared and that will be started again, with the reason.
     losses: how often a trial lost its worker.
     given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
-    late: late results in the order of their arrival; no decision uses them.
     sessions: the runners that worked on the study, in order.
     shortened: the changes of open brackets that had to end before a deadline.
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
@@ -50,7 +49,7 @@ class History:
     seconds: how long the study has been running, over all sessions.
     waits: the seconds between the start of a finished trial and its end in which its objective did not run, by number.
     given: the user's configurations that have not been started yet.
-    notes: the user's notes on the study and its trials, in order; no decision uses them.
+    late, notes: late results, and the user's notes, in the order of their arrival; no decision uses them.
     schedule: its brackets, and what each of them can start.
     confirmations, repeats: new evaluations of promising configurations, and the same in the order of their arrival.
     goals: the objectives and constraints.
@@ -59,7 +58,7 @@ class History:
     def __init__(self, space: Space | None = None) -> None:
         self._space = space
         self.created: events.StudyCreated | None = None
-        self.n_events = 0
+        self.n_events = self.n_failed = 0
         self.trials: dict[int, Trial] = {}
         self.outcomes: dict[int, Outcome] = {}
         self.pending: dict[int, Trial] = {}
@@ -83,9 +82,7 @@ class History:
         self.waits: dict[int, float] = {}
         self._began: dict[int, float] = {}  # when the running trials were started, by the clock of `seconds`
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
-        self.spent_at_improvement = 0.0
-        self.cost_reported = 0.0
-        self.n_failed = 0
+        self.spent_at_improvement = self.cost_reported = 0.0
         self._evidence = Evidence()
         self._evaluated: dict[tuple[bytes, float], int] = {}
         self._n_indexed = 0  # trials that `_evaluated` knows
@@ -277,14 +274,8 @@ class History:
                 self._apply_forgotten(event.since)
             case events.NoteAdded():
                 self.notes.append(event)
-            case events.ConfirmationStarted():
-                self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
-            case events.RepeatFinished() | events.ConfirmationFinished():
-                before = self.confirmations[event.confirmation]
-                self.confirmations[event.confirmation] = continued(before, event)
-                if isinstance(event, events.RepeatFinished):
-                    config = before.candidates[event.candidate].config
-                    self.repeats.append(Repeat(len(self.outcomes), config, before.budget, event.outcome))
+            case events.ConfirmationStarted() | events.RepeatFinished() | events.ConfirmationFinished():
+                self._apply_confirmation(event)
         self.n_events += 1
 
     def _apply_created(self, event: events.StudyCreated) -> None:
@@ -299,8 +290,7 @@ class History:
         self._evidence = Evidence(self.goals)
 
     def _apply_started(self, event: events.TrialStarted) -> None:
-        trial = event.trial
-        number = trial.number
+        trial, number = event.trial, event.trial.number
         self.started[number] = event.time
         self.owners[number] = event.session
         self.seconds = max(self.seconds, event.elapsed or 0.0)
@@ -346,6 +336,16 @@ class History:
         if outcome.ok:
             improved = self._leaders.add(Result(trial, outcome, self.violation(outcome)))
             self.spent_at_improvement = self.budget_spent if improved else self.spent_at_improvement
+
+    def _apply_confirmation(self, event: events.ConfirmationEvent) -> None:
+        if isinstance(event, events.ConfirmationStarted):
+            self.confirmations.append(begun(event, self.goals, self.trials, self.outcomes))
+            return
+        before = self.confirmations[event.confirmation]
+        self.confirmations[event.confirmation] = continued(before, event)
+        if isinstance(event, events.RepeatFinished):
+            config = before.candidates[event.candidate].config
+            self.repeats.append(Repeat(len(self.outcomes), config, before.budget, event.outcome))
 
     def _apply_forgotten(self, since: int) -> None:
         """Collect the evidence again without the failures from the `since`-th finished trial on."""
