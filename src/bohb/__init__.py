@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bohb.core.space import Space
     from bohb.core.space.shorthand import SpaceDict
     from bohb.core.trial import Origin, Outcome, Status, Trial
-    from bohb.errors import DeviceMemory
+    from bohb.errors import DeviceMemory, Retry
     from bohb.optimizer.ask_tell import BOHB
     from bohb.running.extrapolate import extrapolate
     from bohb.running.minimize import minimize
@@ -43,6 +43,7 @@ __all__ = [
     "Plan",
     "Replay",
     "Result",
+    "Retry",
     "RunningStudy",
     "Sampler",
     "Settings",
@@ -74,7 +75,7 @@ _HOMES = {
     "core.space": ("Space",),
     "core.space.shorthand": ("SpaceDict",),
     "core.trial": ("Origin", "Outcome", "Status", "Trial"),
-    "errors": ("DeviceMemory",),
+    "errors": ("DeviceMemory", "Retry"),
     "optimizer.ask_tell": ("BOHB",),
     "running.replay": ("Replay", "replay"),
     "running.extrapolate": ("extrapolate",),

@@ -67,6 +67,14 @@ class WorkersUnavailable(BohbError):
     """Workers could not be started, or lost every trial, for too long; the same call continues the study."""
 
 
+class Retry(BohbError):
+    """Raise it in an objective, or give it to `tell`, to have a trial started again later: `Retry("no GPU here")`.
+
+    That is neither a failure nor a lost worker. The trial waits for 1 s, then 2 s, 4 s, … up to 5 minutes. When it has
+    asked 20 times, it fails.
+    """
+
+
 class JournalError(BohbError):
     """The journal cannot be used: it is damaged, full, locked or of another format."""
 

@@ -84,7 +84,7 @@ async def the_refusals(use: Any, refused: Any) -> None:
     assert "trial 7 was never asked for" in await refused("tell", study="bowl.toml", number=7, loss=1)
     assert "x" in await refused("enqueue", study="bowl.toml", config={"x": 2})
     assert "larger whole number" in await refused("enqueue", study="bowl.toml", config={"x": 10**400})
-    assert "must be a finite number of seconds, at least 1" in await refused("ask", study="bowl.toml", lease_seconds=0)
+    assert "must be at least 1 second" in await refused("ask", study="bowl.toml", lease_seconds=0)
     assert "must be a file in" in await refused("status", study="a\0b.db")
     assert "a study file may have 262144" in await refused("write_study", study="big.toml", toml="#" * 2**18 + "\n")
     wrong = await refused("tell", study="bowl.toml", number="seven", loss=1)

@@ -9,7 +9,7 @@ import pytest
 
 from bohb import BOHB, Origin
 from bohb.core.decide import Decision, PlanBracket, Restart, StartPromotion, StartSample, decide, first_run, ready_runs
-from bohb.core.events import BracketPlanned, BracketShortened, BudgetsRaised, ConfigGiven, Event, RungCut
+from bohb.core.events import BracketPlanned, BracketShortened, BudgetsRaised, ConfigGiven, Event, RungCut, TrialLost
 from bohb.core.history import History
 from bohb.core.samplers.chain import Samplers
 from bohb.core.schedule import rules
@@ -240,3 +240,15 @@ def test_decisions_are_data() -> None:
     assert decide(study.history) == StartPromotion(0, 1, 3.0, 1)
     study.tell(study.ask(), 0.5)
     assert decide(study.history, max_brackets=1) == Done()
+
+
+def test_a_trial_that_asks_for_another_try_waits_for_longer_each_time_and_others_start() -> None:
+    history = folded(started(0))
+    for attempt, delay in enumerate((1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300), 1):
+        history.extend([TrialLost(0, attempt, "no GPU", time=1000.0, counts=False, retry=True)])
+        assert decide(history, time=1000.0 + delay - 0.1) == StartSample(0, 0, 1)
+        assert decide(history, time=1000.0 + delay) == Restart(history.trials[0])
+        assert decide(history, time=100.0) == Restart(history.trials[0]), "a clock was set back"
+        history.extend([started(0, attempt=attempt + 1)])
+        assert decide(history, time=1000.0) == StartSample(0, 0, 1)
+    assert (len(history.retries[0]), history.losses) == (11, {})

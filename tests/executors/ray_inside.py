@@ -133,7 +133,7 @@ def test_no_trial_fails_because_a_raylet_is_killed(
     place: RayPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last test, because the head node does not come back."""
-    monkeypatch.setattr("bohb.running.outages.GIVE_UP_SECONDS", 3.0)
+    monkeypatch.setattr("bohb.running.loop.GIVE_UP_SECONDS", 3.0)
     place.join()
     head: Any = place.cluster.head_node
     [raylet] = [process for name, process in head.live_processes() if name == "raylet"]

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
@@ -120,8 +121,14 @@ def kills_itself(trial: Trial) -> float:
 def test_an_objective_that_is_always_killed_ends_the_study_with_a_hint_at_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bohb.running.outages.FIRST_PAUSE", 0.02)
-    arguments = {"budgets": [1], "seed": 0, "workers": 2, "journal": tmp_path / "a.db", "progress": False}
+    monkeypatch.setattr("bohb.running.loop.FIRST_PAUSE", 0.02)
+    arguments: dict[str, Any] = {
+        "budgets": [1],
+        "seed": 0,
+        "workers": 2,
+        "journal": tmp_path / "a.db",
+        "progress": False,
+    }
     with pytest.raises(WorkersUnavailable, match=r"every trial .* was killed while it ran.*SIGKILL.*memory"):
         minimize(kills_itself, SPACE, max_trials=6, **arguments)
     study = minimize(quadratic, SPACE, max_trials=6, **arguments)

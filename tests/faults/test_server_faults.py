@@ -23,6 +23,7 @@ from bohb.core.events import ResultLate, TrialLost
 from bohb.dashboard import create_app
 from bohb.errors import InvalidArgument, JournalError, JournalUnavailable
 from bohb.journal import SqlJournal
+from bohb.journal.postgres import PostgresDatabase
 from bohb.testing import numbered_events
 from tests.faults.proxy import Proxy
 from tests.postgres import StoppableServer, emptied, execute, postgres_on_port
@@ -384,6 +385,33 @@ def test_a_runner_that_is_cut_off_while_it_starts_waits_as_well(
             assert not study.done(), study.exception()
         study.result(timeout=60)
     assert finished(stored(url)) == [0, 1, 2]
+
+
+def test_a_runner_that_is_cut_off_while_it_opens_its_journal_waits_as_well(
+    server: StoppableServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_journal, connect = PostgresDatabase._is_journal, PostgresDatabase.connect
+    cuts, refusals = [1], [1]
+
+    def cut(database: PostgresDatabase) -> bool:
+        if cuts:
+            cuts.pop()
+            database.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return is_journal(database)
+
+    def refused(database: PostgresDatabase) -> Any:
+        if not cuts and refusals:  # once it has been connected
+            refusals.pop()
+            database._parameters = {**database._parameters, "port": 1}
+        return connect(database)
+
+    monkeypatch.setattr(PostgresDatabase, "_is_journal", cut)
+    monkeypatch.setattr(PostgresDatabase, "connect", refused)
+    study = minimize(
+        quadratic, SPACE, journal=server.url_at(), max_trials=3, min_budget=1, max_budget=9, progress=False
+    )
+    assert (len(study.history.outcomes), cuts, refusals) == (3, [], [])
+    assert "the study starts when this is resolved" in caplog.text
 
 
 def test_a_lock_that_is_held_too_long_is_named(server: StoppableServer) -> None:

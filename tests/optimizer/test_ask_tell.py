@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bohb import BOHB, Origin, Outcome, Status, replay
+from bohb import BOHB, Origin, Outcome, Retry, Status, replay
 from bohb.core.encoding import from_json, to_json
 from bohb.core.events import Event, StudyCreated, TrialFinished
+from bohb.core.trial import RETRIES
 from bohb.errors import (
     AlreadyTold,
     InvalidArgument,
@@ -263,3 +264,81 @@ def test_a_result_whose_acknowledgement_was_lost_is_stored_once() -> None:
     study.tell(trial, 0.5)
     assert sum(isinstance(event, TrialFinished) for event in journal.read(0)) == 1
     assert study.history.outcomes[0].loss == 0.5
+
+
+def test_a_trial_that_asks_for_another_try_starts_again_later_and_counts_as_nothing() -> None:
+    now = [1000.0]
+    study = new(clock=lambda: now[0])
+    first, second = study.ask(), study.ask()
+    study.tell(first, Retry("no GPU here"))
+    study.tell(first, Retry("no GPU here"))  # says nothing new
+    study.tell(second, Retry("no GPU here"))
+    with pytest.raises(NoTrialReady, match="2 that asked for another try"):
+        study.ask()  # a third one would only join them
+    now[0] += 1
+    again = study.ask()
+    assert (again.number, again.attempt, again.config, again.seed) == (0, 2, first.config, first.seed)
+    study.tell(first, 0.3)  # of the first attempt
+    study.tell(again, 0.5)
+    assert (study.history.outcomes[0].loss, len(study.history.late)) == (0.5, 1)
+    assert (study.history.losses, study.history.n_failed) == ({}, 0)
+    assert [again.reason for times in study.history.retries.values() for again in times] == ["no GPU here"] * 2
+    assert replay(study.events).ok
+
+
+def test_others_start_while_a_trial_waits_for_another_try_and_replays_know_that() -> None:
+    now = [1000.0]
+    study = new(clock=lambda: now[0])
+    numbers = []
+    for step in range(30):
+        now[0] += 0.3
+        trial = study.ask()
+        numbers.append(trial.number)
+        study.tell(trial, Retry("busy") if trial.number == 2 and trial.attempt < 4 else step % 7)
+    assert numbers.count(2) == 4
+    assert numbers.index(3) < len(numbers) - 1 - numbers[::-1].index(2), "trial 3 did not wait for trial 2"
+    assert replay(study.events).ok
+
+
+def test_a_trial_that_asks_for_another_try_too_often_fails_with_its_reason() -> None:
+    now = [1000.0]
+    study = new(clock=lambda: now[0])
+    for attempt in range(1, RETRIES + 1):
+        trial = study.ask()
+        assert (trial.number, trial.attempt) == (0, attempt)
+        study.tell(trial, Retry())
+        now[0] += 1000
+    outcome = study.history.outcomes[0]
+    assert (outcome.status, outcome.error) == (
+        Status.CRASHED,
+        "asked 20 times to be started again, at last: no reason was given",
+    )
+
+
+def test_a_client_that_asks_again_gets_its_own_trial_and_others_do_not() -> None:
+    journal = MemoryJournal()
+    study = new(journal=journal)
+    first, other, nameless = study.ask("a"), study.ask("b"), study.ask()
+    assert [trial.number for trial in (first, other, nameless)] == [0, 1, 2]
+    again = BOHB.from_journal(journal)  # after a crash of the client, say
+    n = again.history.n_events
+    assert again.ask("a") == first
+    assert again.ask("b") == other
+    assert again.history.n_events == n
+    again.tell(first, 0.5)
+    assert again.ask("a").number == 3
+    again.lose(other, "its machine is gone")
+    assert (again.ask().number, again.ask("b").number) == (1, 4)
+    assert replay(journal.read(0)).ok
+
+
+@pytest.mark.parametrize("client", ["", "x" * 201, 7])
+def test_a_client_needs_a_name(client: Any) -> None:
+    with pytest.raises(InvalidArgument, match="client="):
+        new().ask(client)
+
+
+def test_trials_of_one_rung_are_handed_out_together() -> None:
+    study = new(preset="paper")
+    rungs = [study.ask_many(100, one_rung=True) for _ in range(2)]
+    assert [(len(trials), {(t.bracket, t.rung) for t in trials}) for trials in rungs] == [(9, {(0, 0)}), (5, {(1, 0)})]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +116,57 @@ def test_a_stored_study_is_continued_with_what_was_enqueued(tmp_path: Path) -> N
         assert not optimizer.enqueue({"x": 0.5, "y": 0.5})
     trial, _ = run(journal=tmp_path / "a.db", max_trials=4).trials[3]
     assert (trial.origin, trial.config) == (Origin.GIVEN, {"x": 0.5, "y": 0.5})
+
+
+def test_another_thread_may_stop_a_running_study_and_is_refused_to_change_it() -> None:
+    answers: list[BaseException | None] = []
+
+    def elsewhere(act: Callable[[], object]) -> None:
+        def attempt() -> None:
+            try:
+                act()
+                answers.append(None)
+            except InvalidArgument as error:
+                answers.append(error)
+
+        thread = threading.Thread(target=attempt)
+        thread.start()
+        thread.join(60)
+
+    def callback(study: RunningStudy) -> None:
+        elsewhere(lambda: study.enqueue({"x": 0.5, "y": 0.5}))
+        elsewhere(lambda: study.note("seen"))
+        elsewhere(lambda: study.stop("from a thread"))
+
+    study = run(callbacks=[callback], max_trials=9)
+    assert (study.stopped, len(study.trials)) == ("from a thread", 1)
+    assert ["bohb.load('study.db').enqueue" in str(answer) for answer in answers] == [True, True, False]
+    assert not study.history.given
+
+
+def test_what_a_callback_does_to_its_study_changes_nothing() -> None:
+    def vandal(study: RunningStudy) -> None:
+        trial, outcome = study.latest
+        trial.config["x"] = 99
+        outcome.info.clear()
+        study.history.outcomes.clear()
+        study.history.pending.clear()
+        study.history.schedule.ready.clear()
+
+    assert run(max_trials=30, callbacks=[vandal]).history.trials == run(max_trials=30).history.trials
+
+
+def test_a_reason_to_stop_must_be_a_text_and_an_empty_one_gets_words(caplog: pytest.LogCaptureFixture) -> None:
+    assert run(max_trials=2, callbacks=[lambda study: study.stop(object())]).stopped == "max_trials=2 reached"
+    assert "reason=<object object" in caplog.text
+    assert run(callbacks=[lambda study: study.stop("")]).stopped == "a callback stopped the study"
+
+
+def test_a_callback_that_exits_ends_the_session_and_loses_no_result(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        run(journal=tmp_path / "a.db", workers=2, callbacks=[lambda study: sys.exit(3)], max_trials=9)
+    assert bohb.load(tmp_path / "a.db").history.outcomes
+    assert len(run(journal=tmp_path / "a.db", max_trials=9).trials) == 9
 
 
 @pytest.mark.parametrize("callbacks", [print, 3, [None]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import bohb
 from bohb import History, Trial, minimize, replay
 from bohb.core.events import ConfirmationFinished, RepeatFinished
-from bohb.errors import InvalidArgument
+from bohb.errors import InvalidArgument, JournalBusy
 from bohb.journal import SqlJournal
 from bohb.plots.sections import best_section
 
@@ -136,6 +137,25 @@ def test_a_study_without_objective_or_journal_says_what_is_missing(tmp_path: Pat
         bohb.Study(History(), "").confirm()
     with pytest.raises(InvalidArgument, match="'spce' must be a configuration, or 'space'"):
         bohb.load(tmp_path / "a.db").confirm(objective=noisy, default="spce")  # type: ignore[arg-type]
+
+
+def test_a_second_confirmation_at_the_same_time_is_refused_by_name(tmp_path: Path) -> None:
+    study = minimize(noisy, SPACE, journal=tmp_path / "a.db", **FIXED)
+    refused: list[str] = []
+
+    def objective(trial: Trial) -> float:
+        if not refused:
+            with pytest.raises(JournalBusy) as caught:
+                bohb.load(tmp_path / "a.db").confirm(objective=noisy, progress=False)
+            refused.append(str(caught.value))
+        return noisy(trial)
+
+    found = study.confirm(objective=objective, progress=False)
+    assert f"is being confirmed already (confirming on {platform.node()}:{os.getpid()}:" in refused[0]
+    assert len({(e.candidate, e.repeat) for e in events(tmp_path / "a.db") if isinstance(e, RepeatFinished)}) == len(
+        found.outcomes
+    )
+    assert bohb.load(tmp_path / "a.db").confirm(objective=noisy, progress=False) == found
 
 
 def test_a_study_can_be_confirmed_while_others_have_its_journal_open(tmp_path: Path) -> None:

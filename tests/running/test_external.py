@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bohb import BOHB, Limits, Status, Trial
+from bohb import BOHB, Limits, Retry, Status, Trial, replay
 from bohb.core.history import History
 from bohb.errors import AlreadyTold, InvalidArgument, InvalidResult, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
 from bohb.journal import Journal, SqlJournal
@@ -117,26 +117,76 @@ def test_a_checkpoint_that_was_told_elsewhere_is_not_taken_for_an_empty_one(stud
     assert promoted.previous_budget is None  # it starts afresh
 
 
-@pytest.fixture
-def advance(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the clock forward."""
-    real = time.time
-    return lambda seconds: monkeypatch.setattr(time, "time", lambda: real() + seconds)
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let this process believe that it is later."""
+    monkeypatch.setattr("bohb.running.external.time.time", lambda now=time.time: now() + seconds)
 
 
 def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(
-    study: ExternalStudy, advance: Callable[[float], None]
+    study: ExternalStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, again = study.ask(), study.ask(lease_seconds=3600)
     assert (first.number, again.number) == (0, 1)
-    advance(60)
-    second = study.ask(lease_seconds=30)
+    later(monkeypatch, 61)
+    second = study.ask(lease_seconds=60)
     assert (second.number, second.attempt, second.config) == (0, 2, first.config)
     assert study.tell(0, 0.7, attempt=1) == "late"
     assert study.tell(0, 0.8, attempt=2) == "stored"
     history = stored(study)
     assert history.outcomes[0].loss == 0.8
     assert [late.outcome.loss for late in history.late] == [0.7]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 1e-9, 0.5, float("nan"), float("inf"), 1e9, True, "1h"])
+def test_a_lease_of_no_sensible_length_is_refused_and_hands_out_nothing(study: ExternalStudy, seconds: Any) -> None:
+    study.ask()
+    with pytest.raises(InvalidArgument, match=r"lease_seconds=.* must be at least 1 second"):
+        study.ask(lease_seconds=seconds)
+    assert list(stored(study).running) == [0]
+
+
+def test_a_report_is_a_sign_of_life(study: ExternalStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent, living = study.ask(), study.ask()
+    for number in (silent.number, living.number):
+        study.report(number, 1, 0.9)
+    for curve in Path(study.journal).parent.glob(f"**/curves/{silent.number}-1.jsonl"):
+        os.utime(curve, (0, time.time() - 3600))
+    later(monkeypatch, 61)
+    study.report(living.number, 2, 0.8)
+    for curve in Path(study.journal).parent.glob(f"**/curves/{living.number}-1.jsonl"):
+        os.utime(curve, (0, time.time()))  # the clock of the disk has not been set
+    assert study.ask(lease_seconds=60).number == silent.number
+    assert stored(study).trials[living.number].attempt == 1
+
+
+def test_a_client_that_crashed_gets_its_own_trial_back_in_a_clean_directory(study: ExternalStudy) -> None:
+    mine, other = study.ask(client="a"), study.ask(client="b")
+    assert mine.checkpoint_dir is not None
+    (mine.checkpoint_dir / "state").write_text("half-writ")
+    study.report(mine.number, 1, 0.9)
+    again = study.ask(client="a")
+    assert again == mine
+    assert again.checkpoint_dir == mine.checkpoint_dir
+    assert list(mine.checkpoint_dir.iterdir()) == []
+    study.tell(mine.number, 0.5)
+    assert stored(study).outcomes[mine.number].curve == ()
+    assert study.ask(client="a").number == 2
+    assert study.ask(client="b") == other
+    assert replay(study.journal, study.study).ok
+
+
+def test_a_program_may_ask_for_another_try(study: ExternalStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bohb.core.decide.retry_delay", lambda n: 0.0)
+    trial = study.ask()
+    assert trial.checkpoint_dir is not None
+    (trial.checkpoint_dir / "state").write_text("half-writ")
+    assert study.tell(0, Retry("no GPU here")) == "stored"
+    history = stored(study)
+    assert ([again.reason for again in history.retries[0]], history.losses) == (["no GPU here"], {})
+    again = study.ask()
+    assert (again.number, again.attempt) == (0, 2)
+    assert again.checkpoint_dir is not None
+    assert list(again.checkpoint_dir.iterdir()) == []
 
 
 def test_a_trial_whose_directory_cannot_be_made_is_handed_out_again(study: ExternalStudy) -> None:
@@ -162,7 +212,7 @@ def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy)
 
 
 def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(
-    study: ExternalStudy, advance: Callable[[float], None]
+    study: ExternalStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attempt in (1, 2):
         study.ask()
@@ -175,8 +225,8 @@ def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(
             study.tell(0, 0.5, attempt=3)
         return optimizer
 
-    advance(60)
-    assert replace(study, open=tell_meanwhile).ask(lease_seconds=30).number == 1
+    later(monkeypatch, 61)
+    assert replace(study, open=tell_meanwhile).ask(lease_seconds=60).number == 1
     assert stored(study).outcomes[0].loss == 0.5
 
 

@@ -71,6 +71,18 @@ def test_an_outage_in_which_every_trial_is_lost_fails_none(slots: int) -> None:
     assert failed(run(LosingExecutor(slots, down))) == {}
 
 
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_a_session_whose_trials_are_all_killed_ends_soon_and_names_memory(
+    slots: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bohb.running.loop.FIRST_PAUSE", 0.001)
+    with SqlJournal(tmp_path / "a.db") as journal:
+        with pytest.raises(WorkersUnavailable, match=r"killed while .*: gone; .* more memory than there is"):
+            run(LosingExecutor(slots, lambda trial: True), journal=journal)
+        history = run(LosingExecutor(slots, lambda trial: False), journal=journal)
+    assert failed(history) == {}
+
+
 def test_a_last_trial_with_nothing_to_compare_to_is_given_up() -> None:
     history = run(LosingExecutor(1, lambda trial: trial.number == 9), trials=10)
     assert failed(history) == {9: Status.LOST}
@@ -79,7 +91,7 @@ def test_a_last_trial_with_nothing_to_compare_to_is_given_up() -> None:
 def test_a_session_that_only_loses_trials_ends_with_an_error_and_its_trials_start_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bohb.running.outages.GIVE_UP_SECONDS", 0.2)
+    monkeypatch.setattr("bohb.running.loop.GIVE_UP_SECONDS", 0.2)
     with SqlJournal(tmp_path / "a.db") as journal:
         with pytest.raises(WorkersUnavailable, match="every trial has lost its worker, at last: gone"):
             run(LosingExecutor(2, lambda trial: trial.number >= 5, charged=False), journal=journal)

@@ -6,7 +6,9 @@ import io
 import logging
 import math
 import re
+import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -317,3 +319,51 @@ def test_a_study_runs_outside_the_main_thread() -> None:
     thread.start()
     thread.join(60)
     assert len(result[0].trials) == 5
+
+
+def calls_per_trial(trials: int, **keywords: Any) -> tuple[bohb.History, dict[int, Counter[tuple[str, str]]]]:
+    """Return for each trial the calls of functions below src/bohb from its objective to that of the next trial."""
+    root = str(Path(bohb.__file__).parent)
+    found: dict[int, Counter[tuple[str, str]]] = {}
+
+    def count(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            found[max(found)][frame.f_code.co_filename.removeprefix(root), frame.f_code.co_qualname] += 1
+
+    def objective(trial: Trial) -> float:
+        found[trial.number] = Counter()
+        sys.setprofile(count)
+        return float((trial.config["x"] - 0.3) ** 2 + 1 / trial.budget)
+
+    try:
+        study = run(objective, preset="paper", max_trials=trials, **keywords)
+    finally:
+        sys.setprofile(None)
+    return study.history, found
+
+
+def test_a_trial_in_the_middle_of_a_rung_costs_at_most_250_calls_in_25_modules() -> None:
+    """In memory, with checkpoints, without callbacks and progress; the next configuration is drawn at random."""
+    history, found = calls_per_trial(60)
+    middle = [
+        n
+        for n in range(20, 59)
+        if (pair := [history.trials[n], history.trials[n + 1]])
+        and len({(trial.bracket, trial.rung) for trial in pair}) == 1
+        and pair[1].origin is Origin.RANDOM
+    ]
+    assert len(middle) >= 3
+    for number in middle:
+        assert found[number].total() <= 250
+        assert len({file for file, _ in found[number]}) <= 25
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_result_of_a_trial_is_read_checked_and_stored_once(stored: bool, tmp_path: Path) -> None:
+    _, found = calls_per_trial(40, journal=tmp_path / "a.db" if stored else None)
+    for number in range(20, 39):
+        names: Counter[str] = Counter()
+        for (_, name), n in found[number].items():
+            names[name] += n
+        assert (names["outcome_of"], names["check_storable"], names["Ledger.catch_up"]) == (1, 1, 2)
+        assert names["Ledger.store"] == 2  # the start of a trial and its result

@@ -243,6 +243,11 @@ class Overview:
             for kind in self.failures
         ]
 
+    @cached_property
+    def put_back(self) -> list[tuple[str, int]]:
+        """Why trials asked to be started again (`bohb.Retry`), and how often; the most frequent reason first."""
+        return Counter(again.reason for times in self.history.retries.values() for again in times).most_common()
+
     @property
     def spent(self) -> str:
         """What was spent: 12.56 of 50 full evaluations in 3 min of 1 h."""
@@ -300,6 +305,7 @@ class Overview:
             ("runner", [runner + since] if runner else []),
             ("trials", [self.trials]),
             ("failed", self.failed),
+            ("put back", [f"{_times(n)}: {short(reason, _CHARACTERS)}" for reason, n in self.put_back]),
             ("spent", [self.spent, *([self.start_ups] if self.start_ups else [])]),
             ("left", [self.end] if self.end and runner != "none" else []),
             ("stopped", [stopped] if stopped else []),
@@ -319,6 +325,7 @@ class Overview:
             ("Trials finished", f"{grouped(n['finished'])} of {grouped(n['started'])} started"),
             ("Trials failed", _failed_counts(self.failures)),
             ("Waiting for a worker", counted(n["waiting"], "trial") if n["waiting"] else ""),
+            ("Put back", "; ".join(f"{_times(times)}: {short(why, _CHARACTERS)}" for why, times in self.put_back)),
             ("Configurations", grouped(self.configurations)),
             ("Budget spent", f"{number(self.cost, 4)} full evaluations"),
             ("Reported cost", number(self.history.cost_reported) if self.history.cost_reported else ""),
@@ -344,6 +351,7 @@ class Overview:
             "tags": tags_of(seen),
             "notes": [{"text": note.text, "tags": list(note.tags), "time": note.time} for note in notes_of(seen)],
             "failures": [asdict(kind) for kind in self.failures],
+            "put_back": [{"reason": reason, "times": times} for reason, times in self.put_back],
             "observations": len(seen.observed),
             "full_evaluations": self.cost,
             "reported_cost": seen.cost_reported,
@@ -372,6 +380,10 @@ def rate_text(per_second: float, what: str = "") -> str:
 def _failed_counts(kinds: list[FailureKind]) -> str:
     listed = ", ".join(f"{grouped(kind.n)} {kind.status.value.replace('_', ' ')}" for kind in kinds)
     return f"{grouped(sum(kind.n for kind in kinds))}: {listed}" if kinds else "0"
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
 
 
 def _of(limit: float | None) -> str:

@@ -14,7 +14,7 @@ from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
 from bohb.core.trial import Explains, Origin, Status, Trial
 from bohb.errors import UnknownTrial
-from bohb.units import duration
+from bohb.units import counted, duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,10 @@ def _became(history: History, trial: Trial) -> Iterator[str]:
     """What happened when it ran."""
     number = trial.number
     lost = history.losses.get(number, 0)
-    if number in history.lost:
+    asked = history.retries.get(number, ())
+    if number in history.lost and asked and asked[-1].attempt == trial.attempt:
+        yield f"It asked to be started again ({history.lost[number]}), and waits for that."
+    elif number in history.lost:
         yield f"Its worker was lost ({history.lost[number]}); it waits to be started again."
     elif number in history.pending:
         again = f", attempt {trial.attempt}" if trial.attempt > 1 else ""
@@ -274,6 +277,8 @@ def _became(history: History, trial: Trial) -> Iterator[str]:
             yield f"It failed on budget {trial.budget:g} ({outcome.status.value}){cause}"
     if lost and number not in history.lost:
         yield f"It had lost its worker {'once' if lost == 1 else f'{lost} times'} before."
+    if asked and number not in history.lost:
+        yield f"It had asked {counted(len(asked), 'time')} to be started again, at last: {asked[-1].reason}."
 
 
 def _went_on(goals: Goals, rung: RungTable, rank: int | None, fate: str, promoted_to: int | None) -> Iterator[str]:

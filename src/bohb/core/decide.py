@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bohb.core.history import History
 from bohb.core.schedule.halving import Done, Promote, Sample, Wait
-from bohb.core.trial import Trial
+from bohb.core.trial import LONGEST_DELAY, Trial, retry_delay
 
 if TYPE_CHECKING:
     from bohb.core.times.deadline import TimeLeft
@@ -56,7 +56,11 @@ Decision = Run | PlanBracket | Wait | Done
 
 
 def decide(
-    history: History, max_brackets: int | None = None, left: TimeLeft | None = None, kept: Container[int] = ()
+    history: History,
+    max_brackets: int | None = None,
+    left: TimeLeft | None = None,
+    kept: Container[int] = (),
+    time: float | None = None,
 ) -> Decision:
     """Return the waiting run with the smallest budget; a new bracket opens only if no open one has a run ready.
 
@@ -66,6 +70,7 @@ def decide(
 
     left: the time until a deadline. A run that would not end in time waits, and does not keep others from starting.
     kept: with a deadline, the open brackets that end in time; their runs come first.
+    time: the time of day, until which trials may have to wait that asked to be started again; None: nothing waits.
     """
     index, given = len(history.brackets), history.given.on_budget
     too_late = bool(given) and left is not None and not left.fits_new(given[0].budget or 0.0)
@@ -74,7 +79,7 @@ def decide(
             return first_run(history, index)
         if index not in history.schedule.planned:
             return PlanBracket(index, given[0].budget)
-    ready = ready_runs(history)
+    ready = ready_runs(history, time)
     if left is not None:
         ready = sorted((run for run in ready if fits(history, run, left)), key=lambda run: bracket_of(run) not in kept)
     if ready:
@@ -85,6 +90,16 @@ def decide(
     if left is None or isinstance(following, PlanBracket | Wait | Done) or fits(history, following, left):
         return following
     return Wait()
+
+
+def delayed(history: History, time: float | None) -> set[int]:
+    """Return the trials that have asked to be started again and wait at this time of day."""
+    if time is None or not history.retries:
+        return set()
+    asked = {number: times for number, times in history.retries.items() if number in history.lost}
+    left = {number: (times[-1].time or 0.0) + retry_delay(len(times)) - time for number, times in asked.items()}
+    # a clock that was set back does not make them wait for longer
+    return {number for number, seconds in left.items() if 0 < seconds <= LONGEST_DELAY}
 
 
 def next_bracket(history: History, max_brackets: int | None = None) -> Decision:
@@ -101,9 +116,9 @@ def first_run(history: History, index: int) -> StartSample | StartPromotion:
     return StartPromotion(index, 0, budget, promoted[0]) if promoted else StartSample(index, 0, budget)
 
 
-def restart(history: History, left: TimeLeft | None = None) -> Restart | Wait:
+def restart(history: History, left: TimeLeft | None = None, time: float | None = None) -> Restart | Wait:
     """Return what starts once a limit is reached: the cheapest trial that lost its worker and ends in time, or none."""
-    lost = [history.pending[number] for number in history.lost]
+    lost = [history.pending[number] for number in history.lost.keys() - delayed(history, time)]
     lost = [trial for trial in lost if left is None or left.fits_again(trial)]
     return Restart(min(lost, key=lambda trial: (trial.budget, trial.number))) if lost else Wait()
 
@@ -119,11 +134,11 @@ def fits(history: History, run: Run, left: TimeLeft) -> bool:
             return left.fits_new(budget)
 
 
-def ready_runs(history: History) -> list[Run]:
+def ready_runs(history: History, time: float | None = None) -> list[Run]:
     """Return what the open brackets can start, in the order in which it would be started."""
     by_age = history.settings.start_order == "oldest_bracket"
     ready: list[tuple[float, int, int, Run]] = []
-    for number in history.lost:
+    for number in history.lost.keys() - delayed(history, time):
         trial = history.pending[number]
         ready.append((0.0 if by_age else trial.budget, trial.bracket, number, Restart(trial)))
     for bracket in history.schedule.ready:

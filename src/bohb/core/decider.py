@@ -16,6 +16,7 @@ from bohb.core.decide import (
     StartPromotion,
     StartSample,
     decide,
+    delayed,
     first_run,
     fits,
     restart,
@@ -60,7 +61,7 @@ class Decider:
     def next_events(self, now: Now, limits: Limits = UNLIMITED) -> list[Event]:
         """Return the events that start the next trial or prepare it; none if nothing can start.
 
-        Once a limit is reached, only trials start that lost their worker.
+        Once a limit is reached, only trials start that lost their worker or asked for another try.
         """
         created = self._history.created
         assert created is not None
@@ -68,8 +69,11 @@ class Decider:
         if elapsed is None:  # nobody runs the trials: what counts is the time since the study was created
             elapsed = max(0.0, time - (created.time or time))
         left = self._time_left(now, limits.seconds_left(elapsed, time))
-        if reason_to_stop(limits, self._history, elapsed, time) is not None:
-            return self.carry_out(restart(self._history, left), now)
+        waiting = delayed(self._history, now.time)
+        # if more wait than can run at once, the place is to blame, and new trials would only join them
+        crowded = waiting and len(waiting) > (now.workers or max(1, len(self._history.running)))
+        if crowded or reason_to_stop(limits, self._history, elapsed, time) is not None:
+            return self.carry_out(restart(self._history, left, now.time), now)
         return self.events_in_time(now, limits.max_brackets, left)
 
     def events_in_time(self, now: Now, max_brackets: int | None, left: TimeLeft | None) -> list[Event]:
@@ -80,10 +84,9 @@ class Decider:
         if self._n_forgotten != len(self._history.forgotten):  # models were fitted to results that no longer count
             self._n_forgotten = len(self._history.forgotten)
             self._samplers = Samplers(self._history, self._function)
-        if left is None:
-            return self.carry_out(decide(self._history, max_brackets), now)
-        changes = self._changes(left)
-        return [*changes] or self.carry_out(decide(self._history, max_brackets, left, self._in_time.kept), now, left)
+        changes = () if left is None else self._changes(left)
+        kept = () if left is None else self._in_time.kept
+        return [*changes] or self.carry_out(decide(self._history, max_brackets, left, kept, now.time), now, left)
 
     def carry_out(self, decision: Decision, now: Now, left: TimeLeft | None = None) -> list[Event]:
         """Return the events of a decision."""
@@ -209,4 +212,4 @@ class Decider:
 
 def started(trial: Trial, now: Now) -> TrialStarted:
     """Return the event that starts a trial."""
-    return TrialStarted(trial, now.time, now.elapsed, now.session)
+    return TrialStarted(trial, now.time, now.elapsed, now.session, now.client)

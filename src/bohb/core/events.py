@@ -125,6 +125,7 @@ class TrialStarted(BaseEvent):
     time: float | None = None  # seconds since the epoch, for people; no decision uses it
     elapsed: float | None = None  # seconds that the study had been running, by a monotonic clock
     session: int | None = None  # the session that started it, if several runners share the study
+    client: str | None = None  # the program that asked for it, if it has a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class TrialFinished(BaseEvent):
 
 @dataclass(frozen=True, slots=True)
 class TrialLost(BaseEvent):
-    """The worker or runner of a trial disappeared; the trial will be started again."""
+    """The worker or runner of a trial disappeared, or its objective asked for another try; it will be started again."""
 
     kind = "lost"
     identity = ("number", "attempt")
@@ -151,6 +152,7 @@ class TrialLost(BaseEvent):
     reason: str
     time: float | None = None
     counts: bool = True  # whether it counts as an attempt of the trial; False if the whole runner stopped
+    retry: bool = False  # whether the objective asked for it; the trial then waits for a while
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,11 +41,13 @@ class History:
     pending: the trials that have started and not finished, by number.
     lost: the pending trials whose worker disappeared and that will be started again, with the reason.
     losses: how often a trial lost its worker.
+    retries: each time that a trial has asked to be started again, by number.
     given_up: the (number, attempt) pairs that were declared lost; results that still arrive are late.
     sessions: the runners that worked on the study, in order.
     shortened: the changes of open brackets that had to end before a deadline.
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
     owners: the session that started a trial, if several runners share the study.
+    clients: the program that asked for a trial, for programs with a name.
     seconds: how long the study has been running, over all sessions.
     waits: the seconds between the start of a finished trial and its end in which its objective did not run, by number.
     given: the user's configurations that have not been started yet.
@@ -64,9 +66,11 @@ class History:
         self.pending: dict[int, Trial] = {}
         self.lost: dict[int, str] = {}
         self.losses: dict[int, int] = {}
+        self.retries: dict[int, tuple[events.TrialLost, ...]] = {}
         self.given_up: set[tuple[int, int]] = set()
         self.late: list[events.ResultLate] = []
         self.owners: dict[int, int | None] = {}
+        self.clients: dict[int, str | None] = {}
         self.started: dict[int, float | None] = {}
         self.given = Given()
         self.observed: list[events.ObservationAdded] = []
@@ -80,7 +84,7 @@ class History:
         self.repeats: list[Repeat] = []
         self.seconds = 0.0
         self.waits: dict[int, float] = {}
-        self._began: dict[int, float] = {}  # when the running trials were started, by the clock of `seconds`
+        self._began: dict[int, float | None] = {}  # when the running trials were started, by the clock of `seconds`
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = self.cost_reported = 0.0
         self._evidence = Evidence()
@@ -96,9 +100,7 @@ class History:
     def __str__(self) -> str:
         """Return the number of trials and the best result."""
         best = self.incumbent
-        shown = (
-            "" if best is None else f", best {self.goals.described(best.loss, best.values)} on budget {best.budget:g}"
-        )
+        shown = f", best {self.goals.described(best.loss, best.values)} on budget {best.budget:g}" if best else ""
         return f"{counted(len(self.trials), 'trial')}, {len(self.outcomes)} finished{shown}"
 
     def __repr__(self) -> str:
@@ -285,17 +287,14 @@ class History:
         self.settings = Settings.from_json(event.settings)
         self.goals = goals_of(event.objectives, event.constraints)
         self._leaders = Leaders(self.goals)
-        order = None if self.goals.single else self.order
-        self.schedule = Schedule(self.settings, event.eta, event.budgets, order)
+        self.schedule = Schedule(self.settings, event.eta, event.budgets, None if self.goals.single else self.order)
         self._evidence = Evidence(self.goals)
 
     def _apply_started(self, event: events.TrialStarted) -> None:
         trial, number = event.trial, event.trial.number
-        self.started[number] = event.time
-        self.owners[number] = event.session
+        self.started[number], self.owners[number] = event.time, event.session
+        self.clients[number], self._began[number] = event.client, event.elapsed
         self.seconds = max(self.seconds, event.elapsed or 0.0)
-        if event.elapsed is not None:
-            self._began[number] = event.elapsed
         if number in self.pending:  # started again after its worker was lost
             self.lost.pop(number, None)
             self.trials[number] = self.pending[number] = replace(self.trials[number], attempt=trial.attempt)
@@ -316,6 +315,8 @@ class History:
         self.given_up.add((event.number, event.attempt))
         if event.counts:
             self.losses[event.number] = self.losses.get(event.number, 0) + 1
+        if event.retry:
+            self.retries[event.number] = (*self.retries.get(event.number, ()), event)
 
     def _apply_finished(self, event: events.TrialFinished) -> None:
         number, outcome = event.number, event.outcome
@@ -377,8 +378,7 @@ class History:
 
         No event describes that, so the history is as before when the context ends.
         """
-        before = self.pending
-        self.pending = {trial.number: trial for trial in running}
+        before, self.pending = self.pending, {trial.number: trial for trial in running}
         try:
             yield
         finally:

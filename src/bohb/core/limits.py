@@ -92,6 +92,7 @@ class Now:
     session: the session that acts.
     workers: number of trials that its runner runs at once; None if unknown: then a deadline changes no bracket.
     alone: whether no other runner works on the study, so that this one may change brackets.
+    client: the program that asks; None if it has no name.
     """
 
     time: float | None = None
@@ -99,6 +100,7 @@ class Now:
     session: int | None = None
     workers: int | None = None
     alone: bool = True
+    client: str | None = None
 
 
 def reason_to_stop(limits: Limits, history: History, seconds: float, time: float = 0.0) -> str | None:

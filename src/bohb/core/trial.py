@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bohb.core.goals import PLAIN, Goals
-from bohb.errors import InvalidArgument, InvalidResult
+from bohb.errors import InvalidArgument, InvalidResult, Retry
 
 _LARGEST_BITS = 14_284  # any integer of so many bits has at most 4300 digits, which Python's own JSON reader accepts
 
@@ -38,9 +38,18 @@ class Status(StrEnum):
     DEVICE_MEMORY = "device_memory"  # needed more memory than a device has
     BAD_RESULT = "bad_result"  # returned something that is not a loss
     LOST = "lost"  # its worker disappeared in every attempt; not the fault of the objective
+    RETRY = "retry"  # raised `bohb.Retry`: the trial has not ended, and starts again
 
 
-STATES = (*(status.value for status in Status), "running", "waiting")  # of a trial that has not ended
+STATES = (*(status.value for status in Status if status is not Status.RETRY), "running", "waiting")
+RETRIES = 20  # how often a trial may ask for another try, before it fails
+LONGEST_DELAY = 300.0  # seconds before the next try
+
+
+def retry_delay(n: int) -> float:
+    """Return the seconds before a trial starts again that has asked for it n times."""
+    return min(LONGEST_DELAY, 2.0 ** (n - 1))
+
 
 Explains = Literal["density", "process", "function"]
 """What explains a proposal: the densities l and g, a Gaussian process, or nothing but a function of the user."""
@@ -211,8 +220,21 @@ def outcome_of(result: object, goals: Goals = PLAIN) -> Outcome:
 
 def failure(error: BaseException, status: Status = Status.CRASHED) -> Outcome:
     """Return the Outcome of an evaluation that raised."""
+    if isinstance(error, Retry):
+        return Outcome(Status.RETRY, error=" ".join(str(error).split())[:2000] or "no reason was given")
     lines = _traceback.format_exception(type(error), error, error.__traceback__)
     return Outcome(status, error=_one_line(error), traceback="".join(lines))
+
+
+def last_try(outcome: Outcome, before: int) -> Outcome:
+    """Return an outcome; a trial that asks for another try fails if it has done so too often.
+
+    before: how often it has asked before.
+    """
+    if outcome.status is not Status.RETRY or before + 1 < RETRIES:
+        return outcome
+    error = f"asked {RETRIES} times to be started again, at last: {outcome.error}"
+    return replace(outcome, status=Status.CRASHED, error=error)
 
 
 def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:

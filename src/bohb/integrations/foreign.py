@@ -212,7 +212,7 @@ class Proposals(Generic[Id]):
             first_trial(-1 - i, configs[trial], budgets[results.next_rung(trial)])
             for i, trial in enumerate(sorted(running))
         ]
-        with self.history.supposing(pending), one_thread(self._settings):
+        with self.history.supposing(pending), one_thread(self._settings.explains):
             rng = streams.proposal_stream(self._seed, number)
             # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
             proposal = self._decider.propose(rng, budgets[results.ladder.first_rung(number)], number)

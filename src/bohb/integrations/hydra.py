@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bohb.core.decide import StartPromotion, StartSample, decide
 from bohb.core.goals import Direction
 from bohb.core.limits import Limits
 from bohb.core.settings import Preset
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from hydra_bohb_sweeper import BOHBSweeperConf  # hydra_plugins is a namespace package, which mypy leaves out
 
 log = logging.getLogger(__name__)
+_WHOLE_RUNG = 10**9  # more jobs than a rung has
 Launch = Callable[[list[list[str]], int], Sequence[JobReturn]]  # (overrides of each job, number of the first job)
 
 
@@ -51,10 +51,13 @@ class Sweep:
         fixed = [
             f"{o.get_key_element()}={o.get_value_element_as_str()}" for o in overrides if not o.is_sweep_override()
         ]
-        journal = open_journal(self._options.journal, self._options.study)
+        options = self._options
+        limits = Limits(max_brackets=options.max_brackets, max_trials=options.max_trials, max_initial_failures=None)
+        size = options.batch_size or _WHOLE_RUNG
+        journal = open_journal(options.journal, options.study)
         try:
             optimizer = self._optimizer(overrides, journal)
-            while batch := self._batch(optimizer):
+            while batch := optimizer.ask_many(size, limits, one_rung=True):
                 for trials in contiguous(batch):
                     jobs = self._jobs([[*fixed, *self._overrides(trial)] for trial in trials], trials[0].number)
                     tell(optimizer, trials, jobs)
@@ -82,22 +85,6 @@ class Sweep:
         )
         optimizer.session.begin(f"{platform.node()}:{os.getpid()}")
         return optimizer
-
-    def _batch(self, optimizer: BOHB) -> list[Trial]:
-        """Return the trials of a rung, or as many of them as fit into a batch; none at the end of the sweep."""
-        size = self._options.batch_size
-        options = self._options
-        limits = Limits(max_brackets=options.max_brackets, max_trials=options.max_trials, max_initial_failures=None)
-        batch = more = optimizer.ask_many(1, limits)
-        while more and (size is None or len(batch) < size):
-            following = decide(optimizer.history, options.max_brackets)
-            if not isinstance(following, StartSample | StartPromotion):
-                break
-            if (following.bracket, following.rung) != (batch[0].bracket, batch[0].rung):
-                break
-            more = optimizer.ask_many(1, limits)
-            batch = [*batch, *more]
-        return batch
 
     def _overrides(self, trial: Trial) -> list[str]:
         """Return the overrides of one job: its configuration, its budget and its checkpoint directory."""

@@ -21,6 +21,7 @@ from bohb.journal.location import shown_journal
 _VARIABLE = "BOHB_SERVER_TIMEOUT"
 _ANSWER_SECONDS = 30.0
 _CONNECT_SECONDS = 10.0
+_reached: set[str] = set()  # servers that this process has been connected to
 _ADVISORY = 0x626F6862  # 'bohb'
 
 # Set for each transaction rather than for the session: a connection pooler may give every transaction another session.
@@ -104,11 +105,12 @@ class PostgresDatabase(Database):
             connection = _Connection.connect(make_conninfo(**self._parameters))
         except psycopg.Error as error:
             message = one_line(error)
-            if self.n_connections:  # the URL is right, so that trying again can help
+            if self.n_connections or (not self.read_only and self.name in _reached):  # trying again can help
                 advice = "the next call connects again"
                 raise JournalUnavailable(f"{self.name} cannot be reached ({message}); {advice}") from error
             advice = "check the address, and that the server runs"
             raise JournalError(f"cannot connect to {self.name} ({message}); {advice}") from error
+        _reached.add(self.name)
         connection.answer_seconds = self._answer
         connection.read_only = True if self.read_only else None  # None: the server decides, since it may be a standby
         return connection

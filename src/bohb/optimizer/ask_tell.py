@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from bohb._version import __version__
 from bohb.arguments import check_names, pick, with_help
+from bohb.core.decide import delayed
 from bohb.core.decider import Decider
 from bohb.core.events import FORMAT, Event, StudyCreated, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
@@ -23,7 +24,7 @@ from bohb.core.samplers.density import Model
 from bohb.core.schedule.brackets import Plan, plan
 from bohb.core.settings import Budgets, Preset, Settings
 from bohb.core.space import Space
-from bohb.core.trial import Lost, Trial
+from bohb.core.trial import Explains, Lost, Trial
 from bohb.errors import InvalidArgument, NoTrialReady, StudyDone
 from bohb.journal import Journal, MemoryJournal
 from bohb.journal.base import shared_journal
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 log = logging.getLogger("bohb")
+_LONGEST_NAME = 200  # of a client
 
 
 @with_help({"Budgets": Budgets, "Single settings, which replace those of the preset": Settings})
@@ -164,48 +166,58 @@ class BOHB(BestResults):
         self.session = Session(self.ledger, clock, stopwatch)
         self._last_decider: Decider | None = None
 
-    def ask(self) -> Trial:
+    def ask(self, client: str | None = None) -> Trial:
         """Return the next trial to run. There always is one, unless `max_brackets` or a finite space ends the study.
 
         Raises NoTrialReady if running trials have to finish first, and StudyDone if no trial is left.
+
+        client: a name of the program that asks, which no other one has. If it asks again before it has told its trial,
+            because it had crashed or the answer was lost, it gets the same trial.
         """
-        trials = self.ask_many(1)
+        trials = self.ask_many(1, client=client)
         if trials:
             return trials[0]
         if self.done:
             raise StudyDone(f"the study is complete after {len(self.history.trials)} trials")
-        raise NoTrialReady(
-            f"no trial can start before one of the {len(self.history.running)} running ones is told; call tell first"
-        )
+        raise NoTrialReady(f"no trial can start before {self.awaited}; call tell first")
 
-    def ask_many(self, n: int, limits: Limits | None = None) -> list[Trial]:
+    def ask_many(
+        self, n: int, limits: Limits | None = None, *, client: str | None = None, one_rung: bool = False
+    ) -> list[Trial]:
         """Return up to n trials to run at once, stored together; fewer if fewer are ready.
 
-        limits: once one of them is reached, only trials start that lost their worker; before a deadline, only those
-            that are likely to end in time. Default: the `max_brackets` that the study was made with.
+        limits: once one of them is reached, only trials start that lost their worker or asked for another try; before a
+            deadline, only those that are likely to end in time. Default: the `max_brackets` that the study was made
+            with.
+        client: as for `ask`.
+        one_rung: whether all of them have to belong to the same rung.
         """
-        return self.ledger.in_turn(lambda: self._ask(n, limits))
+        if client is not None and not (isinstance(client, str) and 0 < len(client) <= _LONGEST_NAME):
+            raise InvalidArgument(f"client={client!r:.80} must be a text of 1 to {_LONGEST_NAME} characters, or None")
+        return self.ledger.in_turn(lambda: self._ask(n, limits, client, one_rung))
 
-    def _ask(self, n: int, limits: Limits | None) -> list[Trial]:
-        history = self.history
+    def _ask(self, n: int, limits: Limits | None, client: str | None, one_rung: bool) -> list[Trial]:
+        history = self.ledger.history
         first = history.n_events
         events: list[Event] = []
-        trials: list[Trial] = []
+        trials = [] if client is None else [t for i, t in history.running.items() if history.clients.get(i) == client]
         while len(trials) < n:
-            new = self.next_events(limits)
-            if not new:
+            new = self.next_events(limits, client)
+            last = new[-1] if new else None
+            if last is None or (one_rung and trials and not _on_rung_of(trials[0], last)):
                 break
             history.extend(new)
             events += new
-            last = new[-1]
             if isinstance(last, TrialStarted):
                 trials.append(history.trials[last.trial.number])
         self.ledger.store(events, first)
         # Copies, so that changes by the user cannot reach the history.
-        return [replace(trial, config=dict(trial.config), goals=history.goals) for trial in trials]
+        return [replace(trial, config=dict(trial.config), goals=history.goals) for trial in trials[:n]]
 
     def tell(self, trial: Trial | int, result: object) -> None:
         """Report how a trial ended: a loss, {"loss": …, "info": …, "cost": …}, an Outcome or an exception.
+
+        After `bohb.Retry("no GPU here")`, `ask` returns the trial again once it has waited.
 
         With named objectives or constraints, their values: {"losses": {"error": …, "latency": …}, "info": …}.
 
@@ -216,7 +228,7 @@ class BOHB(BestResults):
     def tell_many(self, results: Iterable[tuple[Trial | int, object]]) -> None:
         """Report several trials, which are stored together."""
         results = list(results)
-        self.ledger.add(lambda: result_events(self.history, results, self.session.now()))
+        self.ledger.add(lambda: result_events(self.ledger.history, results, self.session.now()))
 
     def enqueue(self, config: Mapping[str, Any], budget: float | None = None) -> bool:
         """Evaluate this configuration before the sampler proposes any; return False if the study was given it before.
@@ -244,6 +256,13 @@ class BOHB(BestResults):
         counts: whether it counts as an attempt of this trial; False if the whole runner stopped.
         """
         self.tell(trial, Lost(reason, counts))
+
+    @property
+    def awaited(self) -> str:
+        """What has to happen before a trial can start, if none is ready."""
+        n = len(delayed(self.history, self.session.clock()))
+        waits = f", or one of the {n} that asked for another try has waited" if n else ""
+        return f"one of the {len(self.history.running)} running ones is told{waits}"
 
     @property
     def done(self) -> bool:
@@ -283,26 +302,33 @@ class BOHB(BestResults):
         """Return the densities that the next proposal would use, or None while there are too few results."""
         return self._decider.model()
 
-    def next_events(self, limits: Limits | None = None) -> list[Event]:
+    def next_events(self, limits: Limits | None = None, client: str | None = None) -> list[Event]:
         """Return the events that `ask_many` would store next; none if nothing can start."""
-        with one_thread(self.settings):
-            return self._decider.next_events(self.session.now(), limits or self.limits)
+        decider = self._decider
+        with one_thread(self._explains):
+            return decider.next_events(self.session.now(client), limits or self.limits)
 
     @property
     def _decider(self) -> Decider:
         """What decides, with the models that it has fitted to this history."""
-        if self._last_decider is None or self._last_decider.history is not self.history:
-            self._last_decider = Decider(self.history, self._sampler)
+        history = self.ledger.history
+        if self._last_decider is None or self._last_decider.history is not history:
+            self._last_decider, self._explains = Decider(history, self._sampler), history.settings.explains
         return self._last_decider
 
 
-def one_thread(settings: Settings) -> AbstractContextManager[object]:
-    """Return a context that limits BLAS to one thread; it does nothing if the settings need no linear algebra.
+def _on_rung_of(trial: Trial, event: Event) -> bool:
+    """Whether an event starts a trial on the rung of another one."""
+    return isinstance(event, TrialStarted) and (event.trial.bracket, event.trial.rung) == (trial.bracket, trial.rung)
+
+
+def one_thread(explains: Explains | None) -> AbstractContextManager[object]:
+    """Return a context that limits BLAS to one thread; it does nothing for models that need no linear algebra.
 
     The Gaussian process factorises matrices of a few hundred rows. BLAS libraries use all cores even for these; while
     trials keep the cores busy, the threads wait for each other, and a proposal that needs milliseconds takes seconds.
     """
-    return _controller().limit(limits=1, user_api="blas") if settings.explains == "process" else nullcontext()
+    return _controller().limit(limits=1, user_api="blas") if explains == "process" else nullcontext()
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.limits import Now
 from bohb.core.space import Space
-from bohb.core.trial import Lost, Outcome, Status, Trial, checked_outcome, outcome_of
+from bohb.core.trial import Lost, Outcome, Status, Trial, checked_outcome, last_try, outcome_of
 from bohb.errors import AlreadyTold, Conflict, InvalidResult, UnknownTrial
 from bohb.journal import Journal, SharedJournal
 from bohb.journal.base import shared_journal
@@ -149,13 +149,18 @@ def result_events(history: History, results: Iterable[tuple[Trial | int, object]
                 events.append(TrialLost(number, running.attempt, result.reason, now.time, result.charged))
             continue
         outcome = _storable_outcome(result, history.goals)
+        outcome = last_try(outcome, len(history.retries.get(number, ())))
+        again = outcome.status is Status.RETRY
         if isinstance(trial, Trial) and (number, trial.attempt) in history.given_up:
-            if not any((late.number, late.attempt) == (number, trial.attempt) for late in history.late):
+            if not again and not any((late.number, late.attempt) == (number, trial.attempt) for late in history.late):
                 log.warning("the result of trial %d, attempt %d, is late and not used", number, trial.attempt)
                 events.append(ResultLate(number, trial.attempt, outcome, now.elapsed))
             continue
         before = history.outcomes.get(number, ended.get(number))
-        if before is None:
+        if before is None and again:
+            lost = TrialLost(number, history.trials[number].attempt, outcome.error or "", now.time, False, retry=True)
+            events += [] if number in history.lost else [lost]
+        elif before is None:
             ended[number] = outcome
             events.append(TrialFinished(number, outcome, now.elapsed))
         elif not before.same_effect(outcome):

@@ -62,11 +62,11 @@ class Session:
             return self._ledger.history.seconds
         return self._earlier + self._stopwatch() - self._began
 
-    def now(self) -> Now:
-        """Return the times and the session that the next events belong to."""
+    def now(self, client: str | None = None) -> Now:
+        """Return the times, the session and the program that the next events belong to."""
         elapsed = None if self._began is None else self.seconds
         alone = self._ledger.shared is None or len(self._ledger.history.sessions) <= 1
-        return Now(self.clock(), elapsed, self.index, self._workers, alone)
+        return Now(self.clock(), elapsed, self.index, self._workers, alone, client)
 
     def begin(
         self,

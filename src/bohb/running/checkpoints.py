@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from bohb.core.history import History
 from bohb.core.schedule.rules import kept_for_growth
@@ -44,18 +43,6 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _UNFINISHED = re.compile("new-[0-9a-f]{32}")  # a marker whose writer was killed
 
 
-class Places(Protocol):
-    """Makes the directories that trials work in."""
-
-    def make(self) -> Path:
-        """Create a new directory."""
-        ...
-
-    def close(self) -> None:
-        """Remove what need not outlive this process."""
-        ...
-
-
 class Checkpoints:
     """The checkpoint directories of one study.
 
@@ -64,10 +51,9 @@ class Checkpoints:
     study: identifies the study (`History.study_key`).
     quota: total size of finished checkpoints in bytes. Beyond it the cheapest to lose are removed first: those of the
         smallest budgets, the worst losses first. Their configurations start afresh. The incumbent's is always kept.
-    places: makes the directories that trials work in; by default they are removed when this process ends.
     """
 
-    def __init__(self, root: Path, study: str, quota: int | None = None, places: Places | None = None) -> None:
+    def __init__(self, root: Path, study: str, quota: int | None = None) -> None:
         self.root = root
         self._quota = quota
         self._synced = False  # whether the parents of `root` are on the disk
@@ -79,25 +65,36 @@ class Checkpoints:
             _claim(root, study)
             homes = _homes(root)
             self._empty = _numbers(self._empty_file)
-            self._workplace = Workplace(root / "working") if places is None else places
+            self._workplace = Workplace(root / "working")
         self._sizes = {number: 0 if quota is None else size(path) for number, path in homes.items()}
         self._homes = set(homes)  # configurations that have a directory
 
-    def prepare(self, trial: Trial) -> Trial:
-        """Return the trial with its directory; `previous_budget` becomes None if its checkpoint cannot be read."""
+    def prepare(self, trial: Trial, directory: Path | None = None) -> Trial:
+        """Return the trial with its directory; `previous_budget` becomes None if its checkpoint cannot be read.
+
+        directory: where it works, also after this process; by default in a directory that is removed at the end.
+        """
         lost = self._working.pop(trial.number, None)
         if lost is not None:  # not reused: the lost worker may still write to it
             remove(lost)
-        self._working[trial.number] = self._clean.pop() if self._clean else self._workplace.make()
-        if trial.previous_budget is not None and not self._hand_on(trial):
+        self._working[trial.number] = self._new(directory)
+        if trial.previous_budget is not None and not self._hand_on(trial, directory):
             trial = replace(trial, previous_budget=None)
         return replace(trial, checkpoint_dir=self._working[trial.number])
+
+    def _new(self, directory: Path | None) -> Path:
+        """Return an empty directory: the given one, or any."""
+        if directory is None:
+            return self._clean.pop() if self._clean else self._workplace.make()
+        remove(directory)
+        directory.mkdir(parents=True)
+        return directory
 
     def resume(self, trial: Trial, directory: Path) -> None:
         """Go on with a directory that another process has prepared for this trial."""
         self._working[trial.number] = directory
 
-    def _hand_on(self, trial: Trial) -> bool:
+    def _hand_on(self, trial: Trial, directory: Path | None) -> bool:
         """Copy the previous checkpoint into the directory of a trial; return whether that was possible."""
         before = self._home(trial) / f"trial-{trial.from_trial}"
         if not is_directory(before):
@@ -110,7 +107,7 @@ class Checkpoints:
                 raise
             log.error("trial %d starts afresh: its checkpoint %s cannot be copied (%s)", trial.number, before, error)
             remove(current)
-            self._working[trial.number] = self._workplace.make()
+            self._working[trial.number] = self._new(directory)
             return False
         return True
 

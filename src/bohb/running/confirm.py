@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from bohb.core.confirm_estimate import conclusion, planned
 from bohb.core.events import Event, RepeatFinished, StudyCreated
 from bohb.core.history import History
 from bohb.core.space import Space
-from bohb.core.trial import Outcome, Trial
+from bohb.core.trial import Lost, Outcome, Status, Trial, last_try, retry_delay
 from bohb.errors import InvalidArgument, JournalBusy
 from bohb.executors.base import Executor
 from bohb.executors.choose import choose_executor
@@ -26,8 +27,7 @@ from bohb.journal.base import shared_journal
 from bohb.optimizer.ledger import Ledger
 from bohb.optimizer.session import Heartbeat, runner_name
 from bohb.running.directories import Workplace, remove
-from bohb.running.loop import Loop
-from bohb.running.outages import Ended, patiently
+from bohb.running.loop import Ended, Loop, patiently
 from bohb.running.run_options import RunSetup, files_of
 from bohb.units import printable
 
@@ -54,7 +54,8 @@ def confirm(
     if setup.objective is None:
         raise InvalidArgument("the study was loaded from its journal, which holds no objective: give objective=…")
     with ExitStack() as stack:
-        journal = open_journal(setup.journal, setup.study)
+        on_server = isinstance(setup.journal, str) and setup.journal.startswith("postgres")
+        journal = patiently(on_server, lambda: open_journal(setup.journal, setup.study))
         if journal is not setup.journal:
             stack.callback(journal.close)
         shared = shared_journal(journal) is not None
@@ -140,6 +141,8 @@ class Repeats(Loop):
         self._directories: dict[int, Path] = {}
         self._attempts: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
+        self._retries: Counter[int] = Counter()
+        self._ready_at: dict[int, float] = {}  # when trials start again that have asked for it
 
     @property
     def confirmation(self) -> Confirmation:
@@ -155,7 +158,8 @@ class Repeats(Loop):
         due = confirmation.due()
         for candidate, repeat in due:
             trial = confirmation.trial(candidate, repeat, streams.repeat_seed(seed, self._index, candidate, repeat))
-            if trial.number not in known and len(found) < n:
+            ready = self._ready_at.get(trial.number, 0.0) <= time.monotonic()
+            if ready and trial.number not in known and len(found) < n:
                 self._attempts[trial.number] += 1
                 self._places[trial.number] = candidate, repeat
                 found.append(replace(trial, attempt=self._attempts[trial.number]))
@@ -175,22 +179,32 @@ class Repeats(Loop):
         return self._losses[number]
 
     def save(self, ended: list[Ended]) -> None:
-        """Store the evaluations that ended with an outcome, and count the lost ones."""
-        outcomes = {self._places[trial.number]: result for trial, result in ended if isinstance(result, Outcome)}
-        self.ledger.add(lambda: self._repeats(outcomes))
+        """Store the evaluations that ended with an outcome, and count the others."""
+        for index, (trial, result) in enumerate(ended):
+            if isinstance(result, Outcome):
+                ended[index] = trial, last_try(result, self._retries[trial.number])
+        self.ledger.add(lambda: self._repeats(ended))
         for trial, result in ended:
             directory = self._directories.pop(trial.number, None)
             if directory is not None:
                 remove(directory)
-            if isinstance(result, Outcome):
-                self._say(self._places[trial.number][0], result)
-            else:
+            if isinstance(result, Lost):
                 self._losses[trial.number] += result.charged
+            elif result.status is Status.RETRY:
+                self._retries[trial.number] += 1
+                self._ready_at[trial.number] = time.monotonic() + retry_delay(self._retries[trial.number])
+            else:
+                self._say(self._places[trial.number][0], result)
 
-    def _repeats(self, outcomes: Mapping[tuple[int, int], Outcome]) -> list[Event]:
+    def _repeats(self, ended: Iterable[Ended]) -> list[Event]:
         """Return the results as events, without those that are stored."""
-        new = {place: outcome for place, outcome in outcomes.items() if place not in self.confirmation.outcomes}
-        return [RepeatFinished(self._index, *place, outcome) for place, outcome in new.items()]
+        stored = self.confirmation.outcomes
+        return [
+            RepeatFinished(self._index, *place, result)
+            for trial, result in ended
+            if isinstance(result, Outcome) and result.status is not Status.RETRY
+            if (place := self._places[trial.number]) not in stored
+        ]
 
     def _say(self, candidate: int, outcome: Outcome) -> None:
         name, goals = self.confirmation.candidates[candidate].name, self.confirmation.goals

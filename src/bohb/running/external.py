@@ -1,14 +1,14 @@
 """Ask and tell for programs outside of this process: every call opens the journal, acts and closes it.
 
 No runner lives between two calls, so that nobody notices when a program dies. A trial that was handed out stays with
-its program until it is told, until `lose` gives it up, or until it is older than the lease of another `ask`.
+its program until it is told, until `lose` gives it up, or until its last sign of life is older than the lease of
+another `ask`. Asking for a trial and reporting a point of its curve are signs of life.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from bohb.arguments import LEASE, check_value
 from bohb.core.encoding import check_storable
 from bohb.core.history import History
 from bohb.core.limits import Limits, reason_to_stop
@@ -60,25 +61,23 @@ class ExternalStudy:
     checkpoint_quota: int | None = None
     wait_seconds: float = WAIT_SECONDS
 
-    def ask(self, lease_seconds: float | None = None) -> Trial:
+    def ask(self, lease_seconds: float | None = None, client: str | None = None) -> Trial:
         """Return the next trial, with a checkpoint directory that is kept until the trial ends.
 
         Raises NoTrialReady if none is ready in time, and StudyDone if none is left.
 
-        lease_seconds: hand out trials again that were asked for so long ago and not told. It must be the same for
-            all programs of a study, and longer than any trial takes.
+        lease_seconds: hand out trials again that were not told and gave no sign of life for so long. It must be the
+            same for all programs of a study, and longer than a program takes from one report to the next.
+        client: a name of the program that asks, which no other one has. If it asks again before it has told its trial,
+            it gets the same trial in a clean directory.
         """
-        if lease_seconds is not None and not 1 <= lease_seconds < math.inf:
-            raise InvalidArgument(f"lease_seconds={lease_seconds!r} must be a finite number of seconds, at least 1")
-        patience = _Patience(self.wait_seconds)
-        while True:
+        check_value("lease_seconds", lease_seconds, LEASE, none=True)
+        for _ in _attempts(self.wait_seconds):
             with self.opened() as optimizer:
-                trial = self._next(optimizer, lease_seconds)
-                running = len(optimizer.history.running)
+                trial = self._next(optimizer, lease_seconds, client)
             if trial is not None:
                 return self._prepared(trial, optimizer.history.study_key)
-            if not patience.rest():
-                raise NoTrialReady(f"no trial can start before one of the {running} running ones is told; ask again")
+        raise NoTrialReady(f"no trial can start before {optimizer.awaited}; ask again")
 
     def tell(self, number: int, result: object, attempt: int | None = None) -> Told:
         """Store how a trial ended.
@@ -98,8 +97,8 @@ class ExternalStudy:
             outcome = keep_checkpoint(kept, trial, outcome)
         with self.opened() as optimizer:
             optimizer.tell(trial, outcome)
-        if _told(optimizer.history, trial) == "late":  # perhaps only since a moment ago
-            told = "late"
+        if any((late.number, late.attempt) == (number, trial.attempt) for late in optimizer.history.late):
+            told = "late"  # perhaps only since a moment ago
         if kept is not None and told == "stored":
             kept.ended(trial, outcome.ok)
             kept.sweep(optimizer.history)
@@ -135,14 +134,16 @@ class ExternalStudy:
     @contextmanager
     def opened(self) -> Iterator[BOHB]:
         """Open the study, waiting for another process that writes to its file."""
-        patience = _Patience(self.wait_seconds)
-        while True:
+        busy: JournalBusy | None = None
+        for _ in _attempts(self.wait_seconds):
             try:
                 journal = SqlJournal(self.journal, self.study)
                 break
-            except JournalBusy:
-                if not patience.rest():
-                    raise
+            except JournalBusy as error:
+                busy = error
+        else:
+            assert busy is not None
+            raise busy
         with journal:
             yield self.open(journal)
 
@@ -150,16 +151,15 @@ class ExternalStudy:
         """Read the study without locking anything."""
         return History().extend(stored_events(self.journal, self.study))
 
-    def _next(self, optimizer: BOHB, lease_seconds: float | None) -> Trial | None:
+    def _next(self, optimizer: BOHB, lease_seconds: float | None, client: str | None) -> Trial | None:
         """Start the next trial; None if running ones have to end first."""
         history = optimizer.history
         if lease_seconds is not None:
             for number, trial in history.running.items():
-                age = time.time() - (history.started[number] or 0.0)
-                if history.owners[number] is None and age > lease_seconds:
+                if history.owners[number] is None and time.time() - self._last_sign(history, trial) > lease_seconds:
                     self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
         limits = self.limits.or_one_round(history)
-        trials = optimizer.ask_many(1, limits)
+        trials = optimizer.ask_many(1, limits, client=client)
         if trials:
             return trials[0]
         assert history.created is not None
@@ -171,14 +171,24 @@ class ExternalStudy:
             raise StudyDone(f"the study is complete after {len(history.trials)} trials: {why}")
         return None
 
+    def _last_sign(self, history: History, trial: Trial) -> float:
+        """Return when a program last showed that it works on a trial: when it asked for it, or reported a point."""
+        asked, folder = history.started[trial.number] or 0.0, self._root("curves")
+        try:
+            return asked if folder is None else max(asked, _curve_file(folder, trial).stat().st_mtime)
+        except FileNotFoundError:
+            return asked
+
     def _prepared(self, trial: Trial, key: str) -> Trial:
-        """Return the trial with its checkpoint directory; give it up if that cannot be made."""
-        root = self._root("checkpoints")
-        if root is None:
+        """Return the trial with a clean checkpoint directory; give it up if that cannot be made."""
+        root, curves = self._root("checkpoints"), self._root("curves")
+        if root is None or curves is None:
             return trial
         try:
             with usable(root):
-                return Checkpoints(root, key, self.checkpoint_quota, _Place(_place(root, trial))).prepare(trial)
+                if _curve_file(curves, trial).exists():  # of the same client before it crashed
+                    _curve_file(curves, trial).write_text("")
+                return Checkpoints(root, key, self.checkpoint_quota).prepare(trial, _place(root, trial))
         except OSError:
             with self.opened() as optimizer:
                 optimizer.lose(trial, "its checkpoint directory could not be made", counts=False)
@@ -222,37 +232,14 @@ class ExternalStudy:
         return None if files is None else files / name
 
 
-@dataclass(slots=True)
-class _Patience:
-    """Waits in growing steps, until a time is over."""
-
-    seconds: float
-    _since: float = field(default_factory=time.monotonic)
-    _pause: float = _FIRST_PAUSE
-
-    def rest(self) -> bool:
-        """Sleep for a moment; return False at once if the time is over."""
-        if time.monotonic() - self._since + self._pause > self.seconds:
-            return False
-        time.sleep(self._pause)
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The working directory of one trial, which outlives the process that made it."""
-
-    path: Path
-
-    def make(self) -> Path:
-        """Create the directory; an earlier one of that name is removed."""
-        remove(self.path)
-        self.path.mkdir(parents=True)
-        return self.path
-
-    def close(self) -> None:
-        """Leave the directory to the program that works in it."""
+def _attempts(seconds: float) -> Iterator[None]:
+    """Yield at once, and again after pauses that grow, until a time is over."""
+    since, pause = time.monotonic(), _FIRST_PAUSE
+    yield
+    while time.monotonic() - since + pause <= seconds:
+        time.sleep(pause)
+        yield
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _told(history: History, trial: Trial) -> Told:

@@ -26,7 +26,7 @@ from bohb.journal.base import shared_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.creation import StudyOptions
 from bohb.running.checkpoints import Checkpoints
-from bohb.running.outages import patiently
+from bohb.running.loop import patiently
 from bohb.running.progress import Progress
 from bohb.running.run_options import RunSetup, SessionOptions, files_of
 from bohb.running.runner import run
@@ -135,7 +135,8 @@ def minimize(
     session, trials = pick(SessionOptions, options), trial_options({**options, "resources": resources})
     further: Any = {name: value for name, value in options.items() if name in StudyOptions.__optional_keys__}
     with ExitStack() as stack:
-        opened = open_journal(journal, study)
+        on_server = isinstance(journal, str) and journal.startswith("postgres")
+        opened = patiently(on_server, lambda: open_journal(journal, study))
         if opened is not journal:
             stack.callback(opened.close)
         create = partial(

@@ -106,9 +106,10 @@ def replay(
     while position < len(events):
         taken = events[position : position + 1]
         if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not _was_given(taken[0]):
-            with one_thread(history.settings):
-                decided = decider.next_events(Now())
-                match, stored = _match(decided, events[position : position + 2], history, decider)
+            with one_thread(history.settings.explains):
+                now = _moment(history, itertools.islice(events, position, None))
+                decided = decider.events_in_time(now, None, None)
+                match, stored = _match(decided, events[position : position + 2], history, decider, now)
             counts[match] += 1
             if match is _Match.DIFFERENT:
                 differences.append(f"event {position}: {_difference(decided, stored)}")
@@ -124,23 +125,31 @@ def replay(
     return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))
 
 
+def _moment(history: History, following: Iterable[Event]) -> Now:
+    """Return when the next trial was started, if that decides which trials still waited for another try."""
+    if not history.retries:
+        return Now()
+    return Now(next((event.time for event in following if isinstance(event, TrialStarted)), None))
+
+
 def _was_given(event: Event) -> bool:
     """Whether an event states a choice that follows from the clock or from the user's call; it is taken as it is."""
     return isinstance(event, BracketPlanned) and event.rule in ("promote", "deadline")
 
 
 def _match(
-    decided: list[Event], following: Sequence[Event], history: History, decider: Decider
+    decided: list[Event], following: Sequence[Event], history: History, decider: Decider, now: Now
 ) -> tuple[_Match, Sequence[Event]]:
     """Return how well a decision agrees with the events that follow, and which of them it should have led to.
 
     Once a limit is reached, only trials that lost their worker are started, whatever else is ready. In a session with
     a deadline, what would not end in time is passed over.
     """
-    made: Iterable[list[Event]] = (decided, decider.carry_out(restart(history), Now()))
+    again = restart(history, time=now.time)
+    made: Iterable[list[Event]] = (decided, decider.carry_out(again, now))
     if any({"until", "max_seconds"} & session.limits.keys() for session in history.sessions):
         possible = [*ready_runs(history), next_bracket(history)]
-        made = itertools.chain(made, (decider.carry_out(decision, Now()) for decision in possible))
+        made = itertools.chain(made, (decider.carry_out(decision, now) for decision in possible))
     best, taken = _Match.DIFFERENT, following[:1]
     for events in made:
         stored = following[: max(1, len(events))]

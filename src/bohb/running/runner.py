@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bohb.core.limits import Limits, given_limits, reason_to_stop
-from bohb.core.trial import Lost, Outcome, Trial
+from bohb.core.trial import Lost, Outcome, Status, Trial
 from bohb.executors.base import Executor
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.session import RENEWALS, runner_name
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
-from bohb.running.loop import Loop
-from bohb.running.outages import Ended, patiently
+from bohb.running.loop import Ended, Loop, patiently
 from bohb.running.run_options import SessionOptions
 from bohb.running.study import Callback, Callbacks, Study
 from bohb.units import duration, printable
@@ -122,28 +121,31 @@ class Runner(Loop):
     def save(self, ended: list[Ended]) -> None:
         """Keep checkpoints, store the results, and remove the checkpoints that are needed no more."""
         optimizer, checkpoints = self._optimizer, self._checkpoints
-        rungs = self._rungs(ended)
+        given_up = optimizer.history.given_up
         if checkpoints is not None:
-            if any(checkpoints.replaces(trial) for trial, _ in ended):  # perhaps one that another runner has kept
-                self.ledger.catch_up()
+            if self.ledger.shared is not None and any(checkpoints.replaces(trial) for trial, _ in ended):
+                self.ledger.catch_up()  # another runner may have taken over the trial and kept its checkpoint
             for index, (trial, result) in enumerate(ended):
-                if isinstance(result, Outcome) and not self._is_late(trial):
+                if isinstance(result, Outcome) and (trial.number, trial.attempt) not in given_up:
                     began = time.monotonic()
                     ended[index] = trial, keep_checkpoint(checkpoints, trial, result)
                     self._copying[trial.number] += time.monotonic() - began
         optimizer.tell_many(ended)
+        history = optimizer.history
         for trial, result in ended:
             if isinstance(result, Lost):
                 continue
             if not result.ok:
-                log.info("trial %d failed: %s", trial.number, result.error)
-            if not self._is_late(trial):
-                self._finished.append(trial.number)
+                what = "starts again later" if result.status is Status.RETRY else "failed"
+                log.info("trial %d %s: %s", trial.number, what, result.error)
+            if (trial.number, trial.attempt) not in history.given_up:  # neither late nor to be started again
+                if self._callbacks.functions:
+                    self._finished.append(trial.number)
                 self._note_times(trial.number, result)
                 if checkpoints is not None:
                     checkpoints.ended(trial, result.ok)
-        if checkpoints is not None and self._rungs(ended) != rungs:
-            checkpoints.sweep(optimizer.history)
+        if checkpoints is not None and any(history.brackets[t.bracket].rung != t.rung for t, _ in ended):
+            checkpoints.sweep(history)
 
     def _note_times(self, number: int, outcome: Outcome) -> None:
         """Let the log of a trial end with where its time went; one that printed nothing has no log."""
@@ -151,18 +153,10 @@ class Runner(Loop):
         if self._logs is None or waited is None:
             return
         parts = ("start-up", max(0.0, waited - copying)), ("objective", outcome.seconds), ("checkpoint", copying)
-        text = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts)
         with suppress(OSError), open(self._logs / f"{number}.log", "r+b") as log_file:
             log_file.seek(0, 2)
+            text = ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts)
             log_file.write(f"[bohb: {text}]\n".encode())
-
-    def _rungs(self, ended: Sequence[Ended]) -> list[int]:
-        """Return the current rungs of the brackets with these trials."""
-        brackets = self._optimizer.history.brackets
-        return [brackets[trial.bracket].rung for trial, _ in ended]
-
-    def _is_late(self, trial: Trial) -> bool:
-        return (trial.number, trial.attempt) in self._optimizer.history.given_up
 
     def attend(self) -> None:
         """Call the callbacks; regularly read what other runners have stored, and take over trials of dead ones."""
@@ -193,6 +187,8 @@ class Runner(Loop):
 
     def seconds_left(self) -> float:
         """Return the time until the deadline and its grace are over."""
+        if not self._limits.timed:
+            return math.inf
         session = self._optimizer.session
         return self._limits.seconds_left(session.seconds, session.clock()) + self._grace
 

@@ -199,7 +199,7 @@ class RunningStudy(Study):
     _callbacks: Callbacks
     _optimizer: BOHB
 
-    def stop(self, reason: str = "a callback stopped the study") -> None:
+    def stop(self, reason: str = "") -> None:
         """Start no further trial, and end the session when the running ones have finished; the study can be resumed.
 
         Where several runners share the study, only this one stops. Any thread may call this.
@@ -228,14 +228,14 @@ class Callbacks:
     """
 
     def __init__(self, functions: Iterable[Callback]) -> None:
-        self._functions = checked_callbacks(functions)
+        self.functions = checked_callbacks(functions)
         self._failed: set[int] = set()  # positions
         self.thread = threading.get_ident()
         self.stopped = ""  # why a callback stopped the study
 
     def call(self, optimizer: BOHB, number: int) -> None:
         """Call every function after trial `number` has finished."""
-        for index, function in enumerate(self._functions):
+        for index, function in enumerate(self.functions):
             history = optimizer.history.snapshot()
             latest = copy.deepcopy((history.trials[number], history.outcomes[number]))
             try:

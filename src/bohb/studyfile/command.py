@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
-from bohb.errors import InvalidArgument, InvalidResult
+from bohb.errors import InvalidArgument, InvalidResult, Retry
 from bohb.executors.local.processes import signal_name
 from bohb.studyfile.shell import PLACE, referenced, scripts, variables
 
@@ -28,6 +28,7 @@ PLACEHOLDERS = ("budget", "previous_budget", "checkpoint_dir", "seed", "number",
 _NAME = re.compile(r"[A-Za-z_][\w.:-]*")
 _KEPT = 2**20  # bytes at the end of the output that are searched for the loss
 _POLL = 0.05
+AGAIN = 75  # exit code of a command whose trial starts again later; EX_TEMPFAIL of sysexits.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,8 @@ class ShellObjective:
             printed, complaints = _follow(process, trial)
         finally:
             _end(process)
+        if process.returncode == AGAIN:
+            raise Retry(_failure(process.returncode, complaints))
         if process.returncode != 0:
             return Outcome(Status.CRASHED, error=_failure(process.returncode, complaints), output=complaints[-2000:])
         return outcome_of(result_in(printed), trial.goals)

@@ -29,7 +29,7 @@ PATIENCE = 60.0  # seconds after which a test counts as hanging
 T = TypeVar("T")
 
 # what an objective does, and the status of its trial
-ENDS = {"fine": Status.OK, "nothing": Status.BAD_RESULT}
+ENDS = {"fine": Status.OK, "nothing": Status.BAD_RESULT, "again": Status.RETRY}
 ENDS |= dict.fromkeys(("raise", "unpicklable", "base", "exit", "segfault"), Status.CRASHED)
 
 
@@ -70,6 +70,10 @@ def acting(ballast: bytes = b"") -> Objective:
                 raise TwoArguments(3, "home")
             case "base":
                 raise BaseException("not even an Exception")
+            case "again":
+                from bohb.errors import Retry
+
+                raise Retry("no GPU here")
             case "exit":
                 sys.exit(3)
             case "segfault":
