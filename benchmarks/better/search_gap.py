@@ -49,6 +49,7 @@ PROBLEMS = (
     "smooth-rosenbrock-0.05-0.05", "smooth-styblinski_tang-0.05-0.05", "reversed-60-0.02",
 )  # fmt: skip
 LARGE = 0.5  # a gap that counts as large
+LEAST = -9.0  # log EI below which nothing is left to gain, so that such states are left out
 STARTS, CANDIDATES, SWEEPS = 20, 3000, 5  # of the reference
 _STEP = 1e-5  # of its differences
 
@@ -63,7 +64,7 @@ class State:
     seed: int
 
     def gap(self) -> tuple[float, float] | None:
-        """Return what the proposal leaves of log EI, and its CPU time in milliseconds; None without a proposal."""
+        """Return what the proposal leaves of log EI, and its CPU time in milliseconds; None if nothing is to gain."""
         surrogate = self.sampler.surrogate(self.situation.history)
         if surrogate is None:
             return None
@@ -78,7 +79,7 @@ class State:
         best = max(
             (s for x, s in reference(space, score, surrogate.parents) if allowed(space, is_new, x)), default=reached
         )
-        return max(best - reached, 0.0), taken
+        return (max(best - reached, 0.0), taken) if best > LEAST else None
 
 
 def allowed(space: Space, is_new: Any, x: Array) -> bool:
