@@ -82,15 +82,15 @@ def _nvml(gpus: Gpus) -> types.ModuleType:
         return name
 
     def memory(device: int) -> Any:
-        with gpus.locked(), open(gpus.directory / "asked", "a") as asked:
+        with gpus.locked():
             used = sum(gpus.used(device).values())
-            asked.write("x")
         return types.SimpleNamespace(total=gpus.total, free=gpus.total - used, used=used)
 
     def processes(device: int) -> list[Any]:
-        if not gpus.tells:
-            raise NVMLError("Not Supported")
-        with gpus.locked():
+        with gpus.locked(), open(gpus.directory / "asked", "a") as asked:  # the last question of each look
+            asked.write("x")
+            if not gpus.tells:
+                raise NVMLError("Not Supported")
             return [types.SimpleNamespace(pid=pid, usedGpuMemory=n) for pid, n in gpus.used(device).items()]
 
     module = types.ModuleType("pynvml")

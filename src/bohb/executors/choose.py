@@ -9,7 +9,7 @@ from typing import Any
 from bohb.arguments import COUNT, check_value
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
-from bohb.executors.engines.engine import Engine, EngineExecutor
+from bohb.executors.engines.engine import Engine, EngineExecutor, PoolEngine
 from bohb.executors.evaluate import InlineExecutor
 from bohb.executors.local.executor import LocalExecutor
 from bohb.executors.options import Resources, TrialOptions
@@ -66,8 +66,6 @@ def _engine(executor: Any, resources: Resources) -> Engine:
     if isinstance(executor, str):
         return _engine_at(executor, resources)
     if isinstance(executor, futures.Executor):
-        from bohb.executors.engines.engine import PoolEngine
-
         return PoolEngine(executor, resources)
     # an object of one of these libraries exists only if the library has been imported
     if "distributed" in sys.modules and isinstance(executor, sys.modules["distributed"].Client):

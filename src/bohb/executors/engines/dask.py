@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
 import warnings
 from collections.abc import Collection, Mapping
@@ -63,7 +62,6 @@ class DaskEngine:
         self._client, self._owned = client, owned
         asked = {"GPU": resources.whole_gpus, "CPU": resources.cpu, "MEMORY": resources.memory, **resources.others}
         self._resources = {name: amount for name, amount in asked.items() if amount}
-        self._numbers = itertools.count()
         self._tasks: dict[str, _Entry] = {}  # by Dask key
         self._topic = f"bohb-{uuid.uuid4().hex}"
         client.subscribe_topic(self._topic, self._task_began)
@@ -75,7 +73,6 @@ class DaskEngine:
 
     @property
     def shortage(self) -> str | None:
-        """Whether the scheduler has no workers, or none with the resources of a trial."""
         if self.slots(()):
             return None
         if self._client.status != "running":
@@ -92,7 +89,7 @@ class DaskEngine:
         """Submit a trial without retries, because the runner starts lost trials again."""
         if self._client.status in ("closing", "closed"):
             raise EngineBroken("the Dask client has lost its scheduler; start a scheduler and workers again")
-        entry = _Entry(f"bohb-{task.session.id[:8]}-{next(self._numbers)}")
+        entry = _Entry(f"bohb-{uuid.uuid4().hex}")
         self._tasks[entry.key] = entry
         workers = [name for name in self._workers() if name not in avoid] if avoid else []  # none means any
         try:
@@ -122,7 +119,6 @@ class DaskEngine:
         self._drop([entry for entry in list(self._tasks.values()) if entry.answer in wanted])
 
     def close(self, session_id: str) -> None:
-        """End the children on all workers."""
         if self._client.status == "running":
             self._client.unsubscribe_topic(self._topic)
             self._client.run(close_session, session_id, on_error="ignore")

@@ -120,7 +120,6 @@ class EngineExecutor:
         return self._slots
 
     def submit(self, trial: Trial) -> None:
-        """Send a trial to the engine without waiting."""
         if self._closed:
             raise BohbError("this executor was shut down; make a new one")
         inline = len(self._payload) <= INLINE_BYTES or not self._engine.warm
@@ -274,14 +273,12 @@ class PoolEngine:
         self.local = not type(pool).__module__.startswith("mpi4py")
 
     def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - all its workers are on one machine
-        """Return the number of workers of the pool."""
         count = getattr(self._pool, "num_workers", None) or getattr(self._pool, "_max_workers", None)
         if not isinstance(count, int):
             raise InvalidArgument(f"{self._pool!r} does not know how many tasks it runs at once; give workers=")
         return count
 
     def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:  # noqa: ARG002 - a pool cannot choose
-        """Submit a trial to the pool."""
         try:
             return self._pool.submit(run, task)
         except (BrokenExecutor, RuntimeError) as error:  # RuntimeError: it was shut down

@@ -61,17 +61,14 @@ class RayEngine:
 
     @property
     def shortage(self) -> str | None:
-        """Whether the cluster has no node with the resources of a trial."""
         asked = ", ".join(f"{name}={amount:g}" for name, amount in self._needs.items())
         return None if self.slots(()) else f"no node of the Ray cluster has {asked}"
 
     def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - Ray drops nodes that have died
-        """Return the number of trials that fit into the cluster at the moment."""
         total = ray.cluster_resources() if ray.is_initialized() else {}
         return int(min(total.get(name, 0) // amount for name, amount in self._needs.items()))
 
     def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:
-        """Submit a trial to Ray."""
         if not ray.is_initialized():  # Ray would start a cluster of its own
             raise EngineBroken("Ray is not connected any more; connect again, or start a new cluster")
         options = {**self._options, **({"num_gpus": 1} if task.alone else {})}
@@ -105,7 +102,6 @@ class RayEngine:
                 ray.cancel(ref, force=True)
 
     def close(self, session_id: str) -> None:  # noqa: ARG002 - children end with their workers, or when idle
-        """Disconnect from the cluster, if this engine has connected."""
         if self._owned:
             ray.shutdown()
 

@@ -49,18 +49,15 @@ class SubmititEngine:
 
     @property
     def shortage(self) -> str | None:
-        """Whether all jobs wait in Slurm's queue."""
         with self._lock:
             jobs = list(self._jobs.values())
         waiting = [job for job in jobs if not self.local and attempt(partial(getattr, job, "state")) in _WAITING]
         return f"all {len(jobs)} jobs wait in Slurm's queue" if waiting and len(waiting) == len(jobs) else None
 
     def slots(self, avoid: Collection[str]) -> int:  # noqa: ARG002 - not known either way
-        """Not known: the length of Slurm's queue is not limited."""
         raise InvalidArgument("a submitit executor has no limit on its jobs; give workers=, the number of jobs at once")
 
     def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:  # noqa: ARG002 - Slurm chooses the machines
-        """Submit a job."""
         future: AnswerFuture = Future()
         try:
             job = self._executor.submit(run, task)
@@ -71,7 +68,6 @@ class SubmititEngine:
         return future
 
     def cancel(self, futures: Collection[AnswerFuture]) -> None:
-        """Cancel the jobs."""
         with self._lock:
             jobs = [(future, self._jobs.pop(future, None)) for future in futures]
         for future, job in jobs:
@@ -82,7 +78,6 @@ class SubmititEngine:
             settle(future, lost("the job was cancelled", charged=False))
 
     def close(self, session_id: str) -> None:  # noqa: ARG002 - a job ends with its trial
-        """Stop the polling thread."""
         self._closed.set()
         self._poller.join(5.0)
 

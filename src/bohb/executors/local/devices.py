@@ -138,7 +138,7 @@ class Devices:
         self.adapts = resources.gpu == SHARED
         self._threads, self._modest = resources.env, _MODEST if resources.shares else {}
         self._names = _divided(workers, resources) if resources.gpu else []  # of the devices, which slots use in turn
-        self._alone: set[int] = set()  # trials that ran out of memory beside others
+        self.alone: set[int] = set()  # trials that ran out of memory beside others
         self._peaks: deque[int] = deque(maxlen=_PEAKS)  # of finished trials
         self._driver = _driver(required=self.adapts) if self._names else None
         self._looked = -math.inf
@@ -169,17 +169,13 @@ class Devices:
         found: list[tuple[int, int]] = []
         for index in range(len(self._names)):
             running = [worker for worker in self.on(index, workers) if worker.trial is not None]
-            if running and not self._alone.isdisjoint([number, *(worker.number for worker in running)]):
+            if running and not self.alone.isdisjoint([number, *(worker.number for worker in running)]):
                 continue
             members = [slot for slot in slots if slot % len(self._names) == index]
             if self.adapts:
                 members = members[: self._fitting(index, running, members, workers)]
             found += [(len(running) + n, slot) for n, slot in enumerate(members)]
         return [slot for _, slot in sorted(found, key=lambda pair: pair[0])] if self._names else slots
-
-    def must_be_alone(self, number: int | None) -> bool:
-        """Whether a trial has run out of memory beside others."""
-        return number in self._alone
 
     def sent(self, trial: Trial) -> Trial:
         """Return the trial as its worker gets it: the driver answers for a bound on the peak of its memory."""
@@ -192,9 +188,9 @@ class Devices:
         """Return the result of a trial, with its peak of memory; a loss if it ran out of memory beside others."""
         full = outcome.status is Status.DEVICE_MEMORY
         if full and worker.beside:
-            self._alone.add(trial.number)
+            self.alone.add(trial.number)
             return ran_out_beside_others(outcome)
-        self._alone.discard(trial.number)
+        self.alone.discard(trial.number)
         if worker.peak is not None and not full:
             self._peaks.append(worker.peak)
         return outcome if self._driver is None else _with_peak(outcome, trial.goals, worker)

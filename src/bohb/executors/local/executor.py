@@ -188,7 +188,7 @@ class LocalExecutor:
             slot = slots[0]
             worker = self._slots[slot]
             others = [other for other in self._devices.on(slot, self._workers.values()) if other is not worker]
-            if others and self._devices.must_be_alone(self._waiting.first):
+            if others and self._waiting.first in self._devices.alone:
                 for other in others:  # it starts when they have given back their memory
                     self._hang_up(other)
                 return
