@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 from bohb.errors import Conflict, JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.lock import WriterLock
-from bohb.journal.records import SCHEMA, Record
+from bohb.journal.records import SCHEMA, End, Record
 
 FULL = "the disk of {} is full; nothing of this step was stored. Free some space and go on"
 TURN_SECONDS = 60.0  # after which a runner that was stopped in the middle of its turn loses it, unless it says less
@@ -143,6 +143,14 @@ class Database(ABC):
             cursor = self._alive().cursor()
             cursor.execute(self.written(statement), parameters)
             return cursor.fetchall() if cursor.description else []
+
+    def end(self, study: str, statement: str = HEAD) -> End:
+        """Return where a study ends, within a transaction."""
+        rows = self.execute(statement, of=study)
+        found = End(*rows[0]) if rows else End(0, 0)
+        if type(found.length) is not int or type(found.crc) is not int:
+            raise JournalDamaged(f"{self.name}: the entry that says where study {study!r} ends is damaged")
+        return found
 
     def insert(self, study: str, rows: Sequence[Record]) -> None:
         """Store records of a study. Raises Conflict if it has one of their keys."""

@@ -6,9 +6,9 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bohb.core.encoding import from_json
 from bohb.core.events import Event, NoteAdded
@@ -30,7 +30,7 @@ _FINISHED = """SELECT study.study, count(event.key) FROM study
 _NOTES = "SELECT study, body FROM event WHERE key LIKE 'note/%' ORDER BY study, position"
 
 
-class SqlJournal:
+class SqlJournal(AbstractContextManager["SqlJournal"]):
     """The events of one study in a database that may hold several.
 
     url: a path or `sqlite:///…` for a file of this machine, `postgresql+psycopg://…` for a server.
@@ -56,7 +56,9 @@ class SqlJournal:
         """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
         expected = entries(self.path).ends.get(self.study) if self.path is not None and self.read_only else None
         with self.database.transaction(reads=True):
-            end = self._stored_end()
+            end = self.database.end(self.study)
+            if not end.length and self._stored(0, 1):
+                raise DamagedAt(self.study, 0, "it has events, but the entry that says how many is gone")
             if expected is not None:
                 check_complete(self.study, expected, end)
             if end.length <= after:
@@ -92,14 +94,14 @@ class SqlJournal:
     def _append(self, given: list[Content], after: int, epoch: int) -> End | None:
         """Store events and return the new end; None if there was nothing to store, or if it was stored before."""
         with self.database.transaction():
-            length, crc = self.database.execute(database.HEAD_LOCKED, of=self.study)[0]
-            if length != after:
+            end = self.database.end(self.study, database.HEAD_LOCKED)
+            if end.length != after:
                 if self._already_stored(given, after):
                     return None
-                raise Conflict(f"study {self.study!r} has {length} events, not {after}")
+                raise Conflict(f"study {self.study!r} has {end.length} events, not {after}")
             if not given:
                 return None
-            records = chained(self.study, after, crc, epoch, given)
+            records = chained(self.study, after, end.crc, epoch, given)
             end = End(after + len(given), records[-1].crc)
             self.database.insert(self.study, records)
             self.database.execute(database.END, of=self.study, length=end.length, crc=end.crc)
@@ -172,9 +174,6 @@ class SqlJournal:
     def close(self) -> None:
         self.database.close()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -214,17 +213,6 @@ class SqlJournal:
         """Run a statement about leases. Of a file, all runners have the monotonic clock of the machine."""
         with self.database.transaction(reads):
             return self.database.execute(statement, of=self.study, now=time.monotonic(), **values)
-
-    def _stored_end(self) -> End:
-        rows = self.database.execute(database.HEAD, of=self.study)
-        if not rows and self._stored(0, 1):
-            raise DamagedAt(self.study, 0, "it has events, but the entry that says how many is gone")
-        end = End(*rows[0]) if rows else End(0, 0)
-        if type(end.length) is not int or type(end.crc) is not int:
-            raise JournalDamaged(
-                f"{self.database.name}: the entry that says where study {self.study!r} ends is damaged"
-            )
-        return end
 
     def _read(self, end: End, after: int) -> list[Event]:
         """Return the events from a position on, in batches; checksums continue from the event before it."""

@@ -18,7 +18,6 @@ from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.database import FULL, Connection, Database, one_line
 from bohb.journal.location import check_file, has_log, not_a_journal, other_kind
 from bohb.journal.lock import SHARED, TurnLock, WriterLock, check_complete, lock_file
-from bohb.journal.records import SCHEMA, End
 
 BUSY_SECONDS = 10
 _logger = logging.getLogger("bohb")
@@ -192,9 +191,10 @@ def _complete(path: Path) -> WriterLock:
         if not lock.ends:
             if lock.alone and has_log(path):
                 _logger.info("no %s says how many events %s-wal has: it is used as it is", lock.path.name, path.name)
-        elif (stored := _ends(path)) is not None:  # None: opening the file says why
-            for study, end in lock.ends.items():
-                check_complete(study, end, stored.get(study, End(0, 0)))
+        else:  # a read-only connection leaves the log as it is
+            with closing(SqliteDatabase(path, read_only=True)) as database, database.transaction(reads=True):
+                for study, end in lock.ends.items():
+                    check_complete(study, end, database.end(study))
             lock.verified = True
     except BaseException:
         lock.release()
@@ -209,17 +209,3 @@ def _warn_unchecked(path: Path) -> None:
         "%s was copied without %s, which says how many events its write-ahead log has: if the log is damaged, the "
         "study is shorter than it was", path, lock_file(path).name,
     )  # fmt: skip
-
-
-def _ends(path: Path) -> dict[str, End] | None:
-    """Return where the studies end; None if that cannot be read. A read-only connection leaves the log as it is."""
-    try:
-        with closing(connect_sqlite(f"file:{quote(str(path))}?mode=ro")) as connection:
-            if connection.execute(_FOREIGN).fetchall():
-                return None
-            if connection.execute("SELECT version FROM bohb_format").fetchall() != [(SCHEMA,)]:
-                return None
-            rows = connection.execute("SELECT study, length, crc FROM study").fetchall()
-        return {study: End(int(length), int(crc)) for study, length, crc in rows}
-    except (sqlite3.Error, TypeError, ValueError):
-        return None
