@@ -115,6 +115,15 @@ def test_wrong_arguments_are_refused_in_one_line(tmp_path: Path) -> None:
     assert "there is no journal" in complaint("ask", tmp_path / "none.db")
 
 
+def test_a_client_that_asks_again_gets_its_own_trial(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    first = asked(file, "--client", "a")
+    assert asked(file, "--client", "b")["number"] == 1
+    assert asked(file, "--client", "a") == first
+    call("tell", file, "0", "0.5")
+    assert asked(file, "--client", "a")["number"] == 2
+
+
 @pytest.mark.parametrize("lease", ["0", "0.5", "-1", "nan", "inf"])
 def test_a_lease_that_would_take_trials_from_living_programs_is_refused(tmp_path: Path, lease: str) -> None:
     file = written(tmp_path)

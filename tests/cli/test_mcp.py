@@ -63,7 +63,8 @@ async def the_study(use: Any) -> None:
     }
     assert await use("enqueue", study="bowl.toml", config={"x": 0.125}) == {"added": True, "waiting": 1}
     assert await use("note", study="bowl.toml", text="a guess", tags=["mine"]) == {"trial": None}
-    own = (await use("ask", study="bowl.toml"))["trial"]
+    own = (await use("ask", study="bowl.toml", client="me"))["trial"]
+    assert (await use("ask", study="bowl.toml", client="me"))["trial"]["number"] == own["number"]
     assert (own["config"], own["origin"]) == ({"x": 0.125}, "given")
     assert (await use("tell", study="bowl.db", number=1, failed="out of memory"))["result"] == "stored"
     assert (await use("status", study="bowl.toml"))["trials"]["failed"] == 1
@@ -99,7 +100,7 @@ async def several_objectives(use: Any) -> None:
     assert (await use("tell", study="two.toml", number=0, losses={"error": 0.1, "speed": 3}))["result"] == "stored"
     (best,) = (await use("front", study="two.toml"))["front"]
     assert best["values"] == {"error": 0.1, "speed": 3}
-    over = await use("ask", study="two.toml")
+    over = await use("ask", study="two.toml", client="me")
     assert (over["trial"], over["complete"]) == (None, True)
     assert "max_trials=1 reached" in over["reason"]
 

@@ -99,9 +99,10 @@ def study_arguments(file: StudyFile) -> dict[str, Any]:
 @click.option("--journal", help="A file or a database URL, instead of the one that the study file names.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed of a new study.")
 @click.option("--lease", type=SECONDS, help="Hand out trials again that were asked for so long ago and not told.")
+@click.option("--client", help="A name for you alone; asking again before you tell returns the same trial.")
 @place_options
 @shared.limit_options
-def ask(target: str, study: str | None, lease: float | None, as_json: bool, **given: Any) -> None:
+def ask(target: str, study: str | None, lease: float | None, client: str | None, as_json: bool, **given: Any) -> None:
     """Start the next trial and print it as one line of JSON.
 
     The study is created from the study file if the journal does not have it. The trial stays reserved for you until
@@ -113,10 +114,11 @@ def ask(target: str, study: str | None, lease: float | None, as_json: bool, **gi
       bohb ask study.toml
       bohb ask study.toml --journal study.db --max-trials 100
       bohb ask study.db --lease 2h
+      bohb ask study.db --client "$HOSTNAME/3"
     """
     limits = {each.name: value for each in fields(Limits) if (value := given.pop(each.name)) is not None}
     try:
-        trial = external(target, study, limits, **given).ask(lease)
+        trial = external(target, study, limits, **given).ask(lease, client)
     except (NoTrialReady, StudyDone) as error:
         note(f"bohb: {error}")
         sys.exit(NOT_READY if isinstance(error, NoTrialReady) else COMPLETE)

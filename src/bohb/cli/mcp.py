@@ -151,13 +151,14 @@ class Tools:
         """Check a study file: return its space, and how many evaluations one round takes on which budget."""
         return study_plan(load(self._path(study)))
 
-    def ask(self, study: str, lease_seconds: float | None = None) -> Data:
+    def ask(self, study: str, lease_seconds: float | None = None, client: str | None = None) -> Data:
         """Start the next trial. The answer has `trial`, or null and the `reason` why there is none.
 
-        lease_seconds: hand out trials again that were asked for so long ago and never told.
+        lease_seconds: hand out trials again whose programs have been silent for so long.
+        client: a name for you alone. If you ask again before you have told, you get the same trial.
         """
         try:
-            trial = self._askable(study).ask(lease_seconds)
+            trial = self._askable(study).ask(lease_seconds, client)
         except (NoTrialReady, StudyDone) as error:
             return {"trial": None, "complete": isinstance(error, StudyDone), "reason": str(error)}
         return {"trial": asked(trial)}
