@@ -24,10 +24,11 @@ from bohb.analysis.verdicts import (
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.times.forecast import time_to_end
-from bohb.core.trial import Origin
+from bohb.core.trial import Origin, Status
 from bohb.units import DASH, clock, counted, date, duration, grouped, number, short, value_text
 
 _RECENT = 1000  # trials among which the last event is looked for
+_SMALLER = "; smaller batches, a narrower space or a larger device would help"
 _NOTICEABLE = 0.2  # share of the time of trials in which their objectives did not run
 _NOTES = 3  # notes that are shown, the latest
 _CHARACTERS = 200  # of a note or an error
@@ -240,6 +241,7 @@ class Overview:
         return [
             f"{kind.n} {kind.status.value.replace('_', ' ')}: {short(kind.message, _CHARACTERS)}"
             + (f" ({kind.n_message} of them)" if kind.n_message < kind.n else "")
+            + (_SMALLER if kind.status is Status.DEVICE_MEMORY else "")
             for kind in self.failures
         ]
 
