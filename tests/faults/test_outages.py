@@ -24,6 +24,7 @@ from bohb.errors import JournalBusy, WorkersUnavailable
 from bohb.testing.executors import until
 from tests.faults import process_limit
 from tests.objectives import SPACE, quadratic, until_file
+from tests.sizes import size
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 ROOT = Path(__file__).parent.parent.parent
@@ -122,13 +123,8 @@ def test_an_objective_that_is_always_killed_ends_the_study_with_a_hint_at_memory
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bohb.running.loop.FIRST_PAUSE", 0.02)
-    arguments: dict[str, Any] = {
-        "budgets": [1],
-        "seed": 0,
-        "workers": 2,
-        "journal": tmp_path / "a.db",
-        "progress": False,
-    }
+    monkeypatch.setattr("bohb.running.loop.KILLED_PAUSES", size(2, 6))
+    arguments: Any = {"budgets": [1], "seed": 0, "workers": 2, "journal": tmp_path / "a.db", "progress": False}
     with pytest.raises(WorkersUnavailable, match=r"every trial .* was killed while it ran.*SIGKILL.*memory"):
         minimize(kills_itself, SPACE, max_trials=6, **arguments)
     study = minimize(quadratic, SPACE, max_trials=6, **arguments)
