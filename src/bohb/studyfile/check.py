@@ -164,7 +164,7 @@ def _tried(
     caller: _Caller, space: Space, budgets: Sequence[float], configs: Sequence[Mapping[str, Any]]
 ) -> _Tried | Finding:
     """Return the first configuration that succeeds on these budgets; some configurations of a space may fail."""
-    failed: list[Finding] = []
+    failed: list[tuple[Finding, str | None]] = []
     for index, config in enumerate(configs):
         caller.config = space.restore(config)
         space.encode(caller.config)
@@ -172,16 +172,16 @@ def _tried(
         for budget in budgets:
             outcomes.append(caller.call(budget, f"first-{index}" if not outcomes else f"direct-{index}"))
             if not outcomes[-1].ok:
-                failed.append(caller.failed("runs", outcomes[-1]))
+                failed.append((caller.failed("runs", outcomes[-1]), outcomes[-1].error))
                 break
         else:
             took = ", ".join(f"{_seconds(o)} on budget {b:g}" for b, o in zip(budgets, outcomes, strict=True))
             found = Finding("runs", "pass", f"in a worker process: {took}")
             if failed:
-                detail = f"{len(failed)} of {index + 1} random configurations failed, for example: {failed[0].detail}"
+                detail = f"{len(failed)} of {index + 1} random configurations failed, for example: {failed[0][1]}"
                 found = Finding("runs", "warn", detail, "narrow the space if these should not fail")
             return _Tried(found, f"first-{index}", outcomes[0], outcomes[1] if len(outcomes) > 1 else None)
-    return failed[0]
+    return failed[0][0]
 
 
 def _same_again(first: Outcome, again: Sequence[Outcome]) -> Finding:
