@@ -19,7 +19,7 @@ import csv
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,7 @@ def summary(name: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def page(body: dict[str, Any]) -> str:
+def page(body: Mapping[str, Any]) -> str:
     """Return docs/results/extrapolate.md."""
     first = body["cases"][0]
     (mean, quantile), reused = first["rules"][OURS], first["rules"][NEAREST][0]
