@@ -175,7 +175,11 @@ def test_a_wheel_works_without_any_extra(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         archive.extractall(tmp_path / "installed")
-    assert {"bohb/py.typed", "bohb/plots/report.css"} <= names
+    assert {"bohb/py.typed", "bohb/plots/static/style.css", "bohb/plots/templates/report.html"} <= names
+    dashboard = {f"bohb/dashboard/static/{name}" for name in ("tabulator.min.js", "tabulator.LICENSE", "table.js")}
+    assert {*dashboard, "bohb/dashboard/templates/overview.html"} <= names
+    licences = [name for name in names if ".dist-info/licenses/" in name]
+    assert {Path(name).name for name in licences} == {"LICENSE", "tabulator.LICENSE"}
     assert not any(name.startswith(("tests/", "benchmarks/")) for name in names)
     code = """
 from bohb.cli.app import app

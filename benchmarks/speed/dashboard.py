@@ -1,7 +1,7 @@
 """Measure how fast the dashboard is on a study of many trials, and how much memory it needs.
 
     python -m benchmarks.speed.dashboard                       # 10 000 trials, with a browser if there is a Chromium
-    python -m benchmarks.speed.dashboard --trials 1000 --repeats 3 --no-browser --out /tmp/dashboard
+    python -m benchmarks.speed.dashboard --trials 100000 --repeats 3 --out /tmp/dashboard
 
 The server runs in a process of its own, as `bohb dashboard` does, on a journal that a writer in this process appends
 to. Times are wall times, so use an idle machine. The results are written to dashboard.json and dashboard.csv.
@@ -38,8 +38,9 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
     "list": ("/", {}),
     "overview": ("/study", {"study": STUDY}),
     "trials": ("/trials", {"study": STUDY}),
-    "trials by loss": ("/trials", {"study": STUDY, "sort": "loss", "order": "asc"}),
-    "trials, search": ("/trials", {"study": STUDY, "q": "localhost/3"}),
+    "table": ("/api/trials", {"study": STUDY}),
+    "table by loss": ("/api/trials", {"study": STUDY, "sort": "loss", "order": "asc"}),
+    "table, filter": ("/api/trials", {"study": STUDY, "q": "float_1 < 0.1 localhost/3"}),
     "one trial": ("/trial", {"study": STUDY, "number": "77"}),
     "plots": ("/plots", {"study": STUDY}),
     "version": ("/api/version", {"study": STUDY}),
@@ -108,7 +109,7 @@ def pages(base: str, repeats: int) -> list[dict[str, Any]]:
 
 def updates(base: str, writer: Writer, repeats: int) -> list[dict[str, Any]]:
     """Measure the version request and the pages after each new result."""
-    asked, shown = [], {"overview": list[float](), "trials by loss": list[float](), "trials, search": list[float]()}
+    asked, shown = [], {name: list[float]() for name in ("overview", "table by loss", "table, filter")}
     for _ in range(repeats):
         writer.step()
         asked.append(fetch(base, *PAGES["version"])[0])
@@ -169,8 +170,10 @@ def measure(trials: int, repeats: int, browser: bool, seed: int) -> dict[str, An
         build(journal, trials, seed)
         writer = Writer(journal)
         with server(journal) as (base, process):
-            first = fetch(base, *PAGES["overview"])  # reads and folds the whole study
-            rows = [row("first page after the start", [first[0]], first[1]), *pages(base, repeats)]
+            first = fetch(base, *PAGES["overview"])  # of a large study it shows what has been read so far
+            whole = first[0] + _until_read(base)
+            rows = [row("first page after the start", [first[0]], first[1]), row("the whole study", [whole])]
+            rows += pages(base, repeats)
             after_pages = memory(process)
             rows += updates(base, writer, repeats)
             rows += figures(base)
@@ -180,6 +183,15 @@ def measure(trials: int, repeats: int, browser: bool, seed: int) -> dict[str, An
             end = memory(process)
     used = {"after_pages": after_pages, "after_figures": after_figures, f"after_{10 * repeats}_updates": end}
     return {"trials": trials, "rows": rows, "memory_MiB": used}
+
+
+def _until_read(base: str) -> float:
+    """Return the seconds until the overview shows the whole study."""
+    began = time.perf_counter()
+    address = base + "/study?" + urlencode({"study": STUDY})
+    while 'data-version="unfinished"' in urllib.request.urlopen(address, timeout=60).read().decode():
+        pass
+    return time.perf_counter() - began
 
 
 def verdicts(found: dict[str, Any]) -> list[str]:

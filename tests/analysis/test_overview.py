@@ -15,13 +15,15 @@ from starlette.testclient import TestClient
 import bohb
 from bohb import BOHB
 from bohb.analysis.overview import Overview, Session, rate_text
-from bohb.analysis.trials import columns, fixed_columns, loss_column, sorted_trials
+from bohb.analysis.questions import answers, failing, settled, silence
+from bohb.analysis.trials import columns, failure_kinds, fixed_columns, loss_column, sorted_trials
+from bohb.core.history import History
 from bohb.core.trial import jsonable
 from bohb.dashboard import create_app
 from bohb.journal import SqlJournal
 from bohb.plots.report import report
 from bohb.running.study import Study, heights, trajectory_svg
-from tests.analysis.studies import KINDS, played, tiny
+from tests.analysis.studies import KINDS, Results, play, played, tiny
 from tests.cli.running import answer, call
 
 LATENCY = "no result on budget 9 keeps the constraints; the nearest is trial 2 (latency 34.8125, not <= 12)"
@@ -93,9 +95,36 @@ def test_an_overview_of_any_study_is_json_and_text(kind: str) -> None:
         assert rows["trials"].startswith(f"{len(history.outcomes)} finished ({history.n_failed} failed)")
         assert rows["stopped"] == "limit"
         assert (rows["best"] == "nothing has succeeded yet") == (history.incumbent is None)
-        titles = [title for title, _ in seen.facts()]
+        found = answers(seen)
+        titles = [fact.title for fact in (*found.running, *found.result)]
         assert len(titles) == len(set(titles))
         assert {"State", "Trials finished", "Run time", "Budget spent"} <= set(titles)
+
+
+def test_advice_says_what_to_do_about_silence_failures_and_a_settled_study() -> None:
+    assert list(silence(4, 500.0, 10.0)) == []
+    assert list(silence(4, 5000.0, 2000.0)) == [], "a trial takes as long"
+    assert list(silence(0, 5000.0, 1.0)) == []
+    (line,) = silence(2, 5000.0, 100.0)
+    assert line.startswith("nothing has happened for 1 h 23 min, but 2 trials never ended")
+    history = play(
+        BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=1), 20, lambda t: OSError("no GPU 7") if t.number % 3 else 1.0
+    )
+    (line,) = failing(history.history, failure_kinds(history.history))
+    assert line == "13 of 20 trials failed, 13 of them with “OSError: no GPU 7”: mend this first, or narrow the space"
+    assert list(failing(tiny().history, failure_kinds(tiny().history))) == [], "one of six is no pattern"
+    still = play(BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=1), 20, lambda t: 1.0 if t.number > 3 else 0.5).history
+    assert list(settled(still)) == [
+        "the last 19 of 20 full evaluations have improved nothing: stop, or widen the space"
+    ]
+    falling = play(BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=1), 20, lambda t: 1.0 / (1 + t.number)).history
+    assert list(settled(falling)) == []
+    late = Overview(falling, 2e9, model=False)
+    assert answers(late).advice == late.remarks
+
+
+def _twenty(result: Results) -> History:
+    return play(BOHB({"x": (0.0, 1.0)}, budgets=[1], seed=1), 20, result).history
 
 
 def test_the_cost_is_the_budget_that_the_trajectory_has_spent() -> None:

@@ -20,7 +20,7 @@ LARGEST = 150_000  # bytes
 
 
 def main() -> None:
-    """The overview of a running study, light and dark."""
+    """The overview of a running study, light and dark, and its trials with a selection."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         journal = Path(scratch) / "study.db"
@@ -28,18 +28,24 @@ def main() -> None:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_FLAGS)
         with serving_here(journal) as address:
             for scheme in ("light", "dark"):
-                picture(chromium, f"{address}/study?study=digits-mlp", scheme)
+                picture(chromium, f"{address}/study?study=digits-mlp", scheme, f"dashboard-{scheme}")
+            best = "number,loss,status,budget,config.learning_rate,config.units,config.optimizer,info.accuracy"
+            query = f"sort=loss&order=asc&select=157,182,130&columns={best}"
+            picture(chromium, f"{address}/trials?study=digits-mlp&{query}", "light", "dashboard-trials")
         chromium.close()
 
 
-def picture(browser: Browser, address: str, scheme: Literal["light", "dark"]) -> None:
+def picture(browser: Browser, address: str, scheme: Literal["light", "dark"], name: str) -> None:
     """One picture, with as few colours as it needs to stay small."""
-    path = IMAGES / f"dashboard-{scheme}.png"
+    path = IMAGES / f"{name}.png"
     context = browser.new_context(viewport=SIZE, color_scheme=scheme)  # type: ignore[arg-type]  # a TypedDict by shape
     page = context.new_page()
     page.set_default_timeout(120_000)  # the machine may be busy
     page.goto(address)
     page.locator("[data-drawn]").first.wait_for(state="attached")
+    if name == "dashboard-trials":
+        page.locator("[data-built]").wait_for()
+        page.locator(".tabulator-row").first.wait_for()
     page.wait_for_timeout(500)
     page.screenshot(path=path)
     context.close()

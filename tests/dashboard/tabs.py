@@ -31,7 +31,7 @@ class Tab:
 
     def draw_all(self, which: str = "") -> None:
         """Scroll through all plots, or those within `which`, until they are drawn."""
-        figures = self.page.locator(f"{which} [data-figure]")
+        figures = self.page.locator(f"{which} [data-figure]:visible")
         for index in range(figures.count()):
             figures.nth(index).scroll_into_view_if_needed()
             figures.nth(index).locator("svg.main-svg").first.wait_for(timeout=120_000)

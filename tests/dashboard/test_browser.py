@@ -29,6 +29,7 @@ ADDRESSES = {
     "trials": "/trials?study=digits",
     "trial": "/trial?study=digits&number=1",
     "plots": "/plots?study=digits",
+    "selected": "/selected?study=digits&number=1&number=5&number=7",
     "compare": "/compare?study=digits&study=digits+again",
 }
 
@@ -42,14 +43,18 @@ UNNAMED = f"""[...document.querySelectorAll("{CONTROLS}")].filter(e => !e.closes
 @pytest.mark.parametrize("name", ADDRESSES)
 def test_a_page_comes_without_complaint_and_fits_any_width(tab: Opener, name: str) -> None:
     shown = tab()
+    asked: list[str] = []
+    shown.page.on("request", lambda request: asked.append(request.url))
     page = shown.open(ADDRESSES[name])
     shown.draw_all()
+    assert asked
+    assert all(url.startswith((shown.server, "blob:", "data:")) for url in asked), "nothing comes from another host"
     assert page.locator("h1").count() == 1
     if name == "plots":
         assert page.locator("[data-figure] svg.main-svg").count() >= len(ordinary_plots())
     assert page.evaluate(UNNAMED) == []
     ids = page.evaluate("[...document.querySelectorAll('main > *, main > * [id]')].map(e => e.id).filter(Boolean)")
-    own = [name for name in ids if not re.search("clip|legend|topdefs|defs|xy|toolbar|modebar", name)]
+    own = [name for name in ids if not re.search("clip|legend|topdefs|defs|xy|toolbar|modebar|tabulator", name)]
     assert len(own) == len(set(own)), "ids are unique"
     fits = "document.documentElement.scrollWidth <= innerWidth"
     for width in (320,) if name == "plots" else (768, 320):  # plots are drawn anew for each
@@ -61,7 +66,7 @@ def test_a_page_comes_without_complaint_and_fits_any_width(tab: Opener, name: st
 def test_every_link_of_the_site_leads_to_a_page(tab: Opener, server: str) -> None:
     shown = tab()
     seen: set[str] = set()
-    queue = ["/", ADDRESSES["compare"], "/study?study=" + quote_plus(HOSTILE), "/trials?study=digits&size=50"]
+    queue = ["/", ADDRESSES["compare"], ADDRESSES["selected"], "/study?study=" + quote_plus(HOSTILE)]
     kinds: dict[str, int] = {}
     while queue:
         address = queue.pop(0)
@@ -73,16 +78,20 @@ def test_every_link_of_the_site_leads_to_a_page(tab: Opener, server: str) -> Non
         answer = shown.page.request.get(server + address)
         assert answer.status == 200, address
         if "text/html" in answer.headers["content-type"]:
-            found = re.findall(r'(?:href|src|data-figure|data-version-url)="([^"]*)"', answer.text())
+            found = re.findall(r'(?:href|src|data-figure|data-trials|data-version-url)="([^"]*)"', answer.text())
             queue += [link.replace("&amp;", "&") for link in found if link.startswith("/")]
     paths = {address.partition("?")[0] for address in seen}
-    assert {"/study", "/trials", "/trial", "/plots", "/compare", "/api/figure", "/static/style.css"} <= paths
+    assert {"/study", "/trials", "/trial", "/plots", "/compare", "/selected", "/api/figure", "/api/trials"} <= paths
 
 
-@pytest.mark.parametrize("page_name", ["plots", "trial"])
+@pytest.mark.parametrize("page_name", ["plots", "trial", "trials", "selected"])
 def test_a_study_and_a_choice_named_script_stay_text(tab: Opener, page_name: str) -> None:
     shown = tab()
-    page = shown.open(f"/{page_name}?study={quote_plus(HOSTILE)}&number=3")
+    page = shown.open(f"/{page_name}?study={quote_plus(HOSTILE)}&number=3&select=1,3")
+    if page_name == "trials":
+        page.locator(".tabulator-cell", has_text=HOSTILE).first.wait_for()
+        page.locator("summary", has_text="Columns").click()
+        page.locator("#columns label", has_text=HOSTILE).first.wait_for()
     shown.draw_all(":is(#slice, #importance)" if page_name == "plots" else "")
     assert HOSTILE in page.inner_text("body")
     assert page.evaluate("[...document.scripts].every(s => s.src.startsWith(location.origin + '/static/'))")
@@ -117,9 +126,7 @@ def test_pages_follow_a_study_that_runs(tab: Opener, tmp_path: Path) -> None:
             page.locator("tbody th a", has_text="live").click(timeout=120_000)  # the page has noticed by itself
             _follow_overview(page)
             _follow_table(page)
-            page.locator("th[aria-sort=descending] a", has_text="Trial").click()
-            page.locator("th[aria-sort=ascending]", has_text="Trial").wait_for()  # the first stays the first
-            page.locator("tbody th a").first.click()
+            page.locator(".tabulator-cell a", has_text=re.compile("^0$")).click()
             page.locator("pre.log", has_text="output of trial 0").wait_for()
         finally:
             running.terminate()
@@ -142,45 +149,30 @@ def _follow_overview(page: Page) -> None:
 
 def _follow_table(page: Page) -> None:
     page.get_by_role("link", name="Trials", exact=True).click()
-    page.get_by_role("link", name="Loss").click()
-    page.locator("th[aria-sort=ascending]", has_text="Loss").wait_for()
-    page.fill("#q", "x=0")
+    page.locator("[data-built]").wait_for()
+    page.locator(".tabulator-col", has_text="Trial").click()
+    page.locator(".tabulator-col[aria-sort=ascending]", has_text="Trial").wait_for()
+    page.fill("#q", "x < 0.5")
     found = page.locator("#found")
+    assert eventually(lambda: " of " in found.inner_text())
     count = found.inner_text()
-    assert eventually(lambda: found.inner_text() != count)
-    assert page.input_value("#q") == "x=0"
-    assert page.locator("th[aria-sort=ascending]").inner_text().startswith("Loss")
+    assert eventually(lambda: found.inner_text() != count), "new trials appear by themselves"
+    assert page.input_value("#q") == "x < 0.5"
+    assert page.locator(".tabulator-col[aria-sort=ascending]", has_text="Trial").count() == 1
     page.fill("#q", "")
-    page.get_by_role("link", name="Trial", exact=True).click()
-    page.locator("th[aria-sort=descending]", has_text="Trial").wait_for()
-    assert "q=" not in page.url, "what was typed last counts, even if it was not shown yet"
-
-
-def test_the_table_answers_as_one_types_and_remembers_in_its_address(tab: Opener) -> None:
-    shown = tab()
-    page = shown.open(ADDRESSES["trials"])
-    page.select_option("#status", "failed")
-    page.locator("#found", has_text=" of 64 trials").wait_for()
-    assert "status=failed" in page.url
-    page.get_by_role("link", name="Budget", exact=True).click()
-    page.locator("th[aria-sort]", has_text="Budget").wait_for()
-    page.reload()
-    assert page.input_value("#status") == "failed"
-    assert page.locator("th[aria-sort]").inner_text().startswith("Budget")
-    page.fill("#q", "nothing has this")
-    page.locator("text=Nothing matches").wait_for()
-    page.go_back()
-    assert shown.complaints == []
+    assert eventually(lambda: "q=" not in page.evaluate("location.href"))
 
 
 def test_tables_work_without_scripts(tab: Opener) -> None:
     page = tab(java_script_enabled=False).open(ADDRESSES["trials"])
-    page.fill("#q", "gelu")
+    page.fill("#q", "activation = gelu")
     page.get_by_role("button", name="Show").click()
     assert " of 64 trials" in page.inner_text("#found")
-    page.get_by_role("link", name="Loss").click()
-    assert page.locator("th[aria-sort]").inner_text().startswith("Loss")
-    assert page.input_value("#q") == "gelu"
+    assert set(page.locator("td", has_text=re.compile("gelu|relu|tanh")).all_inner_texts()) == {"gelu"}
+    assert page.input_value("#q") == "activation = gelu"
+    page.fill("#q", "activations = gelu")
+    page.get_by_role("button", name="Show").click()
+    assert "did you mean 'activation'" in page.inner_text("#found")
 
 
 def test_the_theme_is_remembered_and_a_menu_draws_another_plot(tab: Opener) -> None:
@@ -210,9 +202,11 @@ def test_a_report_draws_all_plots_and_what_its_menus_choose_without_a_server(tab
     shown = tab(color_scheme="dark")
     page = shown.page
     page.goto(write_report(played("hostile"), tmp_path / "report.html", name=HOSTILE).as_uri())
+    slice_of = page.locator("#slice [data-figure]")
     page.locator(f"html[data-drawn='{len(ordinary_plots())}']").wait_for()
     assert page.locator("svg.main-svg").count() >= len(ordinary_plots())
-    slices = "document.getElementById('plot-slice')"
+    assert slice_of.count() == 1
+    slices = "document.querySelector('#slice .plot')"
     titles = f"{slices}.layout.annotations.map(a => a.text).join()"
     both = page.evaluate(titles)
     page.select_option("#slice-parameter", index=1)
@@ -224,7 +218,7 @@ def test_a_report_draws_all_plots_and_what_its_menus_choose_without_a_server(tab
     assert eventually(lambda: page.evaluate(f"{slices}.layout.yaxis.type") == "log")
     page.locator("#theme").click()
     assert page.inner_text("#theme") == "Theme: light"
-    ground = "getComputedStyle(document.querySelector('#plot-slice svg.main-svg')).backgroundColor"
+    ground = "getComputedStyle(document.querySelector('#slice svg.main-svg')).backgroundColor"
     assert eventually(lambda: _luminance(page.evaluate(ground)) > 0.8, 60), "plots follow the theme"
     page.evaluate("bohbScale(document.getElementById('slice-scale'), {meta: {no_log: 'not for a maximised score'}})")
     log = page.locator("#slice-scale option[value=log]")
@@ -240,16 +234,25 @@ def test_the_keyboard_reaches_everything(tab: Opener) -> None:
     assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0, "it is seen when it has the focus"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
+    page.locator("[data-built]").wait_for()
     reached = []
-    for _ in range(18):
+    for _ in range(12):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", reached[-1]
-    assert reached[:4] == ["q", "status", "origin", "budget"]
-    assert "Loss" in reached
-    page.get_by_role("link", name="Loss").focus()
+    assert reached[0] == "q"
+    assert {"failed-only", "Columns", "Loss", "Budget"} <= set(reached)
+    page.get_by_role("button", name="Loss", exact=True).focus()
     page.keyboard.press("Enter")
-    page.locator("th[aria-sort=ascending]", has_text="Loss").wait_for()
+    page.locator(".tabulator-col[aria-sort=ascending]", has_text="Loss").wait_for()
+    assert eventually(lambda: "sort=loss" in page.evaluate("location.href"))
+    page.locator("summary", has_text="Columns").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Move Status to the left").focus()
+    page.keyboard.press("Enter")
+    page.locator(".tabulator-col").nth(2).get_by_text("Status").wait_for()
+    row = "document.activeElement.closest('.column')?.textContent"
+    assert "Status" in page.evaluate(row), "the focus stays in its row"
 
 
 def test_a_phone_shows_the_overview_in_light_and_dark(tab: Opener) -> None:
@@ -292,7 +295,7 @@ def test_a_token_opens_the_pages_once_and_leaves_the_address(tab: Opener, journa
         friend = tab(base)
         friend.open("/trials?study=digits&token=a-secret-for-the-test")
         assert "token" not in friend.page.url
-        friend.page.locator("#found").wait_for()
+        friend.page.locator("[data-built]").wait_for()
         assert friend.page.evaluate("document.cookie") == "", "scripts cannot read it"
         assert friend.complaints == []
 

@@ -21,7 +21,9 @@ PAGES = (
     "/study?study=digits",
     "/trials?study=digits",
     "/trial?study=digits&number=1",
+    "/selected?study=digits&number=1&number=2",
     "/plots?study=digits",
+    "/api/trials?study=digits",
     "/compare?study=digits&study=digits+again",
     "/api/version",
     "/api/version?study=digits",
@@ -189,7 +191,7 @@ def test_every_answer_bears_the_headers_that_protect_it(open_client: TestClient,
 
 def test_a_failure_of_ours_is_a_page_with_the_same_headers(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = create_app(journal)
-    monkeypatch.setattr("bohb.dashboard.app.overview_page", lambda *_: 1 / 0)
+    monkeypatch.setattr("bohb.dashboard.pages.overview_page", lambda *_: 1 / 0)
     client = TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False)
     answer = client.get("/study?study=digits")
     app.state.close()

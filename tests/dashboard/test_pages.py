@@ -50,9 +50,15 @@ class Elements(HTMLParser):
 
 def addresses(name: str) -> list[str]:
     study = quote_plus(name)
-    pages = [f"/{page}?study={study}" for page in ("study", "trials", "plots")]
+    pages = [f"/{page}?study={study}" for page in ("study", "trials", "plots", "selected")]
+    pages.append(f"/selected?study={study}&number=1&number=3&number=4")
     pages += [f"/trial?study={study}&number={n}" for n in (0, 3, 4)]
-    return [*pages, f"/compare?study={study}&study=digits", "/", f"/trials?study={study}&q={study}&sort=config.{study}"]
+    return [
+        *pages,
+        f"/compare?study={study}&study=digits",
+        "/",
+        f"/trials?study={study}&q={study}&sort=config.{study}&columns={study}",
+    ]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
@@ -80,7 +86,10 @@ def test_figures_of_hostile_studies_are_json_whose_labels_are_escaped(client: Te
         assert answer.headers["content-type"] == "application/json"
         figure = json.loads(answer.text)
         assert "<script" not in json.dumps(figure), key
-    for address in (f"/api/curve?study={study}&number=1", f"/api/compare?study={study}&study=digits&over=cost"):
+    for address in (
+        f"/api/selected?study={study}&number=1&number=2",
+        f"/api/compare?study={study}&study=digits&over=cost",
+    ):
         assert "<script" not in json.dumps(client.get(address).json()), address
 
 
@@ -104,7 +113,7 @@ def test_no_path_leads_out(client: TestClient, path: str) -> None:
 
 @pytest.mark.parametrize("number", ["-1", "../1", "1.0", "1e3", "999999", "", " 1", "0x1", "٣", "1\0", "9" * 400])
 def test_trials_are_looked_up_never_computed_with(client: TestClient, number: str) -> None:
-    for path in ("/trial", "/api/curve"):
+    for path in ("/trial", "/selected", "/api/selected", "/api/process"):
         assert client.get(path, params={"study": "digits", "number": number}).status_code == 404
 
 
@@ -194,7 +203,7 @@ def test_menus_choose_what_a_plot_shows_and_nonsense_is_ignored(client: TestClie
 
 
 def test_the_trials_of_a_query_can_be_downloaded_as_csv(client: TestClient) -> None:
-    answer = client.get("/trials.csv?study=digits&status=failed&size=50&page=2")
+    answer = client.get("/trials.csv?study=digits&q=status+%3D+failed")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert "attachment" in answer.headers["content-disposition"]
     rows = list(csv.DictReader(answer.text.splitlines()))
@@ -242,14 +251,16 @@ def test_the_overview_labels_its_numbers(client: TestClient) -> None:
     for label in ("Best loss", "Trials finished", "60 of 64 started", "full evaluations", "Last activity", "Bracket 0"):
         assert label in text, label
     assert text.count("data-since") == 4, "running trials show how long they have been running"
-    assert "&quot;learning_rate&quot;" in text, "the best configuration can be copied"
+    assert "&#34;learning_rate&#34;" in text, "the best configuration can be copied"
+    for question in ("Is it running well?", "How good is it?", "What should I do?"):
+        assert f"<h2>{question}</h2>" in text
 
 
 def test_the_overview_counts_failures_by_kind_and_shows_their_messages(client: TestClient, journal: Path) -> None:
     kinds = failure_kinds(load(journal, "digits").history)
     assert kinds
     text = client.get("/study?study=digits").text
-    assert f"</a>: {', '.join(f'{kind.n} {kind.status.value}' for kind in kinds)}<" in text
+    assert f": {', '.join(f'{kind.n} {kind.status.value}' for kind in kinds)}</a>" in text
     assert all(escape(kind.message) in text for kind in kinds)
 
 
@@ -257,8 +268,8 @@ def test_a_trial_tells_what_why_and_what_became_of_it(client: TestClient) -> Non
     text = client.get("/trial?study=digits&number=0").text
     for part in ("Configuration", "learning_rate", "Seed", "drawn at random", "Learning curve", "Output", "Checkpoint"):
         assert part in text, part
-    failed = client.get("/trials?study=digits&status=failed").text
-    found = re.search(r'href="(/trial\?[^"]*)"', failed)
+    failed = client.get("/trials?study=digits&q=status+%3D+failed").text
+    found = re.search(r'<th scope="row"><a href="(/trial\?[^"]*)"', failed)
     assert found is not None
     assert "What went wrong" in client.get(found.group(1).replace("&amp;", "&")).text
 

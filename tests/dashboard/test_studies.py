@@ -51,6 +51,22 @@ def test_a_view_follows_the_journal_and_an_old_one_stays_as_it_was(tmp_path: Pat
     studies.close()
 
 
+def test_a_large_study_is_shown_as_far_as_it_has_been_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bohb.dashboard.studies.AT_ONCE", 20)
+    journal, optimizer = start(tmp_path / "study.db")
+    with journal:
+        advance(optimizer, 25)
+    studies = Studies([tmp_path / "study.db"])
+    total = optimizer.history.n_events
+    first = studies.snapshot("study", patience=0)
+    assert (first.history.n_events, first.unread) == (20, total - 20)
+    while (view := studies.snapshot("study", patience=0)).unread:
+        assert view.history.n_events > first.history.n_events
+    assert facts(view.history) == facts(optimizer.history)
+    assert studies.entry("study", total) is not None
+    studies.close()
+
+
 def test_a_snapshot_shares_nothing_that_changes() -> None:
     optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=1)
     advance(optimizer, 20)
@@ -150,7 +166,9 @@ def test_entries_of_the_list_are_made_once_per_state(tmp_path: Path) -> None:
         advance(optimizer, 2)
         length = studies.lengths()["study"]
         assert studies.known_entry("study", length) is None
-        assert studies.entry("study", length).trials["started"] == 2
+        now = studies.entry("study", length)
+        assert now is not None
+        assert now.trials["started"] == 2
     studies.close()
 
 

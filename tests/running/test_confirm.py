@@ -17,7 +17,7 @@ from bohb import History, Trial, minimize, replay
 from bohb.core.events import ConfirmationFinished, RepeatFinished
 from bohb.errors import InvalidArgument, JournalBusy
 from bohb.journal import SqlJournal
-from bohb.plots.sections import best_section
+from bohb.plots.report import report
 
 SPACE = {"x": (0.0, 1.0)}
 FIXED: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0, "preset": "paper", "max_trials": 30}
@@ -168,8 +168,8 @@ def test_a_study_in_memory_can_be_confirmed_and_its_report_says_so() -> None:
     study = minimize(noisy, SPACE, **FIXED)
     assert study.confirm(top=1, repeats=3, progress=False).probability == 1
     assert len(study.history.confirmations) == 1
-    section = best_section(study.history)
-    assert "confirmed: trial" in section
+    section = report(study.history)
+    assert "Confirmed: trial" in section
     assert "95 % interval" in section
 
 

@@ -89,19 +89,30 @@ def front(history: History, budget: float | None = None) -> Front | None:
     )
 
 
-def volumes(history: History) -> list[Volume]:
-    """Return how the dominated volume grew on the budget of the front, trial by trial.
+def volumes(*histories: History) -> list[list[Volume]]:
+    """Return how the dominated volume of each study grew, trial by trial, on the largest budget that all fronts reach.
 
-    The reference point is a little worse than the worst feasible result on that budget in each objective, so that the
-    volumes of two studies cannot be compared.
+    The reference point is a little worse than the worst feasible result of all these studies in each objective, so that
+    volumes can be compared within one call only.
     """
-    table = front(history)
-    if table is None or not table.goals.several or not table.feasible.any():
-        return []
-    kept = [Result(history.trials[n], history.outcomes[n]) for n in table.numbers[table.feasible].tolist()]
-    points = dict(zip(table.numbers[table.feasible].tolist(), _losses(table.goals, kept), strict=True))
-    points = dict(zip(points, _scaled(np.array(list(points.values()))), strict=True))
-    reference = _ROOM + np.max(list(points.values()), axis=0)
+    fronts = [table for history in histories if (table := front(history)) is not None and table.feasible.any()]
+    if not fronts or not all(table.goals.several for table in fronts):
+        return [[] for _ in histories]
+    budget = min(table.budget for table in fronts)
+    tables = [front(history, budget) for history in histories]
+    kept = [[] if table is None else table.numbers[table.feasible].tolist() for table in tables]
+    results = [[Result(h.trials[n], h.outcomes[n]) for n in mine] for h, mine in zip(histories, kept, strict=True)]
+    points = _scaled(_losses(fronts[0].goals, [result for mine in results for result in mine]))
+    reference = _ROOM + np.max(points, axis=0)
+    parts = np.split(points, np.cumsum([len(mine) for mine in kept])[:-1])
+    return [
+        _grown(history, dict(zip(mine, part, strict=True)), reference)
+        for history, mine, part in zip(histories, kept, parts, strict=True)
+    ]
+
+
+def _grown(history: History, points: dict[int, Array], reference: Array) -> list[Volume]:
+    """Return how the volume between the points of a study and the reference point grew."""
     box = float(np.prod(reference))
     rows = losses(history)
     found: list[Volume] = []

@@ -67,12 +67,13 @@ class Importances:
     """All hyperparameters, the most important first.
 
     budget: budget of the results; None for random picks, each on its first budget.
-    n, best: number of results, and how many of them count as the best.
+    n: number of results.
+    best: the trials that count as the best of them.
     """
 
     budget: float | None
     n: int
-    best: int
+    best: tuple[int, ...]
     rows: tuple[Importance, ...]
 
 
@@ -101,7 +102,8 @@ def importance(
         Importance(d.axis.name, float(v), float(v) / total if total else 0.0, float(c) / total if total else 0.0)
         for d, v, c in zip(divergences, values, chance, strict=True)
     ]
-    return Importances(budget, len(numbers), int(best.sum()), tuple(sorted(rows, key=lambda row: -row.value)))
+    chosen = tuple(number for number, is_best in zip(numbers, best.tolist(), strict=True) if is_best)
+    return Importances(budget, len(numbers), chosen, tuple(sorted(rows, key=lambda row: -row.value)))
 
 
 def sample(history: History, budget: float | None = None) -> tuple[list[int], Array, float | None]:

@@ -5,6 +5,7 @@ They only differ in how they render an `Overview`; no fact is put into words any
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -13,8 +14,6 @@ from typing import Any
 from bohb.analysis.trajectory import run_clock
 from bohb.analysis.trials import FailureKind, failure_kinds, finished, notes_of, seconds, tags_of
 from bohb.analysis.verdicts import (
-    best_on_budget,
-    best_title,
     confirmation_data,
     headline,
     last_verdict,
@@ -25,7 +24,7 @@ from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.times.forecast import time_to_end
 from bohb.core.trial import Origin, Status
-from bohb.units import DASH, clock, counted, date, duration, grouped, number, short, value_text
+from bohb.units import clock, counted, duration, grouped, number, short, value_text
 
 _RECENT = 1000  # trials among which the last event is looked for
 _SMALLER = "; smaller batches, a narrower space or a larger device would help"
@@ -102,6 +101,14 @@ class Overview:
         self.session = session
         self._model = model
 
+    def at(self, now: float) -> Overview:
+        """Return the same facts at another time of day, without computing them again."""
+        self.remarks  # noqa: B018 - it takes longest
+        later = copy.copy(self)
+        later.now = now
+        vars(later).pop("left", None)
+        return later
+
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of trials; waiting ones have lost their worker and will start again, late results are not used."""
@@ -139,8 +146,14 @@ class Overview:
             numbers.setdefault(self.history.trials[n].budget, []).append(n)
         return [self._of_budget(budget, numbers[budget]) for budget in sorted(numbers)]
 
+    @cached_property
+    def durations(self) -> dict[int, float]:
+        """The seconds that finished trials took, as far as they were measured."""
+        taken = ((n, seconds(self.history, n)) for n in self.history.outcomes)
+        return {n: known for n, known in taken if known is not None}
+
     def _of_budget(self, budget: float, numbers: list[int]) -> BudgetCount:
-        timed = [taken for n in numbers if (taken := seconds(self.history, n)) is not None]
+        timed = [self.durations[n] for n in numbers if n in self.durations]
         return BudgetCount(
             budget=budget,
             finished=len(numbers),
@@ -163,15 +176,15 @@ class Overview:
         if self.session is not None:
             return self.session.seconds
         seen, at_work = self.history, run_clock(self.history)
-        ends = [at_work.seconds(finished(seen, n)) for n in seen.outcomes]
-        latest = max((time for time in seen.started.values() if time is not None), default=None)
-        known = (seen.seconds or None, at_work.seconds(latest), *ends)
+        times = [*seen.started.values(), *(finished(seen, n) for n in seen.outcomes)]
+        latest = max((time for time in times if time is not None), default=None)
+        known = (seen.seconds or None, at_work.seconds(latest))
         return max((time for time in known if time is not None), default=None)
 
     @cached_property
     def busy(self) -> float:
         """Seconds that workers spent in trials, as far as they were measured."""
-        return sum(seconds(self.history, n) or 0.0 for n in self.history.outcomes)
+        return sum(self.durations.values())
 
     @property
     def rate(self) -> float | None:
@@ -185,8 +198,7 @@ class Overview:
         """The expected seconds until the study ends; None if nobody runs it or nothing is known."""
         if self.session is not None or self.now is None:
             return None if self.session is None else self.session.left
-        since = 0.0 if self.last_event is None else max(0.0, self.now - self.last_event)
-        return time_to_end(self.history, self.history.seconds + since, self.now)
+        return time_to_end(self.history, self.history.seconds + (self.idle or 0.0), self.now)
 
     @cached_property
     def last_event(self) -> float | None:
@@ -197,6 +209,11 @@ class Overview:
         times += [outcome.finished for outcome in list(seen.outcomes.values())[-_RECENT:]]
         times += [late.outcome.finished for late in seen.late[-_RECENT:]]
         return max((time for time in times if time is not None), default=None)
+
+    @property
+    def idle(self) -> float | None:
+        """The seconds since something last happened; None if that or the time of day is unknown."""
+        return None if self.last_event is None or self.now is None else max(0.0, self.now - self.last_event)
 
     @property
     def finished_brackets(self) -> int:
@@ -298,7 +315,7 @@ class Overview:
         stopped: why it stopped.
         """
         texts = [note.text for note in notes_of(self.history) if note.text.strip()]
-        since = "" if self.last_event is None or self.now is None else f"; last event {self._ago}"
+        since = "" if self.idle is None else f"; last event {duration(self.idle)} ago"
         opened = self.open_brackets
         tags = tags_of(self.history)
         found: list[tuple[str, list[str]]] = [
@@ -307,7 +324,7 @@ class Overview:
             ("runner", [runner + since] if runner else []),
             ("trials", [self.trials]),
             ("failed", self.failed),
-            ("put back", [f"{_times(n)}: {short(reason, _CHARACTERS)}" for reason, n in self.put_back]),
+            ("put back", [f"{times_text(n)}: {short(reason, _CHARACTERS)}" for reason, n in self.put_back]),
             ("spent", [self.spent, *([self.start_ups] if self.start_ups else [])]),
             ("left", [self.end] if self.end and runner != "none" else []),
             ("stopped", [stopped] if stopped else []),
@@ -317,32 +334,6 @@ class Overview:
             ("confirm", self.verdict),
         ]
         return [("" if place else label, line) for label, lines in found for place, line in enumerate(lines)]
-
-    def facts(self) -> list[tuple[str, str]]:
-        """Return the numbers with a title each, for pages."""
-        n, best, goals, created = self.counts, self.best, self.history.goals, self.history.created
-        found = [
-            ("State", f"{n['running']} running" if n["running"] else "idle" if n["started"] else "not started"),
-            (best_title(goals), DASH if best is None else best_on_budget(goals, best)),
-            ("Trials finished", f"{grouped(n['finished'])} of {grouped(n['started'])} started"),
-            ("Trials failed", _failed_counts(self.failures)),
-            ("Waiting for a worker", counted(n["waiting"], "trial") if n["waiting"] else ""),
-            ("Put back", "; ".join(f"{_times(times)}: {short(why, _CHARACTERS)}" for why, times in self.put_back)),
-            ("Configurations", grouped(self.configurations)),
-            ("Budget spent", f"{number(self.cost, 4)} full evaluations"),
-            ("Reported cost", number(self.history.cost_reported) if self.history.cost_reported else ""),
-            ("Run time", duration(self.seconds)),
-            ("Rate", rate_text(self.rate, "trials ") if self.rate else ""),
-            ("Brackets complete", f"{self.finished_brackets} of {len(self.history.brackets)}"),
-            ("Time left", self.end or ""),
-            ("Last activity", self._ago if self.now is not None and self.last_event is not None else ""),
-            ("Started", date(created.time if created else None)),
-        ]
-        return [(title, text) for title, text in found if text]
-
-    @property
-    def _ago(self) -> str:
-        return f"{duration(max(0.0, (self.now or 0.0) - (self.last_event or 0.0)))} ago"
 
     def data(self) -> dict[str, Any]:
         """Return everything as JSON."""
@@ -379,14 +370,10 @@ def rate_text(per_second: float, what: str = "") -> str:
     return f"{number(rate, 3) if rate < 100 else grouped(round(rate))} {what}per {unit}"
 
 
-def _failed_counts(kinds: list[FailureKind]) -> str:
-    listed = ", ".join(f"{grouped(kind.n)} {kind.status.value.replace('_', ' ')}" for kind in kinds)
-    return f"{grouped(sum(kind.n for kind in kinds))}: {listed}" if kinds else "0"
-
-
-def _times(n: int) -> str:
-    return "once" if n == 1 else f"{n} times"
-
-
 def _of(limit: float | None) -> str:
     return "" if limit is None else f" of {limit:g}"
+
+
+def times_text(n: int) -> str:
+    """Return how often something happened: once, 2 times."""
+    return "once" if n == 1 else f"{n} times"

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from bohb.core.events import NoteAdded
@@ -123,8 +124,9 @@ def fixed_columns(history: History) -> dict[str, Callable[[History, int], Any]]:
 def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
     """Return all columns: the fixed ones, and one per value, hyperparameter and entry of `info`."""
     names = {} if history.goals.plain else dict.fromkeys(VALUES + name for name in history.goals.names)
-    names |= dict.fromkeys(CONFIG + name for trial in history.trials.values() for name in trial.config)
-    names |= dict.fromkeys(INFO + name for outcome in history.outcomes.values() for name in outcome.info)
+    configs = dict.fromkeys(chain.from_iterable(trial.config for trial in history.trials.values()))
+    infos = dict.fromkeys(chain.from_iterable(outcome.info for outcome in history.outcomes.values()))
+    names |= dict.fromkeys([*(CONFIG + name for name in configs), *(INFO + name for name in infos)])
     return fixed_columns(history) | {name: column(name) for name in names}
 
 

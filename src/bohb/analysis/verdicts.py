@@ -8,7 +8,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from bohb.core.confirm import Confirmation, Estimate, last_confirmed, promising
+from bohb.core.confirm import Confirmation, Estimate, last_confirmed
 from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.results import Result
@@ -202,14 +202,21 @@ def known_noise(history: History, model: bool = True) -> tuple[float, str] | Non
 def _repetitions(history: History, budget: float) -> float | None:
     """Return the deviation between evaluations of one configuration on a budget; None without repetitions."""
     groups: dict[str, list[float]] = {}
-    for result in history.results:
-        if result.budget == budget and result.trial.reuses is None:
-            groups.setdefault(repr(sorted(result.config.items())), []).append(result.loss)
+    for n, loss in _losses_on(history, budget):
+        trial = history.trials[n]
+        if trial.reuses is None:
+            groups.setdefault(repr(sorted(trial.config.items())), []).append(loss)
     repeated = [(losses, fmean(losses)) for losses in groups.values() if len(losses) > 1]
     if not repeated:
         return None
     squares = math.fsum((loss - mean) ** 2 for losses, mean in repeated for loss in losses)
     return math.sqrt(squares / sum(len(losses) - 1 for losses, _ in repeated))
+
+
+def _losses_on(history: History, budget: float) -> list[tuple[int, float]]:
+    """Return the trials with a result on a budget, and their losses."""
+    found = history.outcomes.items()
+    return [(n, outcome.ranking_loss) for n, outcome in found if outcome.ok and history.trials[n].budget == budget]
 
 
 def _of_process(history: History) -> float | None:
@@ -225,14 +232,16 @@ def _of_process(history: History) -> float | None:
 
 def lead_within_noise(history: History, model: bool = True) -> str | None:
     """Return a sentence if the lead of the best result does not exceed the noise; None if it does, or if unknown."""
-    best, first = history.incumbent, promising(history.results, 2)
-    if best is None or len(first) < 2 or not history.goals.single:
+    best = history.incumbent
+    if best is None or not history.goals.single:
         return None
-    second = first[1]
-    lead = history.outcomes[second].ranking_loss - best.loss
-    if history.trials[second].budget != best.budget:
+    others = [
+        (loss, n) for n, loss in _losses_on(history, best.budget) if history.trials[n].config_id != best.trial.config_id
+    ]
+    if not others:
         return None
-    noise = known_noise(history, model)
+    loss, second = min(others)
+    noise, lead = known_noise(history, model), loss - best.loss
     if noise is None or lead > _DISTINCT * noise[0] or noise[0] == 0:
         return None
     deviation, source = noise

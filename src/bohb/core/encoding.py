@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -101,6 +102,8 @@ def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
     """Return the outcome that `to_json` wrote."""
     values = dict(body)
     values["status"] = _STATUSES[body["status"]]
+    if type(body.get("worker")) is str:
+        values["worker"] = sys.intern(body["worker"])  # thousands of trials share a few names
     if "curve" in body:
         # JSON has no NaN, which is stored as text
         values["curve"] = tuple((float(step), float(loss)) for step, loss in body["curve"])

@@ -385,11 +385,10 @@ class History:
             self.pending = before
 
     def snapshot(self) -> History:
-        """Return a fully encoded copy that later events do not change, so that several threads may read it."""
-        evidence, _ = self.evidence, self.evaluated
+        """Return a copy that later events do not change; it encodes configurations when vectors are first needed."""
         still = self._copied()
         still.schedule, still._leaders = self.schedule.snapshot(), self._leaders.snapshot()
-        still.given, still._evidence = copy.deepcopy(self.given), copy.deepcopy(evidence)
+        still.given, still._evidence = copy.deepcopy(self.given), self._evidence.snapshot()
         return still
 
     def _copied(self) -> History:

@@ -199,6 +199,13 @@ class Evidence:
         self.n_failures += result.loss is None
         self._waiting.append((budget, config, self._goals.standing(result.loss, result.values)))
 
+    def snapshot(self) -> Evidence:
+        """Return a copy that later results do not change."""
+        still = copy.copy(self)
+        still._waiting, still.observations = self._waiting.copy(), copy.deepcopy(self.observations)
+        still.recent_ok, still.recent_failed = self.recent_ok.copy(), self.recent_failed.copy()
+        return still
+
     def encode(self, space: Space) -> None:
         """Encode the results that were added since the last call."""
         if not self._waiting:

@@ -6,7 +6,7 @@ try:
     from bohb.dashboard.app import create_app
     from bohb.dashboard.server import serve
 except ModuleNotFoundError as error:
-    if error.name is None or error.name.partition(".")[0] not in ("plotly", "starlette", "uvicorn"):
+    if error.name is None or error.name.partition(".")[0] not in ("jinja2", "plotly", "starlette", "uvicorn"):
         raise
     raise MissingExtra(f"the dashboard needs the package {error.name!r}: {install_hint('dashboard')}") from error
 

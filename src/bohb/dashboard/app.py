@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -18,25 +20,24 @@ from starlette.routing import Route
 
 from bohb.analysis.trials import csv_text
 from bohb.core.trial import Trial
+from bohb.dashboard import pages
 from bohb.dashboard.assets import assets, static
-from bohb.dashboard.figures import Figures, curve_figure, plots_page
+from bohb.dashboard.figures import Figures
 from bohb.dashboard.files import stored
 from bohb.dashboard.guard import NOTE, Guard, harden
-from bohb.dashboard.layout import Page, json_answer, link_to, page_answer, problem, sentence
-from bohb.dashboard.note_form import NewNote, sent_note
-from bohb.dashboard.pages.studies_page import compare_page, joint_version, studies_page
-from bohb.dashboard.pages.study_page import overview_page
-from bohb.dashboard.pages.trial_page import trial_page, trial_version
-from bohb.dashboard.pages.trials_page import trials_page
-from bohb.dashboard.query import matching, parse
-from bohb.dashboard.studies import Entry, Snapshot, Studies, UnknownStudy
+from bohb.dashboard.query import Query, matching, table
+from bohb.dashboard.rendering import json_answer, link_to, problem
+from bohb.dashboard.studies import PATIENCE, Entry, Snapshot, Studies, UnknownStudy
 from bohb.errors import BohbError, InvalidArgument
+from bohb.optimizer.creation import LONGEST_TEXT
 from bohb.plots import PLOTS
-from bohb.plots.result import draw_comparison
+from bohb.plots.templating import sentence
 from bohb.plots.theme import templates
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LIST_SECONDS = 0.7  # for reading new studies; the others appear with the next update
+_MOST_BYTES = 12 * LONGEST_TEXT  # of a form: a character takes at most 12 bytes
+_MOST_SELECTED = 200
 
 
 def create_app(
@@ -48,7 +49,8 @@ def create_app(
 ) -> Starlette:
     """Return the dashboard of one or several journals as an ASGI application.
 
-    journal: the journal's file or address, or a sequence of them; they need not exist yet.
+    journal: the journal's file or address, or a sequence of them; they need not exist yet. A folder stands for all
+        journals in it.
     token: what a reader must present; None: no token is needed, and nothing can be changed. With a token, readers can
         add notes.
     allowed_hosts: the host names that requests may use for this server.
@@ -83,23 +85,25 @@ class _Site:
 
     def routes(self) -> list[Route]:
         """Return the routes of the site."""
-        pages = {
+        addresses = {
             "/": self.studies,
             "/study": self.overview,
             "/trials": self.trials,
             "/trials.csv": self.trials_csv,
             "/trial": self.trial,
+            "/selected": self.selected,
             "/plots": self.plots,
             "/compare": self.compare,
             "/api/version": self.version,
+            "/api/trials": self.table,
             "/api/figure": self.figure,
-            "/api/curve": self.curve,
+            "/api/selected": self.selected_figure,
             "/api/process": self.process,
             "/api/compare": self.comparison,
             "/api/templates": lambda _: json_answer(templates()),
             "/static/{name}": static,
         }
-        routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
+        routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in addresses.items()]
         return [*routes, Route(NOTE, self.note, methods=["POST"])]
 
     def warm_up(self) -> None:
@@ -108,8 +112,8 @@ class _Site:
         templates()
         try:
             lengths = self._known.lengths()
-            if lengths:
-                self._known.snapshot(max(lengths, key=lambda name: lengths[name]))
+            while lengths and self._known.snapshot(max(lengths, key=lambda name: lengths[name])).unread:
+                pass
         except BohbError:
             return  # the pages show the error
 
@@ -129,17 +133,27 @@ class _Site:
         # An unfinished list has a different version, so that the page's script asks for it again.
         version = _list_version(lengths) if all(entry for _, entry in entries) else "unfinished"
         entries += [(name, Entry(0, trouble=trouble)) for name, trouble in troubles.items()]
-        return _page(studies_page(self._known.journals, entries, version, time.time()))
+        return pages.studies_page(self._known.journals, entries, version)
 
     def overview(self, request: Request) -> Response:
-        return _page(overview_page(self._study(request), time.time(), self._editable))
+        return pages.overview_page(self._study(request), time.time(), self._editable)
 
     def trials(self, request: Request) -> Response:
-        return _page(trials_page(self._study(request), parse(request.query_params), time.time()))
+        return pages.trials_page(self._study(request), Query.of(request.query_params))
+
+    def table(self, request: Request) -> Response:
+        view = self._study(request)
+        try:
+            return json_answer(table(view, Query.of(request.query_params)))
+        except InvalidArgument as error:
+            return problem(request.scope, 400, "The filter makes no sense", str(error))
 
     def trials_csv(self, request: Request) -> Response:
-        view = self._study(request)
-        text = csv_text(view.history, matching(view, parse(request.query_params)))
+        view = self._study(request, math.inf)
+        try:
+            text = csv_text(view.history, matching(view, Query.of(request.query_params)))
+        except InvalidArgument as error:
+            return problem(request.scope, 400, "The filter makes no sense", sentence(str(error)))
         headers = {"Content-Disposition": 'attachment; filename="trials.csv"'}
         body = text.encode("utf-8", "replace")  # values can have unpaired surrogates
         return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
@@ -147,33 +161,35 @@ class _Site:
     def trial(self, request: Request) -> Response:
         view = self._study(request)
         trial = _trial(view, request.query_params.get("number", ""))
-        files = stored(self._known.files(view.name), trial)
-        return _page(trial_page(view, trial, files, time.time(), self._editable))
+        return pages.trial_page(view, trial, stored(self._known.files(view.name), trial), self._editable)
+
+    def selected(self, request: Request) -> Response:
+        view = self._study(request)
+        return pages.selected_page(view, _trials(view, request))
 
     async def note(self, request: Request) -> Response:
-        note = await sent_note(request)
+        sent = await _sent(request)
         try:
-            return await run_in_threadpool(self._add, note)
+            return await run_in_threadpool(self._add, sent)
         except UnknownStudy:
             raise
         except BohbError as error:
             status = 400 if isinstance(error, InvalidArgument) else 503
             return problem(request.scope, status, "The note was not stored", sentence(str(error)))
 
-    def _add(self, note: NewNote) -> Response:
-        view = _begun(self._known.snapshot(note.study))
-        trial = _trial(view, note.trial).number if note.trial else None
-        self._known.note(note.study, note.text, trial, note.tags)
-        page = link_to("/study", study=note.study)
-        if trial is not None:
-            page = link_to("/trial", study=note.study, number=trial)
-        return RedirectResponse(page, 303)
+    def _add(self, sent: dict[str, str]) -> Response:
+        view = _begun(self._known.snapshot(sent.get("study", "")))
+        trial = _trial(view, sent["trial"]).number if sent.get("trial") else None
+        tags = [tag.strip() for tag in sent.get("tags", "").split(",") if tag.strip()]
+        self._known.note(view.name, sent.get("text", "").replace("\r\n", "\n"), trial, tags)
+        page = link_to("/study", study=view.name)
+        return RedirectResponse(page if trial is None else link_to("/trial", study=view.name, number=trial), 303)
 
     def plots(self, request: Request) -> Response:
-        return _page(plots_page(self._study(request)))
+        return pages.plots_page(self._study(request))
 
     def compare(self, request: Request) -> Response:
-        return _page(compare_page(list(self._known.lengths()), self._studies(request)))
+        return pages.compare_page(list(self._known.lengths()), self._studies(request))
 
     def version(self, request: Request) -> Response:
         """Return a text that changes whenever a page does."""
@@ -182,43 +198,32 @@ class _Site:
             return json_answer({"version": _list_version(self._known.lengths())})
         if "trial" in parameters:
             view = self._study(request)
-            return json_answer({"version": trial_version(view, _trial(view, parameters["trial"]).number)})
-        return json_answer({"version": joint_version(self._studies(request))})
+            return json_answer({"version": pages.trial_version(view, _trial(view, parameters["trial"]))})
+        return json_answer({"version": pages.joint_version(self._studies(request))})
 
     def figure(self, request: Request) -> Response:
         key = request.query_params.get("plot", "")
         if key not in PLOTS:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
-        view = self._study(request)
-        options = PLOTS[key].chosen(view.history, request.query_params)
-        if key == "model" and not options:
-            return _figure(self._figures.model(view))
-        drawn = (view.name, view.version, key, repr(options))
-        return _figure(self._figures.once(drawn, lambda: PLOTS[key](view.history, **options)))
+        return _figure(self._figures.plot(self._study(request), PLOTS[key], request.query_params))
 
-    def curve(self, request: Request) -> Response:
+    def selected_figure(self, request: Request) -> Response:
         view = self._study(request)
-        trial = _trial(view, request.query_params.get("number", ""))
-        key = (view.name, view.version, trial.number)
-        return _figure(self._figures.once(key, lambda: curve_figure(view, trial)))
+        return _figure(self._figures.selected(view, [trial.number for trial in _trials(view, request)]))
 
     def process(self, request: Request) -> Response:
         view = self._study(request)
-        trial = _trial(view, request.query_params.get("number", ""))
-        return _figure(self._figures.model(view, trial.number))
+        return _figure(self._figures.model(view, _trial(view, request.query_params.get("number", "")).number))
 
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")
-        if over not in ("cost", "time"):
+        if over not in ("cost", "time", "volume"):
             raise HTTPException(404, f"There is no comparison over {over[:80]!r}")
-        views = self._studies(request)
-        key = (over, *((view.name, view.version) for view in views))
-        histories = {view.name: view.history for view in views}
-        return _figure(self._figures.once(key, lambda: draw_comparison(histories, over=over)))
+        return _figure(self._figures.comparison(self._studies(request), over))
 
-    def _study(self, request: Request) -> Snapshot:
+    def _study(self, request: Request, patience: float = PATIENCE) -> Snapshot:
         """Return the study that a request names."""
-        return _begun(self._known.snapshot(request.query_params.get("study", "")))
+        return _begun(self._known.snapshot(request.query_params.get("study", ""), patience))
 
     def _studies(self, request: Request) -> list[Snapshot]:
         """Return all studies that a request names, each once."""
@@ -245,8 +250,25 @@ def _trial(view: Snapshot, number: str) -> Trial:
     return trial
 
 
-def _page(page: Page) -> Response:
-    return page_answer(page.render(time.time()))
+def _trials(view: Snapshot, request: Request) -> list[Trial]:
+    """Return all trials that a request names, each once."""
+    numbers = dict.fromkeys(request.query_params.getlist("number"))
+    if len(numbers) > _MOST_SELECTED:
+        raise HTTPException(400, f"At most {_MOST_SELECTED} trials can be selected, not {len(numbers)}")
+    return [_trial(view, number) for number in numbers]
+
+
+async def _sent(request: Request) -> dict[str, str]:
+    """Return what a form has sent. Raises HTTPException if that is too much."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(413, f"A note may have at most {LONGEST_TEXT} characters")
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=8))
+    except ValueError as error:
+        raise HTTPException(400, "This is not what the form sends") from error
 
 
 def _figure(figure: bytes) -> Response:

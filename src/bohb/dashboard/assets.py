@@ -1,4 +1,4 @@
-"""The static files: our style and scripts, and plotly's JavaScript."""
+"""The static files: our styles and scripts, the table component, and plotly's JavaScript."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bohb.plots.theme import get_plotlyjs
+
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-_NAMES = ("favicon.svg", "live.js", "figures.js", "plotly.css", "style.css")
-_OF_PLOTS = ("brush.js", "scale.js", "theme.js")  # which reports use, too
 _HEADERS = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
 
 
@@ -38,10 +38,10 @@ class Asset:
 @cache
 def assets() -> dict[str, Asset]:
     """Return all files by name. Only these are served, so that no name can act as a path."""
-    own = resources.files("bohb.dashboard") / "static"
-    folders = {own: _NAMES, resources.files("bohb.plots"): _OF_PLOTS}
-    found = {name: _asset(name, (folder / name).read_bytes()) for folder, names in folders.items() for name in names}
-    return {**found, "plotly.js": _asset("plotly.js", plotly_js())}
+    folders = [resources.files(package) / "static" for package in ("bohb.plots", "bohb.dashboard")]
+    files = [file for folder in folders for file in folder.iterdir() if Path(file.name).suffix in _TYPES]
+    found = {file.name: _asset(file.name, file.read_bytes()) for file in files}
+    return {**found, "plotly.js": _asset("plotly.js", get_plotlyjs().encode())}
 
 
 def static(request: Request) -> Response:
@@ -55,11 +55,6 @@ def static(request: Request) -> Response:
 def href(name: str) -> str:
     """Return the address of a file."""
     return assets()[name].href
-
-
-def plotly_js() -> bytes:
-    """Return plotly.js as the installed package has it."""
-    return (resources.files("plotly") / "package_data" / "plotly.min.js").read_bytes()
 
 
 @cache

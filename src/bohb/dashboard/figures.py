@@ -1,24 +1,21 @@
-"""The page with all plots, and the plots as JSON for its script, drawn once per version of a study."""
+"""Plots as JSON for the script of a page, drawn once per version of a study."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from bohb.core.history import History
 from bohb.core.samplers.gaussian import GaussianSampler
-from bohb.core.trial import Trial
-from bohb.dashboard.layout import Page, link_to, study_page
-from bohb.dashboard.layout import figure as placeholder
 from bohb.dashboard.studies import Snapshot
-from bohb.plots.axis import LossAxis, empty, figure
-from bohb.plots.markup import Markup, element, joined
-from bohb.plots.menus import menus
+from bohb.plots.budgets import draw_selected
 from bohb.plots.model import draw_model
-from bohb.plots.registry import Plot, suitable
-from bohb.plots.theme import Figure, budget_colours, go
+from bohb.plots.pareto import draw_volumes
+from bohb.plots.registry import Plot
+from bohb.plots.result import draw_comparison
+from bohb.plots.theme import Figure
 
 _KEPT = 40  # figures, each below a megabyte
 _SAMPLERS = 4  # Gaussian processes, one per study
@@ -32,14 +29,16 @@ class Figures:
         self._drawn: OrderedDict[Hashable, bytes] = OrderedDict()
         self._samplers: OrderedDict[str, tuple[History, GaussianSampler]] = OrderedDict()
 
-    def once(self, key: Hashable, draw: Callable[[], Figure]) -> bytes:
-        """Return the figure of this key as JSON; draw it if it is not cached."""
-        with self._lock:
-            found = self._drawn.pop(key, None)
-            self._drawn[key] = found = draw().to_json().encode() if found is None else found
-            while len(self._drawn) > _KEPT:
-                self._drawn.popitem(last=False)
-            return found
+    def plot(self, view: Snapshot, plot: Plot, given: Mapping[str, str]) -> bytes:
+        """Return a plot as JSON.
+
+        given: what the reader has chosen.
+        """
+        with view.lock:
+            options = plot.chosen(view.history, given)
+        if plot.key == "model" and not options:
+            return self.model(view)
+        return self._once(view, (plot.key, repr(options)), lambda: plot(view.history, **options))
 
     def model(self, view: Snapshot, number: int | None = None) -> bytes:
         """Return what the model believes; with a trial, what the Gaussian process expects around it."""
@@ -47,7 +46,34 @@ class Figures:
         def draw() -> Figure:
             return draw_model(view.history, number=number, sampler=self._sampler(view))
 
-        return self.once((view.name, view.version, "model", number), draw)
+        return self._once(view, ("model", number), draw)
+
+    def selected(self, view: Snapshot, numbers: Sequence[int]) -> bytes:
+        """Return the results and learning curves of some trials over each other."""
+        return self._once(view, ("selected", *numbers), lambda: draw_selected(view.history, numbers))
+
+    def comparison(self, views: Sequence[Snapshot], over: str) -> bytes:
+        """Return the best results of several studies, or with "volume" their dominated volumes."""
+        histories = {view.name: view.history for view in views}
+        if over == "volume":
+            return self._cached(_key(views, over), lambda: draw_volumes(histories))
+        return self._cached(_key(views, over), lambda: draw_comparison(histories, over=over))
+
+    def _once(self, view: Snapshot, what: tuple[Any, ...], draw: Callable[[], Figure]) -> bytes:
+        def alone() -> Figure:
+            with view.lock:
+                return draw()
+
+        return self._cached(_key([view], *what), alone)
+
+    def _cached(self, key: Hashable, draw: Callable[[], Figure]) -> bytes:
+        """Return the figure of this key as JSON; draw it if it is not cached."""
+        with self._lock:
+            found = self._drawn.pop(key, None)
+            self._drawn[key] = found = draw().to_json().encode() if found is None else found
+            while len(self._drawn) > _KEPT:
+                self._drawn.popitem(last=False)
+            return found
 
     def _sampler(self, view: Snapshot) -> GaussianSampler:
         """Return the sampler of a study, which keeps its fits while the study grows."""
@@ -62,52 +88,5 @@ class Figures:
         return sampler
 
 
-def curve_figure(view: Snapshot, trial: Trial) -> Figure:
-    """Draw reported losses over steps, for each budget of the configuration."""
-    history = view.history
-    numbers = [n for n in view.lineage[trial.config_id] if n in history.outcomes and history.outcomes[n].curve]
-    if not numbers:
-        return empty("No loss was reported during training")
-    colours = budget_colours([history.trials[n].budget for n in numbers])
-    goals = history.goals  # a reported score counts as its negative, like all losses
-    axis = LossAxis(goals, [goals.minimised(y) for n in numbers for _, y in history.outcomes[n].curve], "reported {}")
-    traces: list[Any] = []
-    for n in numbers:
-        steps, reported = zip(*history.outcomes[n].curve, strict=True)
-        losses = [goals.minimised(value) for value in reported]
-        budget, own = history.trials[n].budget, n == trial.number
-        line = {"color": colours[budget], "width": 3 if own else 1.5, "dash": "solid" if own else "dot"}
-        name = f"trial {n}, budget {budget:g}" + (" (this one)" if own else "")
-        mode = "lines+markers" if len(steps) < 60 else "lines"
-        traces.append(go.Scatter(x=steps, y=axis.place(losses), mode=mode, name=name, line=line))
-        traces.append(axis.triangles(steps, losses, [n] * len(steps)))
-    return figure(traces, losses=axis, xaxis={"title": {"text": "step"}}, showlegend=True)
-
-
-def plots_page(view: Snapshot) -> Page:
-    """Return the page with all plots of a study, in groups."""
-    groups = suitable(view.history)
-    links = [
-        element("li", element("strong", title), " ", [joined(_link(view, plot), " ") for plot in plots])
-        for title, plots in groups.items()
-    ]
-    contents = element("nav", element("ul", links), aria_label="Plots on this page", class_="contents")
-    return study_page(view, "Plots", joined(contents, [_group(view, *group) for group in groups.items()]), figures=True)
-
-
-def _link(view: Snapshot, plot: Plot) -> Markup:
-    return element("a", plot.texts(view.history)[0], href=f"#{plot.key}")
-
-
-def _group(view: Snapshot, title: str, plots: list[Plot]) -> Markup:
-    figures = [
-        placeholder(
-            link_to("/api/figure", study=view.name, plot=plot.key),
-            *plot.texts(view.history),
-            menus=menus(plot, plot.choices(view.history)),
-            id=plot.key,
-            class_="wide" if plot.wide else None,
-        )
-        for plot in plots
-    ]
-    return joined(element("h2", title, class_="group"), element("div", figures, class_="figures"))
+def _key(views: Sequence[Snapshot], *what: Hashable) -> Hashable:
+    return (*what, *((view.name, view.version) for view in views))

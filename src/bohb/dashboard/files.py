@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bohb.core.trial import Outcome, Trial
-from bohb.dashboard.layout import section
-from bohb.plots.markup import Markup, element, table
-from bohb.units import short, size
+from bohb.units import size
 
 LOG_BYTES = 64_000  # shown of the end of a log
 MOST_FILES = 200
@@ -28,6 +26,14 @@ class Stored(NamedTuple):
     log: tuple[str, int] | None = None
     files: Sequence[tuple[str, int]] = ()
     more: bool = False
+
+    def output(self, outcome: Outcome | None) -> tuple[str, str] | None:
+        """Return a note and the output: the end of the log, or else what the journal stores; None without any."""
+        if self.log is not None:
+            text, total = self.log
+            return f"The end of {size(total)}." if total > LOG_BYTES else f"{size(total)}, from the study's logs.", text
+        kept = outcome.output if outcome is not None else None
+        return ("The last lines, as the journal stores them.", kept) if kept else None
 
 
 def stored(root: Path | None, trial: Trial) -> Stored:
@@ -78,25 +84,3 @@ def _walk(home: Path) -> Iterator[tuple[str, int]]:
 def _inside(path: Path, root: Path) -> bool:
     """Whether a path lies below the root after all links are followed."""
     return path.resolve(strict=True).is_relative_to(root.resolve(strict=True))
-
-
-def output_section(outcome: Outcome | None, log: tuple[str, int] | None) -> Markup:
-    """Return the output of a trial: the end of its log, or else what the journal stores."""
-    kept = outcome.output if outcome is not None else None
-    if log is not None:
-        text, total = log
-        note = f"The end of {size(total)}." if total > LOG_BYTES else f"{size(total)}, from the study's logs."
-    elif kept:
-        note, text = "The last lines, as the journal stores them.", kept
-    else:
-        return section("Output", element("p", "No output of this trial is stored.", class_="quiet"))
-    return section("Output", element("p", note, class_="note"), element("pre", text, class_="log", tabindex="0"))
-
-
-def checkpoint_section(trial: Trial, files: Sequence[tuple[str, int]], more: bool) -> Markup:
-    """Return the files of a checkpoint."""
-    if not files:
-        return section("Checkpoint", element("p", "No checkpoint of this configuration is stored.", class_="quiet"))
-    rows = [[element("th", short(name, 200), scope="row", class_="user"), size(n_bytes)] for name, n_bytes in files]
-    caption = f"Files of configuration {trial.config_id}" + (f"; the first {len(files)}" if more else "")
-    return section("Checkpoint", table(["File", "Size"], rows, caption))

@@ -13,7 +13,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bohb.dashboard.layout import SAFE, problem
+from bohb.dashboard.rendering import SAFE, problem
 
 # plotly.js sets style attributes, so those are allowed; everything else must come from this server.
 POLICY = "; ".join(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 from bohb.analysis.overview import Overview
 from bohb.analysis.verdicts import best_on_budget
 from bohb.core.history import History
-from bohb.core.trial import Outcome, Trial
+from bohb.core.trial import Trial
 from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal import SqlJournal
 from bohb.journal.location import files_directory, path_of, shown_journal
@@ -22,6 +23,8 @@ from bohb.optimizer.ask_tell import BOHB
 from bohb.units import DASH, short
 
 KEPT = 4  # studies whose histories stay in memory, those that were used last
+AT_ONCE = 4000  # events that are read at once: more would need more memory, fewer more time
+PATIENCE = 0.7  # seconds for reading before a page shows what is known so far
 
 
 class UnknownStudy(BohbError):
@@ -33,13 +36,15 @@ class Snapshot:
 
     name: the study's name.
     history: everything that has happened up to now.
-    texts: cached search texts of finished trials, shared by all snapshots of a study.
+    unread: number of further events in the journal, while a large study is being read.
+    lock: must be held by whatever encodes configurations, which the snapshots of a study leave until it is needed.
     """
 
-    def __init__(self, name: str, history: History, texts: dict[int, str] | None = None) -> None:
+    def __init__(self, name: str, history: History, unread: int = 0) -> None:
         self.name = name
         self.history = history
-        self._texts = {} if texts is None else texts
+        self.unread = unread
+        self.lock = threading.RLock()
 
     @property
     def version(self) -> int:
@@ -51,22 +56,18 @@ class Snapshot:
         """The facts of the study that do not depend on the time of day."""
         return Overview(self.history)
 
-    @cached_property
-    def texts(self) -> dict[int, str]:
-        """The text that the search looks into, by trial: configuration, error, worker and `info`, in lower case."""
-        outcomes, known = self.history.outcomes, self._texts
-        for n, trial in self.history.trials.items():
-            if n in outcomes and n not in known:  # a finished trial does not change
-                known[n] = _text(trial, outcomes[n])
-        return {n: known.get(n) or _text(trial, None) for n, trial in self.history.trials.items()}
+    def text(self, number: int) -> str:
+        """Return what the search looks into: configuration, error, worker and `info` of a trial, in lower case."""
+        outcome = self.history.outcomes.get(number)
+        parts = [f"{name}={value}" for name, value in self.history.trials[number].config.items()]
+        if outcome is not None:
+            parts += [outcome.error or "", outcome.worker or ""]
+            parts += [f"{name}={value}" for name, value in outcome.info.items()]
+        return " ".join(parts)[:10_000].casefold()
 
-    @cached_property
-    def lineage(self) -> dict[int, list[int]]:
-        """The trials of each configuration, by config_id."""
-        found: dict[int, list[int]] = {}
-        for number, trial in self.history.trials.items():
-            found.setdefault(trial.config_id, []).append(number)
-        return found
+    def of_configuration(self, trial: Trial) -> list[int]:
+        """Return the trials of the same configuration."""
+        return [n for n, other in self.history.trials.items() if other.config_id == trial.config_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +91,16 @@ class Studies:
 
     With several journals, the name of a study ends with that of its journal: `digits in other.db`.
 
-    journals: their files or addresses.
+    journals: their files or addresses; a folder stands for all `.db` files in it.
     directory: where the studies' files are, if they were run with `directory=`.
     keep: the number of histories kept in memory.
     """
 
     def __init__(self, journals: Sequence[str | Path], directory: Path | None = None, keep: int = KEPT) -> None:
-        if not journals:
-            raise InvalidArgument("journals=[] is empty; name at least one journal")
-        names = _distinct_names(journals)
+        found = [file for journal in journals for file in _files_of(journal)]
+        names = _distinct_names(found)
         suffixes = [f" in {name}" for name in names] if len(names) > 1 else [""]
-        self._indexes = {n: _Index(*pair) for n, pair in zip(names, zip(journals, suffixes, strict=True), strict=True)}
+        self._indexes = {n: _Index(*pair) for n, pair in zip(names, zip(found, suffixes, strict=True), strict=True)}
         self._directory = directory
         self._keep = keep
         self._lock = threading.Lock()
@@ -134,8 +134,11 @@ class Studies:
                     raise
         return found, troubles
 
-    def snapshot(self, name: str) -> Snapshot:
-        """Return the current state of a study. Raises UnknownStudy, or JournalError if the journal cannot be read."""
+    def snapshot(self, name: str, patience: float = PATIENCE) -> Snapshot:
+        """Return the current state of a study. Raises UnknownStudy, or JournalError if the journal cannot be read.
+
+        patience: seconds after which a large study is returned as far as it has been read.
+        """
         index, study = self._place(name)
         while True:
             length = index.lengths().get(study)
@@ -143,7 +146,7 @@ class Studies:
                 raise UnknownStudy(f"this journal has no study named {short(name, 250)!r}")
             followed = self._follow(name, index, study, length)
             try:
-                snapshot = followed.snapshot()
+                snapshot = followed.snapshot(length, time.monotonic() + patience)
             except BohbError:
                 self._drop(followed)
                 raise
@@ -155,12 +158,13 @@ class Studies:
         self._keep = max(self._keep, len(names))
         return [self.snapshot(name) for name in names]
 
-    def entry(self, name: str, version: int) -> Entry:
-        """Return what the list shows about a study; cached until the study changes."""
+    def entry(self, name: str, version: int) -> Entry | None:
+        """Return what the list shows about a study, cached until it changes; None while a large one is being read."""
         known = self.known_entry(name, version)
         if known is None:
             known = self._new_entry(name, version)
-            self._entries[name] = self._place(name)[0].opening, known
+            if known is not None:
+                self._entries[name] = self._place(name)[0].opening, known
         return known
 
     def known_entry(self, name: str, version: int) -> Entry | None:
@@ -218,11 +222,13 @@ class Studies:
                 del self._followed[followed.name]
         followed.close()
 
-    def _new_entry(self, name: str, version: int) -> Entry:
+    def _new_entry(self, name: str, version: int) -> Entry | None:
         try:
             snapshot = self.snapshot(name)
         except BohbError as error:
             return Entry(version, trouble=str(error))
+        if snapshot.unread:
+            return None
         history, seen = snapshot.history, snapshot.overview
         best = DASH if seen.best is None else best_on_budget(history.goals, seen.best)
         started = history.created.time if history.created else None
@@ -289,7 +295,6 @@ class _Followed:
         self._lock = threading.Lock()
         self._journal = journal
         self._history = History()
-        self._texts: dict[int, str] = {}
         self._snapshot: Snapshot | None = None
         self._closed = False
 
@@ -298,16 +303,24 @@ class _Followed:
         """The number of events read so far."""
         return self._history.n_events
 
-    def snapshot(self) -> Snapshot | None:
-        """Return the current state of the study; None after `close`."""
+    def snapshot(self, length: int, deadline: float) -> Snapshot | None:
+        """Return the state of the study, as far as it can be read by the deadline; None after `close`.
+
+        length: the number of its events, as far as it is known.
+        """
         with self._lock:
             if self._closed:
                 return None
-            events = self._journal.read(self._history.n_events)
-            if events or self._snapshot is None:
+            news = False
+            while events := self._journal.read(self.length, AT_ONCE):
                 with no_collector():
                     self._history.extend(events)
-                self._snapshot = Snapshot(self.name, self._history.snapshot(), self._texts)
+                news = True
+                if time.monotonic() > deadline:
+                    break
+            if news or self._snapshot is None:
+                unread = max(0, length - self.length)
+                self._snapshot = Snapshot(self.name, self._history.snapshot(), unread)
             return self._snapshot
 
     def close(self) -> None:
@@ -317,24 +330,29 @@ class _Followed:
             self._journal.close()
 
 
-def _text(trial: Trial, outcome: Outcome | None) -> str:
-    parts = [f"{name}={value}" for name, value in trial.config.items()]
-    if outcome is not None:
-        parts += [outcome.error or "", outcome.worker or ""]
-        parts += [f"{name}={value}" for name, value in outcome.info.items()]
-    return " ".join(parts)[:10_000].casefold()
+def _files_of(journal: str | Path) -> list[str | Path]:
+    """Return the journals in a folder, or the journal itself."""
+    path = path_of(journal)
+    if path is None or not path.is_dir():
+        return [journal]
+    found: list[str | Path] = [*sorted(path.glob("*.db"))]
+    if not found:
+        raise InvalidArgument(f"the folder {str(path)!r} has no journal: no file in it ends in .db")
+    return found
 
 
 def _distinct_names(journals: Sequence[str | Path]) -> list[str]:
     """Return a name for each journal: of a file its name, with as many folders as tell it from the others."""
+    if not journals:
+        raise InvalidArgument("journals=[] is empty; name at least one journal")
     paths = [path_of(journal) for journal in journals]
-    names = [shown_journal(str(j)) if path is None else path.name for j, path in zip(journals, paths, strict=True)]
+    shown = [shown_journal(str(journal)) for journal in journals]
+    names = [where if path is None else path.name for where, path in zip(shown, paths, strict=True)]
     for depth in range(2, 1 + max((len(path.parts) for path in paths if path is not None), default=0)):
         names = [
             name if path is None or names.count(name) == 1 else str(Path(*path.parts[-depth:]))
             for name, path in zip(names, paths, strict=True)
         ]
     if len(set(names)) < len(names):
-        shown = [shown_journal(str(journal)) for journal in journals]
         raise InvalidArgument(f"journals={shown} names one journal twice")
     return names

@@ -52,8 +52,11 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
         self._epoch: int | None = None  # claimed at the first append
         self._end: End | None = None  # of the study, when it was last read or written
 
-    def read(self, after: int = 0) -> Sequence[Event]:
-        """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one."""
+    def read(self, after: int = 0, most: int | None = None) -> Sequence[Event]:
+        """Return all events from position `after` on. Raises JournalDamaged with the position of the first bad one.
+
+        most: the number of events after which a reader of a large study stops for now.
+        """
         expected = entries(self.path).ends.get(self.study) if self.path is not None and self.read_only else None
         with self.database.transaction(reads=True):
             end = self.database.end(self.study)
@@ -65,7 +68,7 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
                 self._check_same(after, end)
                 return []
             try:
-                events = self._read(end, after)
+                events, end = self._read(end, after, most)
             except DamagedAt:
                 raise
             except JournalDamaged:
@@ -214,18 +217,21 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
         with self.database.transaction(reads):
             return self.database.execute(statement, of=self.study, now=time.monotonic(), **values)
 
-    def _read(self, end: End, after: int) -> list[Event]:
-        """Return the events from a position on, in batches; checksums continue from the event before it."""
+    def _read(self, end: End, after: int, most: int | None) -> tuple[list[Event], End]:
+        """Return the events from a position on, in batches, and where they end; checksums continue."""
+        last = end.length if most is None else min(end.length, after + most)
         reader, events = Reader(self.study, after), list[Event]()
         if after > 0:
             before = self._stored(after - 1, after)
             reader.crc = before[0][-1] if before else -1
             self._check_same(after, End(end.length, reader.crc))
         with no_collector():
-            for first in range(after, end.length, _BATCH):
-                events += reader.events(self._stored(first, min(first + _BATCH, end.length)))
-        reader.finish(*end)
-        return events
+            for first in range(after, last, _BATCH):
+                events += reader.events(self._stored(first, min(first + _BATCH, last)))
+        found = End(reader.position, reader.crc)
+        if last == end.length:
+            reader.finish(*end)
+        return events, found
 
     def _check_same(self, after: int, found: End) -> None:
         """Refuse to go on with a server that has lost events which were read or written here.

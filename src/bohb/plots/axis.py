@@ -20,7 +20,7 @@ from bohb.analysis.axes import Array, Axis, LossRange, drawable, loss_range
 from bohb.analysis.importance import importance
 from bohb.core.goals import Goals
 from bohb.core.history import History
-from bohb.plots.theme import HEIGHT, Figure, go, label, template, text_at, ticks
+from bohb.plots.theme import HEIGHT, TRIALS, Figure, go, label, template, text_at, ticks
 from bohb.units import counted
 
 _PAD = 0.06  # room beyond the losses, as a share of their range
@@ -107,10 +107,11 @@ class LossAxis:
         return go.Scatter(
             x=np.asarray(x, dtype=float)[outside],
             y=place,
-            customdata=np.column_stack([np.asarray(numbers)[outside], self.values(chosen)]),
+            customdata=np.column_stack([np.asarray(numbers)[outside], self.values(chosen)]).tolist(),
             mode="markers",
             name="outlier",
             legendgroup="outlier",
+            meta=TRIALS,
             marker={
                 "symbol": ["triangle-up" if y > middle else "triangle-down" for y in place.tolist()],
                 "size": 10,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +23,11 @@ from bohb.core.history import History
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
 from bohb.plots.theme import (
     BLUE,
+    COLOURS,
     GREY,
     MOST_LINES,
     ORANGE,
+    TRIALS,
     Figure,
     budget_colours,
     budget_ticks,
@@ -37,6 +40,7 @@ from bohb.plots.theme import (
 _CURVE_POINTS = 200
 _DIVERGING = [[0.0, "#e8964a"], [0.5, "#f2f2f2"], [1.0, "#5aa5de"]]  # light enough for dark text everywhere
 _MOST_BRACKETS = 200
+_MOST_NAMED = 12  # selected lines with an entry in the legend
 _VERDICTS = {
     "published": (GREY, "circle-open", "as published"),
     "skips": (ORANGE, "triangle-up-open", "without lower rungs"),
@@ -236,6 +240,56 @@ def draw_curves(history: History, dark: bool = False, along: str = "budgets") ->
         kind = "log" if budgets[-1] > 3 * budgets[0] else "linear"
         across = budget_ticks(budgets, budgets, title={"text": "budget"}, type=kind)
     return figure(traces, dark=dark, losses=axis, notes=notes, xaxis=across)
+
+
+def draw_selected(history: History, numbers: Sequence[int], dark: bool = False) -> Figure:
+    """Draw some trials over each other: learning curves, or the results of their configurations from budget to budget.
+
+    Each configuration has a colour; a single one has a colour for each budget.
+    """
+    chosen = list(dict.fromkeys(history.trials[n].config_id for n in numbers))
+    reported = [line for line in _reported(history) if _config(history, line) in chosen]
+    found = reported or [line for line in _promoted(history) if _config(history, line) in chosen]
+    if not found:
+        return empty("No trial is selected" if not numbers else "The selected trials have no results yet", dark)
+    axis = LossAxis(history.goals, [y for line in found for y in line.losses], "reported {}" if reported else "{}")
+    shades = budget_colours([line.budget for line in found])
+    colours = dict(zip(chosen, itertools.cycle(COLOURS), strict=False))
+    traces: list[Any] = []
+    for line in sorted(found, key=lambda line: (chosen.index(_config(history, line)), line.budget)):
+        config = _config(history, line)
+        colour, own = colours[config] if len(chosen) > 1 else shades[line.budget], line.numbers[-1] in numbers
+        name = f"trial {line.numbers[-1]}, budget {line.budget:g}" + ("" if own else " (same configuration)")
+        traces.append(_lines(axis, [line], name, colour, "step" if reported else "budget"))
+        traces[-1].update(
+            legendgroup=f"{config}", line={"width": 2.5 if own else 1.2, "dash": "solid" if own else "dot"}
+        )
+        traces.append(_end(axis, line, colour))
+        traces.append(axis.triangles(line.x, line.losses, list(line.numbers)))
+    across = {"title": {"text": "reported step" if reported else "budget"}}
+    without = len(chosen) - len({_config(history, line) for line in found})
+    notes = [f"{without} of {len(chosen)} configurations have nothing to show"] if without else []
+    return figure(traces, dark=dark, losses=axis, notes=notes, xaxis=across, showlegend=len(found) <= _MOST_NAMED)
+
+
+def _config(history: History, line: _Line) -> int:
+    return history.trials[line.numbers[-1]].config_id
+
+
+def _end(axis: LossAxis, line: _Line, colour: str) -> Any:
+    """Return the mark at the end of a line, labelled with its budget."""
+    return go.Scatter(
+        x=[line.x[-1]],
+        y=axis.place(line.losses[-1:]),
+        customdata=[line.numbers[-1]],
+        meta=TRIALS,
+        text=[f"{line.budget:g}"],
+        mode="markers+text",
+        textposition="top center",
+        marker={"size": 8, "color": colour},
+        showlegend=False,
+        hoverinfo="skip",
+    )
 
 
 def _promoted(history: History) -> list[_Line]:

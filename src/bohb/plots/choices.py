@@ -41,3 +41,4 @@ CHOICES: dict[str, Choice] = {
         Choice("along", "Along", "What curves follows: budgets, or steps within a trial.", ("budgets", "steps")),
     )
 }
+PAIR = Choice("pair", "Hyperparameters", "")  # both of contour, in a file, which has a figure for each pair

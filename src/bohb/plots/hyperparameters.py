@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
 
-from bohb.analysis.axes import Array, Configurations, configurations, loss_range, telling_budget
+from bohb.analysis.axes import Array, Configurations, axes, configurations, loss_range, telling_budget
 from bohb.analysis.importance import ENOUGH, importance
 from bohb.analysis.models import Contour, contour
 from bohb.core.history import History
@@ -39,13 +40,14 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
     if table is None:
         return empty(f"Too few results: importance needs at least {ENOUGH} on one budget, with different values", dark)
     rows = table.rows[:_MOST_BARS][::-1]
-    places = np.arange(len(rows))
+    places, names = np.arange(len(rows)), [axis.name for axis in axes(history.space)]
     most = 125 * max(row.share for row in table.rows)
     bars = go.Bar(
         x=np.array([100 * row.share for row in rows]),
         y=places,
         orientation="h",
         name="importance",
+        customdata=[names.index(row.name) for row in rows],
         marker={"color": [BLUE if row.share > row.chance else GREY for row in rows]},
         hovertemplate="%{x:.1f} %<extra></extra>",
         showlegend=False,
@@ -69,8 +71,9 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
             showgrid=False,
             range=[-0.6, len(rows) - 0.4],
         ),
-        notes=[f"the best {table.best} of {table.n} {source}"],
+        notes=[f"the best {len(table.best)} of {table.n} {source}"],
         notes_from=1,  # the names on the left leave little room on a phone
+        meta={"best": table.best},  # a click on a bar selects them
     )
 
 
@@ -159,8 +162,7 @@ def draw_contour(
     measure = np.log10 if table.log else np.asarray  # losses on the scale of the colours
     measured = axis.sign * measure(usual.clip(table.losses))
     colours = _colours(measured[np.isfinite(measured)], axis, table.log)
-    surface = _surface(table, axis.sign * measure(table.surface), colours["cmin"], colours["cmax"])
-    traces = [surface, *_contour_points(table, measured, axis)]
+    traces = [_surface(table, axis.sign * measure(table.surface)), *_contour_points(table, measured, axis)]
     notes = [f"{counted(len(table.losses), 'trial')} on budget {table.budget:g}"]
     if table.inactive:
         notes.append(f"{counted(table.inactive, 'trial')} without one of the two hyperparameters")
@@ -198,20 +200,23 @@ def _colours(measured: Array, axis: LossAxis, log: bool) -> dict[str, Any]:
     }
 
 
-def _surface(table: Contour, z: Array, first: float, last: float) -> Any:
-    shared = {"x": table.grid_x, "y": table.grid_y, "z": z, "coloraxis": "coloraxis", "hoverinfo": "skip"}
-    if table.x.discrete or table.y.discrete:
-        return go.Heatmap(**shared, xgap=2 * table.x.discrete, ygap=2 * table.y.discrete)
-    levels = {"start": first, "end": last, "size": (last - first) / 12}
-    return go.Contour(**shared, autocontour=False, contours=levels, line={"width": 0.5}, connectgaps=False)
+def _surface(table: Contour, z: Array) -> Any:
+    """Return the surface, coarse enough for a small file.
+
+    It is no contour: the colour bar of plotly's contours can loop for ever if markers share its scale.
+    """
+    coarse = [[None if math.isnan(value) else float(f"{value:.3g}") for value in row] for row in z.tolist()]
+    smooth = False if table.x.discrete or table.y.discrete else "best"
+    gaps = {"xgap": 2 * table.x.discrete, "ygap": 2 * table.y.discrete, "zsmooth": smooth}
+    return go.Heatmap(x=table.grid_x, y=table.grid_y, z=coarse, coloraxis="coloraxis", hoverinfo="skip", **gaps)
 
 
 def _contour_points(table: Contour, measured: Array, axis: LossAxis) -> list[Any]:
     finite = np.isfinite(table.losses)
     best = np.argsort(table.losses, kind="stable")[:100].astype(np.intp)
     kept = thinned(len(finite), MOST_POINTS // 3, best)
-    x = table.points[:, 0] + jitter(table.numbers, table.x)
-    y = table.points[:, 1] + jitter(table.numbers, table.y, 0.7548776662)
+    x = (table.points[:, 0] + jitter(table.numbers, table.x)).astype(np.float32)
+    y = (table.points[:, 1] + jitter(table.numbers, table.y, 0.7548776662)).astype(np.float32)
     good, bad = kept[finite[kept]], kept[~finite[kept]]
     dots = {"size": 7, "color": measured[good], "coloraxis": "coloraxis", "line": {"width": 1, "color": "#ffffff"}}
     crosses = {"symbol": "x-thin", "size": 7, "line": {"width": 1.5, "color": ORANGE}}

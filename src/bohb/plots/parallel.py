@@ -58,8 +58,9 @@ def draw_parallel(history: History, dark: bool = False, budget: float | None = N
     traces = []
     for name, better, worse, colour, width, opacity in _GROUPS:
         rows = kept[(rank[kept] >= better) & (rank[kept] < worse)]
+        numbers = table.numbers[rows].tolist()
         words = [_words(history.trials[int(table.numbers[row])], table.losses[row], shown, axis) for row in rows]
-        traces += _lines(places[rows], words, name, {"color": colour, "width": width}, opacity)
+        traces += _lines(places[rows], numbers, words, name, {"color": colour, "width": width}, opacity)
     notes = [
         f"{counted(len(best), 'configuration')} on budget {budget:g}",
         *left_out(len(kept), len(best), "configurations"),
@@ -101,10 +102,13 @@ def _loss_places(losses: Array, axis: LossAxis) -> tuple[Array, list[tuple[float
     return places, scale
 
 
-def _lines(places: Array, words: list[list[str]], name: str, line: dict[str, Any], opacity: float) -> list[Any]:
+def _lines(
+    places: Array, numbers: list[int], words: list[list[str]], name: str, line: dict[str, Any], opacity: float
+) -> list[Any]:
     """Return one group of lines, each followed by a gap, and dotted lines across inactive axes.
 
     places: (n, d + 1) where each line crosses each axis.
+    numbers: the trial of each line, for the script that brushes lines.
     words: the hover text of each line at each axis, and at the gap.
     """
     n, axes = places.shape
@@ -115,6 +119,7 @@ def _lines(places: Array, words: list[list[str]], name: str, line: dict[str, Any
         x=np.tile(np.append(np.arange(axes), np.nan), n).astype(np.float32),
         y=_plain(np.hstack([places, np.full((n, 1), np.nan)])),
         text=list(itertools.chain.from_iterable(words)),
+        meta=numbers,
         mode="lines+markers",
         name=name,
         line=line,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from bohb.analysis.front import Front, front, volumes
 from bohb.core.history import History
 from bohb.plots.axis import empty, figure, no_losses
-from bohb.plots.theme import BLUE, GREY, MOST_POINTS, ORANGE, PINK, Figure, go, label, left_out, marks, thinned
-from bohb.units import counted
+from bohb.plots.theme import BLUE, COLOURS, GREY, MOST_POINTS, ORANGE, PINK, Figure, go, label, left_out, marks, thinned
+from bohb.units import counted, number
 
 _MOST_PAIRS = 9
 # Name, colour and symbols in two and three dimensions: the shape alone tells them apart.
@@ -52,23 +53,36 @@ def draw_hypervolume(history: History, dark: bool = False) -> Figure:
     """Draw the volume that the front dominates over the spent budget."""
     if not history.goals.several:
         return empty("This study has one objective; a front needs several", dark)
-    found = volumes(history)
-    if not found:
-        return no_losses(history, dark)
-    x = [volume.at.continued for volume in found]
-    line = go.Scatter(
-        x=np.array(x),
-        y=np.array([100 * volume.share for volume in found]),
-        customdata=np.array([volume.number for volume in found]),
-        mode="lines+markers",
-        line={"shape": "hv", "color": BLUE, "width": 2.5},
-        hovertemplate="trial %{customdata}<br>%{y:.2f} %<extra></extra>",
-        showlegend=False,
-    )
+    return draw_volumes({"": history}, dark)
+
+
+def draw_volumes(histories: Mapping[str, History], dark: bool = False) -> Figure:
+    """Draw the volumes that the fronts of studies dominate, as shares of one common space.
+
+    histories: the studies by the names in the legend.
+    """
+    found = volumes(*histories.values())
+    if not any(found):
+        return no_losses(next(iter(histories.values())), dark)
+    lines = [
+        go.Scatter(
+            x=np.array([volume.at.continued for volume in mine]),
+            y=np.array([100 * volume.share for volume in mine]),
+            customdata=np.array([volume.number for volume in mine]),
+            mode="lines+markers",
+            name=label(name),
+            line={"shape": "hv", "color": colour, "width": 2.5},
+            hovertemplate=f"{label(name)}{'<br>' if name else ''}trial %{{customdata}}<br>%{{y:.2f}} %<extra></extra>",
+            showlegend=len(histories) > 1,
+        )
+        for (name, mine), colour in zip(zip(histories, found, strict=True), itertools.cycle(COLOURS), strict=False)
+    ]
+    full = max(history.budgets[-1] for history in histories.values())
+    of = f" of {number(full)}" if len(histories) == 1 else ""
     return figure(
-        [line],
+        lines,
         dark=dark,
-        xaxis={"title": {"text": f"budget spent (full evaluations of {history.budgets[-1]:g})"}, "rangemode": "tozero"},
+        xaxis={"title": {"text": f"budget spent (full evaluations{of})"}, "rangemode": "tozero"},
         yaxis={"title": {"text": "dominated volume (%)"}, "range": [0, 102]},
     )
 

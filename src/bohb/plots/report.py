@@ -3,22 +3,48 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import itertools
 import json
-from importlib import resources
+import platform
+import pprint
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from bohb._version import __version__
+from bohb.analysis import verdicts
+from bohb.analysis.importance import importance
+from bohb.analysis.overview import Overview
+from bohb.analysis.questions import answers
+from bohb.analysis.trials import failures
+from bohb.analysis.why import why
+from bohb.core.goals import goals_of
 from bohb.core.history import History
+from bohb.core.schedule.brackets import plan
+from bohb.core.settings import PRESETS, nearest_preset
 from bohb.errors import InvalidArgument
 from bohb.plots.axis import empty
-from bohb.plots.markup import Markup, element, embedded, escaped, joined
-from bohb.plots.menus import menus, variants
+from bohb.plots.choices import CHOICES, PAIR
 from bohb.plots.registry import Plot, suitable
-from bohb.plots.sections import best_section, failures_section, plan_section, reproduction_section, summary_section
+from bohb.plots.templating import Markup, asset, render
 from bohb.plots.theme import CONFIG, Figure, get_plotlyjs, label, templates
+from bohb.units import counted, date, number
 
-_THEME = element("button", "Theme", type="button", id="theme", hidden=True, title="Light, dark or as the system")
+_LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")
+_SECTIONS = {
+    "summary": "Summary",
+    "best": "Best configuration",
+    "plots": "Plots",
+    "failures": "Failures",
+    "plan": "Plan",
+    "reproduce": "Settings and versions",
+}
+_PAIRED = 6  # hyperparameters of which a file has all pairs
 
 
 def write_report(history: History, path: str | Path, *, name: str = "study") -> Path:
@@ -28,7 +54,7 @@ def write_report(history: History, path: str | Path, *, name: str = "study") -> 
     name: the name of the study, for the heading.
     """
     target = Path(path)
-    target.write_text(report(history, name=name), encoding="utf-8")
+    target.write_text(report(history, name=name), encoding="utf-8", errors="replace")
     return target
 
 
@@ -36,24 +62,42 @@ def report(history: History, *, name: str = "study") -> str:
     """Return the report as HTML."""
     if history.created is None:
         raise InvalidArgument("the history is empty: there is no study to report on")
-    sections = (
-        ("summary", "Summary", summary_section(history)),
-        ("best", "Best configuration", best_section(history)),
-        ("plots", "Plots", joined(_group(history, title, plots) for title, plots in suitable(history).items())),
-        ("failures", "Failures", failures_section(history)),
-        ("plan", "Plan", plan_section(history)),
-        ("reproduce", "Settings and versions", reproduction_section(history)),
+    seen, groups = Overview(history), suitable(history)
+    best = seen.best
+    chosen = {plot.key: variants(plot, history) for plots in groups.values() for plot in plots}
+    figures = {plot.key: _drawn(plot, history) for plots in groups.values() for plot in plots}
+    drawn = {
+        plot.key: {
+            option: {text: _drawn(plot, history, **options) for text, options in texts.items()}
+            for option, texts in chosen[plot.key].items()
+        }
+        for plots in groups.values()
+        for plot in plots
+    }
+    shown = {
+        title: [(plot, *plot.texts(history), _menus(chosen[plot.key])) for plot in plots]
+        for title, plots in groups.items()
+    }
+    last = history.confirmations[-1] if history.confirmations else None
+    return _page(
+        "report.html",
+        f"{name} – bohb report",
+        (figures, drawn),
+        name=name,
+        sections=_SECTIONS,
+        history=history,
+        seen=seen,
+        answers=answers(seen),
+        origins=[(origin.value, count) for origin, count in seen.origins.items()],
+        best_text=verdicts.best_text,
+        copies=[] if best is None else copies(best.config),
+        confirmation=None if last is None else (verdicts.columns(last), verdicts.rows(last)),
+        reasons=[] if best is None else why(history, best.trial.number).sentences,
+        groups=shown,
+        causes=failures(history),
+        plan=_plan(history),
+        **_reproduction(history),
     )
-    links = [element("li", element("a", title, href=f"#{key}")) for key, title, _ in sections]
-    body = joined(
-        [
-            element("a", "Skip to the content", href="#content", class_="skip"),
-            element("header", element("h1", name), element("p", "A report by bohb ", _THEME)),
-            element("nav", element("ul", *links), aria_label="Sections"),
-            element("main", *(_section(key, title, content) for key, title, content in sections), id="content"),
-        ]
-    )
-    return _page(f"{name} – bohb report", body, *_figures(history))
 
 
 def write_plot(plot: Plot, history: History, path: str | Path, *, name: str = "study", **options: Any) -> Path:
@@ -68,23 +112,122 @@ def write_plot(plot: Plot, history: History, path: str | Path, *, name: str = "s
         target.write_text(figure.to_json(), encoding="utf-8")
         return target
     title, explanation = plot.texts(history)
-    head = element("header", element("h1", title), element("p", name, " ", _THEME))
-    body = joined(head, element("main", _canvas(plot, title, explanation, menus(plot, {}))))
-    target.write_text(_page(f"{title} – {name}", body, {plot.key: _as_json(figure)}, {}), encoding="utf-8")
+    texts = {"heading": title, "explanation": explanation, "name": name}
+    page = _page("plot.html", f"{title} – {name}", ({plot.key: _as_json(figure)}, {}), plot=plot, **texts)
+    target.write_text(page, encoding="utf-8", errors="replace")
     return target
 
 
-def _figures(history: History) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the figures that the page's script draws, and those that the menus choose instead of them."""
-    plots = [plot for group in suitable(history).values() for plot in group]
-    chosen = {
-        plot.key: {
-            option: {text: _drawn(plot, history, **options) for text, options in texts.items()}
-            for option, texts in variants(plot, history).items()
-        }
-        for plot in plots
+def variants(plot: Plot, history: History) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the options of a plot for every single choice, by menu and text, because a file has no server.
+
+    Two hyperparameters are one choice, among the most important ones: all pairs would make the file too large.
+    """
+    choices = plot.choices(history)
+    found = {
+        option: {text: plot.chosen(history, {option: text}) for text in texts if text != CHOICES[option].default}
+        for option, texts in choices.items()
+        if option not in ("x", "y")
     }
-    return {plot.key: _drawn(plot, history) for plot in plots}, chosen
+    if "x" in choices:
+        table = importance(history, shuffles=0)
+        names = choices["x"] if table is None else [each.name for each in table.rows]
+        found[PAIR.name] = {f"{x} and {y}": {"x": x, "y": y} for x, y in itertools.combinations(names[:_PAIRED], 2)}
+    return found
+
+
+def _menus(found: Mapping[str, Mapping[str, Any]]) -> list[tuple[Any, list[str]]]:
+    return [(CHOICES.get(option, PAIR), list(texts)) for option, texts in found.items()]
+
+
+def copies(config: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a configuration as text to be copied, which has all digits, with a title each."""
+    return [
+        ("As JSON", json.dumps(config, indent=2, ensure_ascii=False, default=str)),
+        ("As a Python dict", pprint.pformat(dict(config), sort_dicts=False, width=88)),
+        ("As command-line options", command_line(config)),
+    ]
+
+
+def command_line(config: Mapping[str, Any]) -> str:
+    """Format a configuration as options of a command, quoted for a shell."""
+    texts = {name: value if isinstance(value, str) else repr(value) for name, value in config.items()}
+    return " ".join(f"{shlex.quote('--' + name)} {shlex.quote(text)}" for name, text in texts.items())
+
+
+def _plan(history: History) -> tuple[list[str], list[list[object]], str]:
+    """Return columns and rows of one round of Hyperband, and the progress of the study."""
+    whole = plan(history.schedule.round)
+    rows: list[list[object]] = []
+    for budget in history.budgets:
+        sizes = [{rung.budget: rung.size for rung in bracket.rungs} for bracket in whole.brackets]
+        rows.append([number(budget), *(column.get(budget, "·") for column in sizes)])
+    opened, still = len(history.brackets), len(history.schedule.open)
+    line = (
+        f"One round tries {whole.configurations} configurations in {whole.trials} evaluations, which cost "
+        f"{whole.cost:.2f} full evaluations, or {whole.continued_cost:.2f} if training continues from checkpoints. "
+        f"So far {counted(opened, 'bracket')} opened, {opened - still} complete."
+    )
+    return ["Budget", *(f"Bracket {index}" for index in range(len(whole.brackets)))], rows, line
+
+
+def _reproduction(history: History) -> dict[str, Any]:
+    """Return settings, seed, space and versions, and how to run the study again."""
+    created = history.created
+    assert created is not None
+    preset, changes = nearest_preset(history.settings)
+    settings = [
+        (name, repr(value), repr(getattr(PRESETS[preset], name)) if name in changes else "")
+        for name, value in history.settings.to_json().items()
+    ]
+    facts = [
+        ("preset", preset),
+        ("seed", created.seed),
+        ("budgets", ", ".join(map(number, history.budgets))),
+        ("eta", f"{created.eta:g}"),
+        ("created", date(created.time)),
+        ("sessions", len(history.sessions)),
+        ("results of earlier studies", len(history.observed)),
+        ("bohb (when the study was created)", created.version or "unknown"),
+        ("bohb (this report)", __version__),
+        ("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        *((name, metadata.version(name)) for name in _LIBRARIES),
+    ]
+    return {
+        "made_by": facts,
+        "settings": settings,
+        "space": history.space.table(),
+        "forbidden": history.space.forbidden,
+        "again": _again(history, preset, changes),
+        "serialised": json.dumps(created.space, indent=2, ensure_ascii=False, default=str),
+    }
+
+
+def _again(history: History, preset: str, changes: Mapping[str, Any]) -> str:
+    """Return the call that runs a study again."""
+    created, goals = history.created, history.goals
+    assert created is not None
+    named = {"direction": "maximize"} if goals == goals_of(direction="maximize") else goals.to_json()
+    arguments = {"budgets": list(history.budgets), "eta": created.eta, "preset": preset, "seed": created.seed}
+    arguments |= {**named, **changes}
+    if history.brackets:
+        arguments["max_brackets"] = len(history.brackets)
+    lines = [
+        "import json",
+        "import bohb",
+        "",
+        f"space = bohb.Space.from_json(json.loads({json.dumps(created.space, default=str)!r}))",
+        "study = bohb.minimize(",
+        "    objective,  # yours",
+        "    space,",
+        *(f"    {name}={value!r}," for name, value in arguments.items()),
+        ")",
+    ]
+    if history.given.total:
+        lines.append(f"# It also started with {counted(history.given.total, 'configuration')}: initial_configs=[…]")
+    if history.observed:
+        lines.append(f"# It also used {counted(len(history.observed), 'result')} of earlier studies: warm_start=[…]")
+    return "\n".join(lines)
 
 
 def _drawn(plot: Plot, history: History, **options: Any) -> Any:
@@ -102,70 +245,41 @@ def _as_json(figure: Figure) -> Any:
     return json.loads(figure.to_json())
 
 
-def _section(key: str, title: str, content: Markup) -> Markup:
-    return element("section", element("h2", title, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
+def _page(template: str, title: str, drawn: tuple[dict[str, Any], dict[str, Any]], **values: Any) -> str:
+    """Return the document. Its policy allows no requests and only its own scripts, by their hashes.
 
-
-def _group(history: History, title: str, plots: list[Plot]) -> Markup:
-    return joined(element("h3", title), *(_figure(history, plot) for plot in plots))
-
-
-def _figure(history: History, plot: Plot) -> Markup:
-    title, explanation = plot.texts(history)
-    return _canvas(plot, title, explanation, menus(plot, variants(plot, history)), element("h4", title))
-
-
-def _canvas(plot: Plot, title: str, explanation: str, choices: Markup | None, heading: Markup | None = None) -> Markup:
-    """Return the menus of a plot and a placeholder, in which the page's script draws it."""
-    canvas = element("div", id=f"plot-{plot.key}", class_="plot wide" if plot.wide else "plot", role="img",
-                     aria_label=title)  # fmt: skip
-    box = element("div", canvas, class_="scroll", tabindex="0" if plot.wide else None)
-    return element("figure", heading, element("figcaption", explanation), choices, box, id=plot.key)
-
-
-def _page(title: str, body: Markup, figures: dict[str, Any], chosen: dict[str, Any]) -> str:
-    """Return the document. Its policy allows no requests and only the three scripts below, by their hashes.
-
-    figures: what the page's script draws, by plot.
-    chosen: the figures that menus choose instead, by plot, option and value.
+    drawn: the figures that the page's script draws, by plot; and those that menus choose instead, by plot, option and
+        value. They are compressed, as plotly's script is: it is four fifths of a file.
     """
+    figures, chosen = drawn
     data = {"figures": figures, "variants": chosen, "templates": templates(), "config": CONFIG}
-    ours = "".join(map(asset, ("brush.js", "scale.js", "report.js")))
-    theme, plotly, script = (Markup(text.replace("\r\n", "\n")) for text in (asset("theme.js"), get_plotlyjs(), ours))
-    hashes = " ".join(map(_hash, (theme, plotly, script)))
+    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    ours = "".join(map(asset, ("scale.js", "brush.js", "report.js")))
+    hashes = " ".join(map(_hash, (asset("theme.js"), ours, get_plotlyjs())))
     policy = (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            element("title", title),
-            element("style", Markup(asset("report.css"))),
-            element("script", theme),  # before anything is drawn
-            "</head>",
-            "<body>",
-            body,
-            "<noscript><p>The plots need JavaScript; everything else is readable without it.</p></noscript>",
-            element("script", embedded(data), type="application/json", id="data"),
-            element("script", plotly),
-            element("script", script),
-            "</body>",
-            "</html>",
-            "",
-        ]
+    return render(
+        template,
+        title=title,
+        policy=policy,
+        style=Markup(asset("style.css")),
+        theme_script=Markup(asset("theme.js")),
+        script=Markup(ours),
+        data=_compressed(packed),
+        plotly=_plotly(),
+        **values,
     )
 
 
-def asset(name: str) -> str:
-    """Return the text of a script or style sheet of this folder."""
-    return resources.files("bohb.plots").joinpath(name).read_text(encoding="utf-8")
+@cache
+def _plotly() -> str:
+    return _compressed(get_plotlyjs())
+
+
+def _compressed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode("utf-8", "replace"), 9, mtime=0)).decode()
 
 
 def _hash(script: str) -> str:

@@ -18,12 +18,9 @@ from bohb.core.trial import Origin
 from bohb.errors import InvalidArgument
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
 from bohb.plots.theme import (
-    BLUE,
-    GREEN,
+    COLOURS,
     GREY,
     MOST_POINTS,
-    ORANGE,
-    PINK,
     STATUSES,
     Figure,
     budget_colours,
@@ -38,7 +35,6 @@ from bohb.plots.theme import (
 from bohb.units import duration
 
 _SYMBOLS = {Origin.RANDOM: "circle-open", Origin.MODEL: "circle", Origin.GIVEN: "diamond", Origin.PROMOTED: "circle"}
-_COLOURS = (BLUE, ORANGE, GREEN, PINK, "#7d6bc4", "#b8860b")  # of studies that are compared
 _DASHES = ("solid", "dash", "dot", "dashdot")  # when the colours are used up
 _BEGINNING = 0.1  # share of a study whose losses may be outside the axis of a comparison
 Kind: TypeAlias = tuple[float, str]  # budget, and a key of _LOOKS
@@ -209,7 +205,7 @@ def draw_comparison(histories: Mapping[str, History], dark: bool = False, over: 
     groups = [{n: t for n, t in tables.items() if goals[n].objectives[0].maximised == up} for up in (False, True)]
     title = "{} of the incumbent" if not all(groups) else "{}"  # two panels leave no room for more
     axes = [_common_axis([goals[name] for name in group], list(group.values()), title) for group in groups if group]
-    styles = itertools.cycle(itertools.product(_DASHES, _COLOURS))
+    styles = itertools.cycle(itertools.product(_DASHES, COLOURS))
     traces = [
         _compared(name, table, place, axis, style, index)
         for index, (axis, group) in enumerate(zip(axes, filter(None, groups), strict=True))

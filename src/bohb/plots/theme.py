@@ -39,6 +39,7 @@ CONFIG: dict[str, Any] = {
 # After Okabe and Ito (2008), changed so that every colour has a contrast of about 3 or more on both backgrounds.
 BLUE, ORANGE, GREEN, PINK, GREY = "#2a80c2", "#d9730d", "#0f9d74", "#c4619a", "#8a8f98"
 GOOD, BAD = BLUE, ORANGE
+COLOURS = (BLUE, ORANGE, GREEN, PINK, "#7d6bc4", "#b8860b")  # of things without an order, such as studies
 ORIGINS = {Origin.RANDOM: ORANGE, Origin.MODEL: BLUE, Origin.GIVEN: GREEN, Origin.PROMOTED: PINK}
 STATUSES = {
     Status.OK: BLUE,
@@ -55,6 +56,7 @@ RUNNING = GREEN
 _RAMP = ((61, 122, 190), (134, 101, 196), (198, 84, 148), (222, 100, 52), (212, 146, 10))
 LOSS_SCALE = [[0.0, "#fde725"], [0.25, "#5ec962"], [0.5, "#21918c"], [0.75, "#3b528b"], [1.0, "#440154"]]
 HEIGHT = 420
+TRIALS = "trials"  # `meta` of traces whose custom data are trials, or rows that begin with one: they can be selected
 MOST_POINTS = 4000  # markers per figure; more slow a browser down
 MOST_LINES = 300
 
@@ -81,7 +83,7 @@ def template(dark: bool = False) -> Any:
             "plot_bgcolor": ground,
             "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": ink},
             "title": {"font": {"size": 15}, "x": 0, "xref": "paper", "xanchor": "left"},
-            "colorway": [BLUE, ORANGE, GREEN, PINK, "#7d6bc4", "#b8860b", GREY],
+            "colorway": [*COLOURS, GREY],
             "colorscale": {"sequential": LOSS_SCALE},
             "xaxis": axis,
             "yaxis": axis,
@@ -132,10 +134,11 @@ def marks(x: Any, y: Any, numbers: Any, name: str, hover: str, marker: dict[str,
     return go.Scatter(
         x=x,
         y=y,
-        customdata=numbers,
+        customdata=np.asarray(numbers).tolist(),
         mode="markers",
         name=name,
         legendgroup=name,
+        meta=TRIALS,
         marker=marker,
         hovertemplate=f"trial {number}<br>{hover}<extra></extra>",
         **trace,

@@ -6,12 +6,13 @@
   const dark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
   const hover = matchMedia("(hover: hover)").matches;
   const themes = fetch("/api/templates", { credentials: "same-origin" }).then((answer) => answer.json());
-  const library = new Promise((resolve, reject) => { // loaded after the page, because it is large
+  let library = null; // loaded when the first plot is drawn, because it is large
+  const loaded = () => library ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = here.dataset.plotly;
     script.onload = resolve;
     script.onerror = reject;
-    requestAnimationFrame(() => setTimeout(() => document.head.append(script), 0));
+    document.head.append(script);
   });
   const drawn = new Map(); // element -> {figure, of, at, took, busy}
   const visible = new Set();
@@ -32,16 +33,79 @@
     if (element.dataset.height) layout.height = Math.max(Number(element.dataset.height), room(element));
     if (element.clientWidth < 520) layout.legend = { ...layout.legend, yref: "container", y: 0, yanchor: "bottom" };
     if (!layout.annotations?.length) layout.margin = { ...layout.margin, t: 14 }; // nothing is above the plot
+    const selects = figure.data.some((trace) => trace.meta === "trials");
     if (!hover) layout.dragmode = false; // a finger on a plot scrolls the page
+    else if (selects) layout.dragmode = "select";
     element.style.minWidth = layout.meta?.min_width ? `${layout.meta.min_width}px` : ""; // else the style sheet's
     await Plotly.react(element, figure.data, layout, {
       responsive: true,
       displaylogo: false,
       displayModeBar: hover ? "hover" : false,
-      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // no button that leads to another site
+      modeBarButtons: [["toImage", ...(selects ? ["select2d", "lasso2d"] : []), "zoom2d", "pan2d", "resetScale2d"]],
     });
-    bohbBrush(element, figure);
+    bohbBrush(element, figure, (numbers) => bohbSelection.set(numbers, element));
+    listen(element);
+    mark(element, figure);
   }
+
+  const numberOf = (data) => (Array.isArray(data) ? data[0] : data);
+  const marks = (figure) => figure.data.map((trace, i) => [trace, i]).filter(([trace]) => trace.meta === "trials");
+
+  // Show which trials are selected: all others become faint, and in parallel coordinates they disappear.
+  function mark(element, figure) {
+    if (typeof bohbSelection === "undefined") return;
+    const chosen = bohbSelection.numbers();
+    if (element.bohbKeep) element.bohbKeep(chosen);
+    const traces = marks({ data: element.data ?? figure.data });
+    if (!traces.length) return;
+    const points = traces.map(([trace]) => (chosen.size === 0 ? null
+      : Array.from(trace.customdata ?? [], numberOf).flatMap((number, i) => (chosen.has(number) ? [i] : []))));
+    const faint = { marker: { opacity: 0.12 }, textfont: { color: "rgba(0,0,0,0)" } };
+    Plotly.restyle(element, { selectedpoints: points, unselected: [faint] }, traces.map(([, i]) => i));
+  }
+
+  function listen(element) {
+    if (element.bohbListens || typeof bohbSelection === "undefined") return;
+    element.bohbListens = true;
+    element.on("plotly_selected", (event) => {
+      if (element.bohbKeep) return; // parallel coordinates know their lines
+      const points = event?.points ?? [];
+      const numbers = points.filter((point) => point.data.meta === "trials").map((point) => numberOf(point.customdata));
+      if (!event?.points && !event?.range) return;
+      bohbSelection.set(numbers, element);
+    });
+    element.on("plotly_deselect", () => { if (!element.bohbKeep) bohbSelection.set([], element); });
+    // A bar of the importance selects the trials that count as the best, and shows them along its hyperparameter.
+    element.on("plotly_click", ({ points: [point] }) => {
+      const best = element.layout.meta?.best;
+      if (!best || point === undefined) return;
+      bohbSelection.set(best, element);
+      const menu = document.getElementById("slice-parameter"), names = menu?.closest("[data-axes]")?.dataset.axes;
+      if (!names) return;
+      const name = JSON.parse(names)[point.customdata];
+      menu.value = [...menu.options].some((option) => option.value === name) ? name : "";
+      menu.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+  }
+
+  // The plot of the selected trials asks for them by their numbers.
+  function ask() {
+    const box = document.getElementById("selected-plot");
+    if (!box) return;
+    const numbers = [...bohbSelection.numbers()].slice(0, bohbSelection.most), plot = box.querySelector("[data-figure]");
+    box.hidden = numbers.length === 0;
+    plot.dataset.options = numbers.map((number) => `&number=${number}`).join("");
+    if (numbers.length && visible.has(plot)) draw(plot);
+    else if (drawn.has(plot)) drawn.get(plot).of = -1;
+  }
+
+  document.addEventListener("bohb:selected", ({ detail }) => {
+    for (const [element, { figure }] of drawn) {
+      if (figure && !(element === detail && element.bohbKeep)) mark(element, figure);
+      if (element !== detail && element.layout?.selections?.length) Plotly.relayout(element, { selections: [] });
+    }
+    ask();
+  });
 
   async function draw(element) {
     const state = drawn.get(element) ?? {};
@@ -50,10 +114,11 @@
     drawn.set(element, { ...state, busy: true });
     try {
       const options = element.dataset.options ?? "";
+      const waiting = loaded();
       const answer = await fetch(element.dataset.figure + options, { cache: "no-store", credentials: "same-origin" });
       if (!answer.ok) throw new Error(String(answer.status));
       const figure = await answer.json();
-      await library;
+      await waiting;
       if (!state.figure) element.replaceChildren();
       await show(element, figure);
       element.dataset.drawn = "yes";
@@ -126,4 +191,5 @@
   });
 
   watch();
+  if (typeof bohbSelection !== "undefined") ask();
 })();

@@ -1,7 +1,7 @@
 // Keeps a page up to date: asks the server whether something changed and, if so, loads the page and updates what differs.
 // No HTML is built here: new parts come from pages of our own server, which escapes all text.
 "use strict";
-(() => {
+const bohbLive = (() => {
   const every = 2000, hiddenEvery = 30000;
   const body = document.body;
   let skew = Date.now() / 1000 - Number(body.dataset.now || 0);
@@ -26,11 +26,12 @@
   const local = new Intl.DateTimeFormat(undefined, {
     month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit",
   });
+  const moment = (seconds) => local.format(new Date(seconds * 1000));
   function dress() {
     for (const e of document.querySelectorAll("time[data-moment]")) {
-      e.textContent = local.format(new Date(Number(e.dataset.moment) * 1000));
+      e.textContent = moment(Number(e.dataset.moment));
     }
-    for (const e of document.querySelectorAll("button[data-copy]")) e.hidden = false;
+    for (const e of document.querySelectorAll("button.copy")) e.hidden = false;
     tick();
   }
 
@@ -41,15 +42,11 @@
     notice.hidden = text === "";
   }
 
-  function name(node) {
-    return node.nodeName + (node.id || "") + ((node.dataset && node.dataset.figure) || "");
-  }
+  const keyOf = (node) => node.id || node.dataset?.figure || "";
+  const alike = (old, fresh) => old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
 
+  // Change a node into a fresh one. What has an id stays the same element, wherever it is among its neighbours.
   function morph(old, fresh) {
-    if (name(old) !== name(fresh)) {
-      old.replaceWith(document.importNode(fresh, true));
-      return;
-    }
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.data !== fresh.data) old.data = fresh.data;
       return;
@@ -61,12 +58,26 @@
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
     }
-    const mine = [...old.childNodes], theirs = [...fresh.childNodes];
-    theirs.forEach((node, i) => {
-      if (i < mine.length) morph(mine[i], node);
-      else old.append(document.importNode(node, true));
-    });
-    mine.slice(theirs.length).forEach((node) => node.remove());
+    let next = old.firstChild;
+    for (const node of fresh.childNodes) {
+      const known = keyOf(node) && [...old.childNodes].find((each) => alike(each, node));
+      while (known && next && next !== known) {
+        const gone = next;
+        next = next.nextSibling;
+        gone.remove();
+      }
+      if (next && alike(next, node)) {
+        morph(next, node);
+        next = next.nextSibling;
+      } else {
+        old.insertBefore(document.importNode(node, true), next);
+      }
+    }
+    while (next) {
+      const gone = next;
+      next = next.nextSibling;
+      gone.remove();
+    }
   }
 
   // Responses can arrive out of order; only the one to the last request counts.
@@ -112,80 +123,22 @@
     timer = setTimeout(poll, wait);
   }
 
-  function go(url, push) {
-    if (push) history.pushState(null, "", url);
-    return load(url, "asked").then(() => say(""), () => location.assign(url));
-  }
-
-  // The address for the current values of the form and the current order; empty fields are left out.
-  function addressOf(form) {
-    const url = new URL(form.action), now = new URL(location.href).searchParams;
-    for (const [key, value] of new FormData(form)) {
-      const current = ["sort", "order", "config"].includes(key) ? (now.get(key) ?? value) : value;
-      if (current) url.searchParams.set(key, current);
-    }
-    for (const key of ["sort", "order"]) if (now.get(key)) url.searchParams.set(key, now.get(key));
-    return url.href;
-  }
-
-  function showInForm() {
-    const now = new URL(location.href).searchParams;
-    for (const field of document.querySelectorAll("form[data-soft] :is(input, select):not([type=hidden])")) {
-      field.value = now.get(field.name) ?? (field.name === "size" ? "50" : "");
-    }
-  }
-
   async function copy(button) {
-    const source = document.getElementById(button.dataset.copy);
+    const source = button.parentElement.querySelector("code");
     try {
       await navigator.clipboard.writeText(source.textContent);
       button.textContent = "Copied";
     } catch {
-      source.closest("details").open = true;
       getSelection().selectAllChildren(source);
       button.textContent = "Selected: press Ctrl+C";
     }
-    setTimeout(() => { button.textContent = "Copy as JSON"; }, 2000);
-  }
-
-  let typing = 0; // timer of a change in the form that is not shown yet
-  function withForm(address) {
-    clearTimeout(typing);
-    typing = 0;
-    const url = new URL(address), form = document.querySelector("form[data-soft]");
-    for (const [key, value] of new FormData(form)) {
-      if (["sort", "order", "config"].includes(key)) continue;
-      if (value) url.searchParams.set(key, value);
-      else url.searchParams.delete(key);
-    }
-    return url.href;
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
   }
 
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("button[data-copy]");
+    const button = event.target.closest("button.copy");
     if (button) copy(button);
-    const link = event.target.closest("a[data-soft][href]");
-    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    event.preventDefault();
-    go(typing ? withForm(link.href) : link.href, true);
-    showInForm();
   });
-  document.addEventListener("submit", (event) => {
-    if (!event.target.matches("form[data-soft]")) return;
-    event.preventDefault();
-    go(addressOf(event.target), true);
-  });
-  document.addEventListener("input", (event) => {
-    const form = event.target.closest("form[data-soft]");
-    if (!form) return;
-    clearTimeout(typing);
-    const mine = typing = setTimeout(() => {
-      const url = addressOf(form);
-      history.replaceState(null, "", url);
-      go(url, false).then(() => { if (typing === mine) typing = 0; }); // until then links belong to the old form
-    }, 250);
-  });
-  window.addEventListener("popstate", () => { showInForm(); go(location.href, false); });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden || !body.dataset.versionUrl) schedule();
     else poll();
@@ -194,4 +147,5 @@
   dress();
   setInterval(tick, 1000);
   schedule();
+  return { duration, moment };
 })();

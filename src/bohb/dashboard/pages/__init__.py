@@ -1,1 +1,0 @@
-"""The pages: each is a pure function of what it shows."""
