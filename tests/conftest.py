@@ -30,5 +30,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture(autouse=True)
 def _logger_of_the_package() -> None:
-    """Enable our logger again: libraries that configure logging, such as alembic, disable those that exist."""
-    logging.getLogger("bohb").disabled = False
+    """Give our logger its usual state: libraries that configure logging disable it, and benchmarks silence it."""
+    logging.disable(logging.NOTSET)
+    logger = logging.getLogger("bohb")
+    logger.disabled = False
+    logger.setLevel(logging.NOTSET)
