@@ -66,8 +66,8 @@ class Checkpoints:
             homes = _homes(root)
             self._empty = _numbers(self._empty_file)
             self._workplace = Workplace(root / "working")
+        # of the configurations that have a directory; 0 without a quota
         self._sizes = {number: 0 if quota is None else size(path) for number, path in homes.items()}
-        self._homes = set(homes)  # configurations that have a directory
 
     def prepare(self, trial: Trial, directory: Path | None = None) -> Trial:
         """Return the trial with its directory; `previous_budget` becomes None if its checkpoint cannot be read.
@@ -98,7 +98,9 @@ class Checkpoints:
         """Copy the previous checkpoint into the directory of a trial; return whether that was possible."""
         before = self._home(trial) / f"trial-{trial.from_trial}"
         if not is_directory(before):
-            return self._left_nothing(trial.from_trial)
+            if trial.from_trial not in self._empty:
+                self._empty = _numbers(self._empty_file)  # another runner of this study may have added it
+            return trial.from_trial in self._empty
         current = self._working[trial.number]
         try:
             copy(before, current)
@@ -114,7 +116,7 @@ class Checkpoints:
     def replaces(self, trial: Trial) -> bool:
         """Whether keeping the directory of a trial may replace a checkpoint, perhaps one of another runner."""
         current = self._working.get(trial.number)
-        return current is not None and (trial.config_id in self._homes or not _is_empty(current))
+        return current is not None and (trial.config_id in self._sizes or not _is_empty(current))
 
     def keep(self, trial: Trial) -> None:
         """Keep the directory of a successful trial, durably; calling this twice is harmless.
@@ -126,7 +128,7 @@ class Checkpoints:
         if current is None:
             return
         kept = self._home(trial) / f"trial-{trial.number}"
-        if trial.config_id in self._homes:
+        if trial.config_id in self._sizes:
             remove(kept)
         if _is_empty(current):
             self._clean.append(current)
@@ -139,7 +141,7 @@ class Checkpoints:
             remove(current)
             remove(kept)
             raise
-        self._homes.add(trial.config_id)
+        self._sizes.setdefault(trial.config_id, 0)
 
     def _store(self, current: Path, kept: Path) -> None:
         """Rename a directory once its contents are on the disk, so that a power cut leaves all of it or nothing."""
@@ -164,31 +166,26 @@ class Checkpoints:
         if ok:
             home = self._home(trial)
             kept = home / f"trial-{trial.number}"
-            if trial.config_id in self._homes or trial.from_trial is not None:
+            if trial.config_id in self._sizes or trial.from_trial is not None:
                 try:
                     for path in home.glob("trial-*"):
                         if path != kept:
                             remove(path)
                 except OSError as error:
                     log.warning("earlier checkpoints stay in %s: %s", home, error.strerror)
-            self._sizes[trial.config_id] = size(kept) if self._quota is not None else 0
+            if self._quota is not None and trial.config_id in self._sizes:
+                self._sizes[trial.config_id] = size(kept)
         current = self._working.pop(trial.number, None)
         if current is not None and _is_empty(current):
             self._clean.append(current)
         elif current is not None:
             remove(current)
-        self._sizes.setdefault(trial.config_id, 0)
 
     def close(self) -> None:
         """Remove the working directories; no trial may be running."""
         self._workplace.close()
         self._working.clear()
         self._clean.clear()
-
-    def _left_nothing(self, number: object) -> bool:
-        if number not in self._empty:
-            self._empty = _numbers(self._empty_file)  # another runner of this study may have added it
-        return number in self._empty
 
     def _home(self, trial: Trial) -> Path:
         return self.root / str(trial.config_id)
@@ -198,22 +195,18 @@ class Checkpoints:
 
         Those of the best on the largest budget stay, because it may grow.
         """
-        alive = history.alive() | kept_for_growth(history)
-        for config_id in [c for c in self._sizes if c not in alive]:
+        for config_id in self._sizes.keys() - history.alive() - kept_for_growth(history):
             self._drop(config_id)
-        if self._quota is None or sum(self._sizes.values()) <= self._quota:
-            return
-        for config_id in cheapest_to_lose(history, self._sizes):
-            if sum(self._sizes.values()) <= self._quota:
+        while self._quota is not None and sum(self._sizes.values()) > self._quota:
+            removable = cheapest_to_lose(history, self._sizes)
+            if not removable:
+                text = "the incumbent's checkpoint alone exceeds checkpoint_quota=%d bytes; it is kept"
+                log.warning(text, self._quota)
                 return
-            self._drop(config_id)
-        if sum(self._sizes.values()) > self._quota:
-            log.warning("the incumbent's checkpoint alone exceeds checkpoint_quota=%d bytes; it is kept", self._quota)
+            self._drop(removable[0])
 
     def _drop(self, config_id: int) -> None:
-        if config_id in self._homes:
-            remove(self.root / str(config_id))
-            self._homes.discard(config_id)
+        remove(self.root / str(config_id))
         del self._sizes[config_id]
 
 
@@ -243,7 +236,6 @@ def _claim(root: Path, study: str) -> None:
 
 
 def _homes(root: Path) -> dict[int, Path]:
-    """Return the directories of configurations, by number."""
     return {
         int(path.name): path
         for path in root.iterdir()
@@ -271,15 +263,11 @@ def keep_checkpoint(checkpoints: Checkpoints, trial: Trial, outcome: Outcome) ->
 
 def cheapest_to_lose(history: History, config_ids: Iterable[int]) -> list[int]:
     """Return configurations in the order of removing their checkpoints, without running ones and the incumbent."""
-    busy = {trial.config_id for trial in history.pending.values()}
-    busy |= history.leading
-    reached: dict[int, tuple[float, float]] = {}
-    for number, outcome in history.outcomes.items():
-        trial = history.trials[number]
-        if outcome.ok:
-            budget, _ = reached.get(trial.config_id, (0.0, 0.0))
-            if trial.budget >= budget:
-                reached[trial.config_id] = (trial.budget, -outcome.ranking_loss)
+    busy = {trial.config_id for trial in history.pending.values()} | history.leading
+    reached = {
+        result.trial.config_id: (result.budget, -result.outcome.ranking_loss)
+        for result in sorted(history.results, key=lambda result: result.budget)
+    }
     return sorted((c for c in config_ids if c not in busy), key=lambda c: reached.get(c, (0.0, 0.0)))
 
 

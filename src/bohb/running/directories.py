@@ -77,8 +77,10 @@ def make_durable(root: Path) -> None:
             if not stat.S_ISLNK(mode):  # a link is part of its directory
                 sync(path)
     except OSError as error:
-        _raise_if_unusable(error, root)
-        raise
+        if error.errno not in _UNUSABLE:
+            raise
+        name = os.path.relpath(error.filename, root) if isinstance(error.filename, str | Path) else "."
+        raise UnusableTree(f"{name[:200]!r} cannot be read ({error.strerror})") from error
 
 
 def sync(path: Path) -> None:
@@ -112,11 +114,7 @@ def append(path: Path, text: str, durable: bool = False) -> None:
 
 def copy(source: Path, target: Path) -> None:
     """Copy the contents of a directory into another one that is empty; links stay links."""
-    try:
-        _, *found = _walk(source)
-    except OSError as error:
-        _raise_if_unusable(error, source)
-        raise
+    _, *found = _walk(source)
     for path, mode in found:
         goal = target / path.relative_to(source)
         if stat.S_ISDIR(mode):
@@ -139,12 +137,17 @@ def size(root: Path) -> int:
 def remove(path: Path) -> None:
     """Remove a file, a link or a tree of any depth; log a warning if that is impossible."""
     try:
-        if is_directory(path):
-            _take_apart(path)
-        else:
-            path.unlink(missing_ok=True)
+        if not is_directory(path):
+            path.unlink()
+            return
+        waiting = _clear(path, path)
+        while waiting:
+            folder = waiting.pop()
+            waiting += _clear(folder, path)
+            folder.rmdir()
+        path.rmdir()
     except FileNotFoundError:
-        pass  # somebody else removes it, too
+        pass  # it never existed, or somebody else removes it, too
     except OSError as error:
         log.warning("cannot remove %s: %s", path, error.strerror)
 
@@ -171,24 +174,11 @@ def _kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "something unknown")
 
 
-def _raise_if_unusable(error: OSError, root: Path) -> None:
-    if error.errno in _UNUSABLE:
-        name = os.path.relpath(error.filename, root) if isinstance(error.filename, str | Path) else "."
-        raise UnusableTree(f"{name[:200]!r} cannot be read ({error.strerror})") from error
-
-
-def _take_apart(root: Path) -> None:
-    """Remove a tree; directories are moved to its top first, so that no path becomes too long."""
-    waiting = _clear(root, root)
-    while waiting:
-        folder = waiting.pop()
-        waiting += _clear(folder, root)
-        folder.rmdir()
-    root.rmdir()
-
-
 def _clear(folder: Path, root: Path) -> list[Path]:
-    """Remove the files of a directory, move its directories to the root, and return those."""
+    """Remove the files of a directory, move its directories to the root, and return those.
+
+    So no path becomes too long.
+    """
     _permit(folder)
     with os.scandir(folder) as entries:
         found = list(entries)
@@ -265,26 +255,17 @@ def _is_abandoned(path: Path) -> bool:
     except OSError:
         return False
     try:
-        if not _can_judge(path, os.read(handle, 100).decode(errors="replace")):
-            return False
+        boot = os.read(handle, 100).decode(errors="replace")
+        if not boot or boot != _boot():
+            if path.name.rsplit("-", 2)[0] != platform.node():
+                return False
+            require_local(path)
         _take(handle)
         return True
-    except OSError:  # its owner lives, or locks do not work here
+    except (OSError, JournalError):  # its owner lives, or locks do not work here or prove nothing
         return False
     finally:
         os.close(handle)
-
-
-def _can_judge(path: Path, boot: str) -> bool:
-    """Whether a lock that can be taken proves that its owner has ended."""
-    if boot and boot == _boot():
-        return True
-    machine = path.name.rpartition("-")[0].rpartition("-")[0]
-    try:
-        require_local(path)
-    except JournalError:
-        return False
-    return machine == platform.node()
 
 
 def _take(handle: int) -> None:

@@ -89,11 +89,13 @@ class ExternalStudy:
         history = self._history()
         kept = None if root is None else Checkpoints(root, history.study_key, self.checkpoint_quota)
         trial = attempt_of(history, number, attempt)
-        told = _told(history, trial)
+        told: Told = "known" if number in history.outcomes else "stored"
+        if (number, trial.attempt) in history.given_up:
+            told = "late"
         outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
         outcome = with_times(outcome, history.started[number] or time.time(), time.time())
-        if kept is not None and root is not None and told == "stored" and is_directory(_place(root, trial)):
-            kept.resume(trial, _place(root, trial))
+        if kept is not None and told == "stored" and is_directory(_place(kept.root, trial)):
+            kept.resume(trial, _place(kept.root, trial))
             outcome = keep_checkpoint(kept, trial, outcome)
         with self.opened() as optimizer:
             optimizer.tell(trial, outcome)
@@ -126,29 +128,32 @@ class ExternalStudy:
                 "name a study file with the key 'directory', or give --directory"
             )
         file = _curve_file(folder, trial)
-        checked = replace(trial, reporter=lambda *point: _append_line(file, json.dumps(point)))
+
+        def store(*point: float) -> None:
+            is_new = not file.exists()
+            append(file, f"\n{json.dumps(point)}", durable=True)  # so it continues no line cut off by a power cut
+            if is_new:
+                sync(folder)
+
         with usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            checked.report(step, loss)
+            replace(trial, reporter=store).report(step, loss)
 
     @contextmanager
     def opened(self) -> Iterator[BOHB]:
         """Open the study, waiting for another process that writes to its file."""
-        busy: JournalBusy | None = None
-        for _ in _attempts(self.wait_seconds):
+        attempts = _attempts(self.wait_seconds)
+        while True:
             try:
                 journal = SqlJournal(self.journal, self.study)
                 break
-            except JournalBusy as error:
-                busy = error
-        else:
-            assert busy is not None
-            raise busy
+            except JournalBusy:
+                if not next(attempts, False):
+                    raise
         with journal:
             yield self.open(journal)
 
     def _history(self) -> History:
-        """Read the study without locking anything."""
         return History().extend(stored_events(self.journal, self.study))
 
     def _next(self, optimizer: BOHB, lease_seconds: float | None, client: str | None) -> Trial | None:
@@ -232,21 +237,14 @@ class ExternalStudy:
         return None if files is None else files / name
 
 
-def _attempts(seconds: float) -> Iterator[None]:
-    """Yield at once, and again after pauses that grow, until a time is over."""
+def _attempts(seconds: float) -> Iterator[bool]:
+    """Yield True at once, and again after pauses that grow, until a time is over."""
     since, pause = time.monotonic(), _FIRST_PAUSE
-    yield
+    yield True
     while time.monotonic() - since + pause <= seconds:
         time.sleep(pause)
-        yield
+        yield True
         pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _told(history: History, trial: Trial) -> Told:
-    """Return what will become of a result of this attempt."""
-    if (trial.number, trial.attempt) in history.given_up:
-        return "late"
-    return "known" if trial.number in history.outcomes else "stored"
 
 
 def attempt_of(history: History, number: int, attempt: int | None) -> Trial:
@@ -269,14 +267,3 @@ def _place(root: Path, trial: Trial) -> Path:
 
 def _curve_file(folder: Path, trial: Trial) -> Path:
     return folder / f"{trial.number}-{trial.attempt}.jsonl"
-
-
-def _append_line(path: Path, line: str) -> None:
-    """Append a line, and wait for the disk.
-
-    It begins with its line break, in order not to continue a line that a power cut has left incomplete.
-    """
-    is_new = not path.exists()
-    append(path, f"\n{line}", durable=True)
-    if is_new:
-        sync(path.parent)
