@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from bohb.core import streams
 from bohb.core.confirm import Confirmation
 from bohb.core.confirm_estimate import conclusion, planned
-from bohb.core.events import Event, RepeatFinished, StudyCreated
+from bohb.core.events import RepeatFinished, StudyCreated
 from bohb.core.history import History
 from bohb.core.space import Space
 from bohb.core.trial import Lost, Outcome, Status, Trial, last_try, retry_delay
@@ -183,7 +183,14 @@ class Repeats(Loop):
         for index, (trial, result) in enumerate(ended):
             if isinstance(result, Outcome):
                 ended[index] = trial, last_try(result, self._retries[trial.number])
-        self.ledger.add(lambda: self._repeats(ended))
+        self.ledger.add(
+            lambda: [  # without those that are stored
+                RepeatFinished(self._index, *place, result)
+                for trial, result in ended
+                if isinstance(result, Outcome) and result.status is not Status.RETRY
+                if (place := self._places[trial.number]) not in self.confirmation.outcomes
+            ]
+        )
         for trial, result in ended:
             directory = self._directories.pop(trial.number, None)
             if directory is not None:
@@ -195,16 +202,6 @@ class Repeats(Loop):
                 self._ready_at[trial.number] = time.monotonic() + retry_delay(self._retries[trial.number])
             else:
                 self._say(self._places[trial.number][0], result)
-
-    def _repeats(self, ended: Iterable[Ended]) -> list[Event]:
-        """Return the results as events, without those that are stored."""
-        stored = self.confirmation.outcomes
-        return [
-            RepeatFinished(self._index, *place, result)
-            for trial, result in ended
-            if isinstance(result, Outcome) and result.status is not Status.RETRY
-            if (place := self._places[trial.number]) not in stored
-        ]
 
     def _say(self, candidate: int, outcome: Outcome) -> None:
         name, goals = self.confirmation.candidates[candidate].name, self.confirmation.goals

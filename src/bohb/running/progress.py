@@ -57,12 +57,10 @@ class Progress:
         self._limits = limits
         self._console = console or _Console(stderr=True)
         self._live: Live | None = None
-        self._notebook: _Notebook | None = None
-        if self._console.is_jupyter:
-            self._notebook = _Notebook()
-        elif self._console.is_terminal:
+        self._cell: Any = None  # the output of a notebook that is updated in place
+        if self._console.is_terminal and not self._console.is_jupyter:
             self._live = Live(console=self._console, auto_refresh=False)
-        self._plain = self._live is None and self._notebook is None
+        self._plain = self._live is None and not self._console.is_jupyter
         self._last = time.monotonic() if self._plain else -math.inf  # the time of the last line or panel
         self._done: set[int] = set()  # brackets whose end was shown
         self._first: tuple[float, int] | None = None  # seconds and finished trials at the first update
@@ -96,15 +94,15 @@ class Progress:
         if self._plain:
             line = self._due_line(history, seconds, final)
             if line is not None:
-                self._try(lambda: self._write(line))
+                self._try(lambda: print(line, file=self._console.file, flush=True))
         elif final or time.monotonic() - self._last > _REFRESH:
             self._last = time.monotonic()
             panel = self._panel(history, seconds, final)
             if self._live is not None:
                 live = self._live
                 self._try(lambda: live.update(panel, refresh=True))
-            elif self._notebook is not None:
-                self._notebook.update(panel)
+            elif self._console.is_jupyter:
+                self._show_in_notebook(panel)
 
     def _try(self, show: Callable[[], None]) -> None:
         """Show something; a panel that cannot be shown is given up, and lines are tried again."""
@@ -115,10 +113,6 @@ class Progress:
                 self._console.quiet = True
                 self._live.stop()  # gives back sys.stdout and sys.stderr
                 self._live = None
-
-    def _write(self, line: str) -> None:
-        self._console.file.write(f"{line}\n")
-        self._console.file.flush()
 
     def _due_line(self, history: History, seconds: float, final: bool) -> str | None:
         """Return a line when brackets have finished or a minute has passed, and one at the end."""
@@ -131,14 +125,19 @@ class Progress:
         self._done.update(finished)
         seen = self._overview(history, seconds, final)
         facts = (("trials", seen.trials), ("best", seen.headline), ("left", seen.end))
-        parts = [_brackets(finished)] if finished else []
+        parts = []
+        if finished:
+            first, last = finished[0], finished[-1]
+            parts = [f"bracket {first} finished" if first == last else f"brackets {first} to {last} finished"]
         parts += [f"{label}: {printable(text)}" for label, text in facts if text is not None]
         return f"[{seconds:7.1f} s] {'; '.join(parts)}"
 
     def _overview(self, history: History, seconds: float, final: bool) -> Overview:
         limits = self._limits
         left = None if final else self._left(history, seconds)
-        rate = self._rate(history, seconds)
+        began, before = self._first or (0.0, 0)
+        done, span = len(history.outcomes) - before, seconds - began
+        rate = done / span if done >= 1 and span >= 1 else None
         session = Session(seconds, left, rate, limits.max_trials, limits.max_cost, limits.max_seconds)
         return Overview(history, self._now, session)
 
@@ -163,12 +162,6 @@ class Progress:
             rows.append(("left", Text(seen.end)))
         return Group(*(_line(label, content) for label, content in rows))
 
-    def _rate(self, history: History, seconds: float) -> float | None:
-        """Return the finished trials per second since the first update."""
-        began, before = self._first or (0.0, 0)
-        done, span = len(history.outcomes) - before, seconds - began
-        return done / span if done >= 1 and span >= 1 else None
-
     def _left(self, history: History, seconds: float) -> float | None:
         """Return the expected time until the study ends; None while too little is known."""
         began = time.monotonic()
@@ -184,25 +177,18 @@ class Progress:
         spent = history.budget_spent
         brackets = limits.or_one_round(history).max_brackets
         planned = plan(history.schedule.round, int(brackets)).continued_cost * full if brackets is not None else None
-        shares = [
-            _share(len(history.outcomes), limits.max_trials),
-            _share(spent, None if limits.max_cost is None else limits.max_cost * full),
-            _share(history.cost_reported, limits.max_reported_cost),
-            _share(spent, planned),
-        ]
-        ends = [seconds / share - seconds for share in shares if share is not None and share > 0.01]
+        parts = (
+            (len(history.outcomes), limits.max_trials),
+            (spent, limits.max_cost and limits.max_cost * full),
+            (history.cost_reported, limits.max_reported_cost),
+            (spent, planned),
+        )
+        ends = [seconds * limit / done - seconds for done, limit in parts if limit and done / limit > 0.01]
         if limits.max_seconds is not None:
             ends.append(limits.max_seconds - seconds)
         return max(0.0, min(ends)) if ends else None
 
-
-class _Notebook:
-    """An output cell that is updated in place."""
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-
-    def update(self, panel: RenderableType) -> None:
+    def _show_in_notebook(self, panel: RenderableType) -> None:
         ipython = importlib.import_module("IPython.display")  # a notebook has it
         console = Console(width=110, record=True, file=io.StringIO(), force_terminal=True, force_jupyter=False)
         console.print(panel)
@@ -210,25 +196,21 @@ class _Notebook:
             "text/plain": console.export_text(clear=False),
             "text/html": console.export_html(inline_styles=True, code_format=_PAGE),
         }
-        if self._handle is None:
-            self._handle = ipython.display(pages, raw=True, display_id=True)
+        if self._cell is None:
+            self._cell = ipython.display(pages, raw=True, display_id=True)
         else:
-            self._handle.update(pages, raw=True)
+            self._cell.update(pages, raw=True)
 
 
 def sparkline(trajectory: list[Result], now: float, width: int = 20, goals: Goals = PLAIN) -> str:
     """Return the incumbent's loss over time as a row of small bars; empty with fewer than two incumbents."""
-    known = [
-        (best.outcome.finished, goals.shown(best.loss)) for best in trajectory if best.outcome.finished is not None
-    ]
+    known = [(at, goals.shown(best.loss)) for best in trajectory if (at := best.outcome.finished) is not None]
     if len(known) < 2:
         return ""
     began = known[0][0]
     span = max(now - began, known[-1][0] - began, 1e-9)
-    cells: list[float] = []
-    for cell in range(width):
-        until = began + span * (cell + 1) / width
-        cells.append([loss for finished, loss in known if finished <= until or finished == began][-1])
+    ends = [began + span * (cell + 1) / width for cell in range(width)]
+    cells = [[loss for at, loss in known if at <= end or at == began][-1] for end in ends]
     return "".join(_BARS[round(share * (len(_BARS) - 1))] for share in heights(cells))
 
 
@@ -236,12 +218,6 @@ def _line(label: str, content: Text) -> Text:
     line = Text.assemble((f"{label:10}", "dim"), content)
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
-
-
-def _brackets(finished: list[int]) -> str:
-    """Return which brackets have finished: bracket 3 finished, brackets 3 to 7 finished."""
-    first, last = finished[0], finished[-1]
-    return f"bracket {first} finished" if first == last else f"brackets {first} to {last} finished"
 
 
 def _finished(history: History) -> set[int]:
@@ -262,11 +238,11 @@ def _running(history: History, now: float) -> Iterator[str]:
 
 def _rungs(history: History) -> Iterator[Text]:
     """Yield a line per open bracket that shows how full each rung is."""
-    shown = list(history.schedule.open)[:_BRACKETS]
-    for index in shown:
+    indices = list(history.schedule.open)
+    for index in indices[:_BRACKETS]:
         yield Text(f"#{index}  ") + Text("   ").join(_filled(history.brackets[index]))
-    if len(history.schedule.open) > len(shown):
-        yield Text(f"and {len(history.schedule.open) - len(shown)} more")
+    if len(indices) > _BRACKETS:
+        yield Text(f"and {len(indices) - _BRACKETS} more")
 
 
 def _filled(bracket: Halving) -> Iterator[Text]:
@@ -280,7 +256,3 @@ def _filled(bracket: Halving) -> Iterator[Text]:
             ("━" * (cells - full), "bright_black"),
             f" {done}/{rung.size}",
         )
-
-
-def _share(done: float, limit: float | None) -> float | None:
-    return None if not limit else done / limit

@@ -78,8 +78,6 @@ class Replay:
 
 
 class _Match(IntEnum):
-    """How well two values agree."""
-
     EXACT = 0
     WITHIN_TOLERANCE = 1
     DIFFERENT = 2
@@ -105,7 +103,9 @@ def replay(
     position = 0
     while position < len(events):
         taken = events[position : position + 1]
-        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not _was_given(taken[0]):
+        # such a bracket follows from the clock or from the user's call, and is taken as it is
+        given = isinstance(taken[0], BracketPlanned) and taken[0].rule in ("promote", "deadline")
+        if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not given:
             with one_thread(history.settings.explains):
                 now = _moment(history, itertools.islice(events, position, None))
                 decided = decider.events_in_time(now, None, None)
@@ -130,11 +130,6 @@ def _moment(history: History, following: Iterable[Event]) -> Now:
     if not history.retries:
         return Now()
     return Now(next((event.time for event in following if isinstance(event, TrialStarted)), None))
-
-
-def _was_given(event: Event) -> bool:
-    """Whether an event states a choice that follows from the clock or from the user's call; it is taken as it is."""
-    return isinstance(event, BracketPlanned) and event.rule in ("promote", "deadline")
 
 
 def _match(
@@ -162,7 +157,6 @@ def _match(
 
 
 def _check_sampler(created: Event, sampler: Sampler | None) -> None:
-    """Refuse a sampler that is not the study's."""
     stored = Settings.from_json(created.settings).sampler if isinstance(created, StudyCreated) else TPE
     given = TPE if sampler is None else sampler_name(sampler)
     if stored != given:
