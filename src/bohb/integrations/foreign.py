@@ -63,12 +63,8 @@ class Ladder:
 
     def bracket(self, number: int) -> Bracket:
         """Return the bracket of trial `number`."""
-        place = number % sum(bracket.rungs[0].size for bracket in self.round)
-        for bracket in self.round:
-            place -= bracket.rungs[0].size
-            if place < 0:
-                return bracket
-        raise AssertionError(number)
+        places = [bracket for bracket in self.round for _ in range(bracket.rungs[0].size)]
+        return places[number % len(places)]
 
     def first_rung(self, number: int) -> int:
         """Return the rung on which trial `number` is judged first."""
@@ -90,10 +86,6 @@ class Ladder:
             if rung > max(found, default=-1):
                 found[rung] = value
         return found
-
-    def next_rung(self, number: int, reached: int) -> int:
-        """Return the rung on which trial `number` is evaluated after it has reached another; −1 if none yet."""
-        return min(max(self.first_rung(number), reached + 1), self.top)
 
     def goes_on(self, number: int, rung: int, loss: float, others: Iterable[float]) -> bool:
         """Whether trial `number` goes on from a rung: it is among the best 1/η, and its loss is finite.
@@ -157,7 +149,8 @@ class Results(Generic[Id]):
 
     def next_rung(self, trial: Id) -> int:
         """Return the rung that a trial reaches next."""
-        return self.ladder.next_rung(self.number(trial), self._reached.get(trial, -1))
+        following = self._reached.get(trial, -1) + 1
+        return min(max(self.ladder.first_rung(self.number(trial)), following), self.ladder.top)
 
     def add(self, trial: Id, rung: int, loss: float) -> bool:
         """Add a loss; return False if the trial has reached the rung before, as one that was restarted may have."""
@@ -206,7 +199,12 @@ class Proposals(Generic[Id]):
         """
         results, budgets = self._results, self._results.ladder.budgets
         for trial, rung, loss in results.losses[self._n_added :]:
-            self._add(configs[trial], budgets[rung], loss)
+            # a bracket of its own, since others decide who goes on
+            bracket, budget = len(self.history.brackets), budgets[rung]
+            added = first_trial(len(self.history.trials), configs[trial], budget, bracket)
+            outcome = Outcome(Status.OK, loss) if math.isfinite(loss) else Outcome(Status.CRASHED)
+            planned = BracketPlanned(bracket, ((budget, 1),), "given")
+            self.history.extend([planned, TrialStarted(added), TrialFinished(added.number, outcome)])
         self._n_added = len(results.losses)
         pending = [
             first_trial(-1 - i, configs[trial], budgets[results.next_rung(trial)])
@@ -217,14 +215,6 @@ class Proposals(Generic[Id]):
             # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
             proposal = self._decider.propose(rng, budgets[results.ladder.first_rung(number)], number)
         return None if proposal is None else proposal.config
-
-    def _add(self, config: Config, budget: float, loss: float) -> None:
-        """Add a result to the history. It has a bracket of its own, since others decide who goes on."""
-        bracket = len(self.history.brackets)
-        trial = first_trial(len(self.history.trials), config, budget, bracket)
-        outcome = Outcome(Status.OK, loss) if math.isfinite(loss) else Outcome(Status.CRASHED)
-        planned = BracketPlanned(bracket, ((budget, 1),), "given")
-        self.history.extend([planned, TrialStarted(trial), TrialFinished(trial.number, outcome)])
 
 
 def earlier(space: Space, observations: Sequence[ObservationAdded]) -> History:
@@ -258,10 +248,9 @@ class Column:
         """Return the values with which another parameter is active; a number never seen counts like the nearest."""
         assert self.values is not None
         values = self.values[self.present]
-        seen = frozenset(values[active[self.present]].tolist())
+        seen, known = frozenset(values[active[self.present]].tolist()), np.unique(values)
         if self.choice:
             return seen
-        known = np.unique(values)
         return frozenset(value for value in self.legal if int(known[np.abs(known - value).argmin()]) in seen)
 
 

@@ -12,6 +12,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,16 +74,11 @@ class _Objective:
 
     def __reduce__(self) -> tuple[Callable[..., _Objective], tuple[Any, ...]]:
         given = self._given
-        if not (hasattr(given, "compute") and hasattr(given, "__dict__")):
-            return _Objective, (given, self._working_directory)
-        kept = {name: value for name, value in vars(given).items() if name not in _SERVER_ATTRIBUTES}
-        return _copied, (type(given), kept, self._working_directory)
-
-
-def _copied(kind: Any, attributes: dict[str, Any], working_directory: str | None) -> _Objective:
-    worker = kind.__new__(kind)
-    vars(worker).update(attributes)
-    return _Objective(worker, working_directory)
+        if hasattr(given, "compute") and hasattr(given, "__dict__"):
+            given = copy(given)
+            for name in _SERVER_ATTRIBUTES:
+                vars(given).pop(name, None)
+        return _Objective, (given, self._working_directory)
 
 
 class InterchangeError(BohbError):
@@ -109,14 +105,13 @@ def read_hpbandster(
 
     The loss is None if the run crashed or returned NaN or an infinity.
     """
-    root = Path(directory)
     configs: dict[Id, dict[str, Any]] = {}
-    for place, entry in _lines(root / CONFIGS):
+    for place, entry in _lines(Path(directory) / CONFIGS):
         if not (len(entry) >= 2 and isinstance(entry[1], dict)):
             raise InterchangeError(f"{place}: a line must be [[bracket, rung, index], {{config}}, {{info}}]")
         configs[_id(place, entry[0])] = entry[1]
     runs: dict[tuple[Id, float], ObservationAdded] = {}
-    for place, entry in _lines(root / RESULTS):
+    for place, entry in _lines(Path(directory) / RESULTS):
         if len(entry) < 4 or not _is_number(entry[1]):
             raise InterchangeError(
                 f"{place}: a line must be [[bracket, rung, index], budget, {{times}}, result, error]"
@@ -156,7 +151,7 @@ def write_hpbandster(history: History, directory: str | Path) -> tuple[int, int]
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
         submitted = history.started.get(number)
-        started = outcome.started if outcome.started is not None else submitted
+        started = submitted if outcome.started is None else outcome.started
         times = {"submitted": submitted or started, "started": started, "finished": outcome.finished or started}
         info = outcome.info if outcome.cost is None else {**outcome.info, "cost": outcome.cost}
         result = {"loss": outcome.loss, "info": info} if outcome.ok else None

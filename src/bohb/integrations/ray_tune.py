@@ -242,19 +242,15 @@ class BOHBScheduler(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: TuneController, trial: Trial, result: Config) -> str:  # noqa: ARG002
         """Stop a trial that is not promoted, or that has reached the largest budget."""
-        if self._time_attr not in result or self._metric not in result:
-            return str(TrialScheduler.CONTINUE)
         results, name = self._results, trial.trial_id
-        if name in results.stopped:  # the tuner ended before the trial did, and was restored
-            return str(TrialScheduler.STOP)
-        rung = results.ladder.rung_at(float(result[self._time_attr]))
-        loss = finite_or_inf(result[self._metric], -1.0 if self._mode == "max" else 1.0)
-        if rung < 0 or not results.add(name, rung, loss):
-            return str(TrialScheduler.CONTINUE)
-        if (rung == results.ladder.top and self._stop_last) or not results.goes_on(name, rung, loss):
-            results.stopped.add(name)
-            return str(TrialScheduler.STOP)
-        return str(TrialScheduler.CONTINUE)
+        if self._time_attr in result and self._metric in result and name not in results.stopped:
+            rung = results.ladder.rung_at(float(result[self._time_attr]))
+            loss = finite_or_inf(result[self._metric], -1.0 if self._mode == "max" else 1.0)
+            last = rung == results.ladder.top and self._stop_last
+            if rung >= 0 and results.add(name, rung, loss) and (last or not results.goes_on(name, rung, loss)):
+                results.stopped.add(name)
+        # a stopped trial may report again if the tuner ended before it did, and was restored
+        return str(TrialScheduler.STOP if name in results.stopped else TrialScheduler.CONTINUE)
 
     def debug_string(self) -> str:
         """Return one line about the state."""
