@@ -118,7 +118,15 @@ class Study(BestResults):
         The columns are those of `bohb trials --format csv`: number, status, loss, budget, bracket, rung, origin, …,
         seconds, then `config.NAME` for each hyperparameter and `info.NAME` for each entry of `info`.
         """
-        return trials_frame(self.history)
+        columns, numbers = table(self.history, self.history.trials), floats(self.history)
+        pandas = _installed("pandas")
+        if pandas is not None:
+            return pandas.DataFrame(columns).astype(dict.fromkeys(numbers, float))
+        polars = _installed("polars")
+        if polars is not None:
+            typed = {name: one_type(values) for name, values in columns.items()}
+            return polars.DataFrame(typed, schema_overrides=dict.fromkeys(numbers, polars.Float64))
+        raise MissingExtra("to_dataframe needs the package 'pandas' or 'polars': pip install pandas")
 
     def note(self, text: str, *, trial: int | None = None, tags: Iterable[str] = ()) -> None:
         """Add a note to the study or to one of its trials, in its journal; see `BOHB.note`."""
@@ -145,17 +153,19 @@ class Study(BestResults):
 
     def __str__(self) -> str:
         """Return a summary for people."""
-        return aligned(self._seen.rows(stopped=self.stopped))
+        return aligned(Overview(self.history).rows(stopped=self.stopped))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return study_html(self._seen, self.stopped)
-
-    @property
-    def _seen(self) -> Overview:
-        return Overview(self.history)
+        cell = "<td style='text-align:left;vertical-align:top;padding-right:1em'>"
+        rows = "".join(
+            f"<tr>{cell}<b>{label}</b></td>{cell}{escape(text)}</td></tr>"
+            for label, text in Overview(self.history).rows(stopped=self.stopped)
+        )
+        drawn = trajectory_svg(self.trajectory, len(self.history.trials), self.history.goals)
+        return f"<div><table>{rows}</table>{drawn}</div>"
 
 
 def load(journal: str | Path, study: str | None = None) -> Study:
@@ -259,16 +269,6 @@ def checked_callbacks(functions: Iterable[Callback]) -> list[Callback]:
     return found
 
 
-def study_html(seen: Overview, stopped: str = "") -> str:
-    """Return a study as a table, and how the best loss fell."""
-    cell = "<td style='text-align:left;vertical-align:top;padding-right:1em'>"
-    rows = "".join(
-        f"<tr>{cell}<b>{label}</b></td>{cell}{escape(text)}</td></tr>" for label, text in seen.rows(stopped=stopped)
-    )
-    history = seen.history
-    return f"<div><table>{rows}</table>{trajectory_svg(history.trajectory, len(history.trials), history.goals)}</div>"
-
-
 def heights(losses: Sequence[float]) -> list[float]:
     """Return the heights of a curve of losses, from 0 to 1; logarithmic if all are positive, so that late steps show.
 
@@ -304,22 +304,7 @@ def trajectory_svg(trajectory: Iterable[Result], n_trials: int, goals: Goals = P
     )
 
 
-def trials_frame(history: History) -> Any:
-    """Return one row per trial as a pandas.DataFrame, or a polars.DataFrame if pandas is not installed."""
-    columns = table(history, history.trials)
-    numbers = floats(history)
-    pandas = _installed("pandas")
-    if pandas is not None:
-        return pandas.DataFrame(columns).astype(dict.fromkeys(numbers, float))
-    polars = _installed("polars")
-    if polars is not None:
-        typed = {name: one_type(values) for name, values in columns.items()}
-        return polars.DataFrame(typed, schema_overrides=dict.fromkeys(numbers, polars.Float64))
-    raise MissingExtra("to_dataframe needs the package 'pandas' or 'polars': pip install pandas")
-
-
 def _installed(package: str) -> Any:
-    """Import a package; None if it is not installed."""
     try:
         return importlib.import_module(package)
     except ModuleNotFoundError as error:

@@ -83,7 +83,12 @@ class DaskEngine:
 
     def slots(self, avoid: Collection[str]) -> int:
         """Return the number of threads of all workers, or of trials that their declared resources allow."""
-        return sum(_capacity(worker, self._resources) for name, worker in self._workers().items() if name not in avoid)
+        total = 0
+        for address, worker in self._workers().items():
+            declared = worker["resources"]
+            allowed = (int(declared.get(name, 0) // amount) for name, amount in self._resources.items())
+            total += 0 if address in avoid else min([int(worker["nthreads"]), *allowed])
+        return total
 
     def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:
         """Submit a trial without retries, because the runner starts lost trials again."""
@@ -127,10 +132,8 @@ class DaskEngine:
 
     def _workers(self) -> Mapping[str, Mapping[str, Any]]:
         """Return what the scheduler knows of its workers, by address."""
-        found: Mapping[str, Mapping[str, Any]] = {}
-        if self._client.status == "running":  # it may have lost its scheduler
-            found = self._client.scheduler_info(n_workers=-1)["workers"]
-        return found
+        connected = self._client.status == "running"  # it may have lost its scheduler
+        return dict(self._client.scheduler_info(n_workers=-1)["workers"]) if connected else {}
 
     def _check_declared(self) -> None:
         """Raise InvalidArgument for a resource that no worker declares: Dask would wait for it for ever."""
@@ -149,11 +152,9 @@ class DaskEngine:
         """
         message = event[1]
         entry = self._tasks.get(message["key"])
-        if entry is None:
-            return
-        if entry.execution is None:
+        if entry is not None and entry.execution is None:
             entry.execution, entry.worker = message["execution"], message["worker"]
-        elif entry.execution != message["execution"]:
+        elif entry is not None and entry.execution != message["execution"]:
             settle(entry.answer, entry.lost(f"its Dask worker has died, and {message['worker']} started it again"))
             self._drop([entry])
 
@@ -193,9 +194,3 @@ def connect(address: str) -> Client:
         return Client(f"tcp://{rest}", set_as_default=False)
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"executor={address!r} cannot be reached: {type(error).__name__}: {error}") from error
-
-
-def _capacity(worker: Mapping[str, Any], resources: Mapping[str, float]) -> int:
-    """Return the number of trials that a worker can run at once."""
-    threads = int(worker["nthreads"])
-    return min([threads, *(int(worker["resources"].get(name, 0) // amount) for name, amount in resources.items())])

@@ -104,8 +104,7 @@ class EngineExecutor:
         self._alone: set[int] = set()  # trials that ran out of memory on a device that they shared
         self._slots, self._slots_known = 1, -_SLOTS_SECONDS
         self._places = Places()
-        self._worked = time.monotonic()  # when the engine was last known to have workers
-        self._said = -SHORTAGE_SECONDS  # when the last message about a shortage was logged
+        self._look_at = time.monotonic() + _FIRST_SHORTAGE_SECONDS  # when a shortage is looked for again
         self._closed = False
         self._finalizer = weakref.finalize(self, Path(lifeline).unlink, missing_ok=True)
 
@@ -176,23 +175,18 @@ class EngineExecutor:
     def _report_shortage(self) -> None:
         """Log once a minute why the submitted trials do not run."""
         now = time.monotonic()
-        if not self._running or now - max(self._worked + _FIRST_SHORTAGE_SECONDS, self._said + SHORTAGE_SECONDS) < 0:
-            return
-        shortage = self._engine.shortage
-        if shortage is None:
-            self._worked = now
-            return
-        self._said = now
-        log.warning("%s; trials that wait for a worker: %d", shortage, len(self._running))
+        if self._running and now >= self._look_at:
+            shortage = self._engine.shortage
+            self._look_at = now + (SHORTAGE_SECONDS if shortage else _FIRST_SHORTAGE_SECONDS)
+            if shortage:
+                log.warning("%s; trials that wait for a worker: %d", shortage, len(self._running))
 
     def _collect(self, seconds: float) -> None:
         """Wait for a task to end, then handle all that have ended."""
-        try:
+        with suppress(queue.Empty):
             self._handle(self._ended.get(timeout=seconds))
             while True:
                 self._handle(self._ended.get_nowait())
-        except queue.Empty:
-            return
 
     def _handle(self, future: AnswerFuture) -> None:
         if future not in self._running:

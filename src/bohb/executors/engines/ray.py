@@ -39,7 +39,13 @@ class RayEngine:
     def __init__(self, address: str, resources: Resources) -> None:
         self._owned = not ray.is_initialized()
         if self._owned:
-            _connect(address)
+            where = "auto" if address == "ray://auto" else address
+            try:
+                ray.init(where, log_to_driver=False, logging_level=logging.WARNING)
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                raise InvalidArgument(
+                    f"executor={address!r} cannot be reached: {error}; start a cluster with ray start --head"
+                ) from error
         asked = {
             "CPU": resources.cpu or 1,
             "GPU": resources.number_of_gpus,
@@ -71,7 +77,7 @@ class RayEngine:
     def submit(self, task: Task, avoid: Collection[str]) -> AnswerFuture:
         if not ray.is_initialized():  # Ray would start a cluster of its own
             raise EngineBroken("Ray is not connected any more; connect again, or start a new cluster")
-        options = {**self._options, **({"num_gpus": 1} if task.alone else {})}
+        options = self._options | ({"num_gpus": 1} if task.alone else {})
         if avoid:  # run elsewhere, if there are other nodes
             options["scheduling_strategy"] = NodeLabelSchedulingStrategy({}, soft={_NODE: NotIn(*avoid)})
         try:
@@ -119,13 +125,3 @@ class RayEngine:
 def run_on_node(task: Task) -> Answer:
     """Run a trial on a Ray worker, and name the node."""
     return {**run(task), "place": ray.get_runtime_context().get_node_id()}
-
-
-def _connect(address: str) -> None:
-    where = address.removeprefix("ray://")
-    try:
-        ray.init("auto" if where == "auto" else address, log_to_driver=False, logging_level=logging.WARNING)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InvalidArgument(
-            f"executor={address!r} cannot be reached: {error}; start a cluster with ray start --head"
-        ) from error

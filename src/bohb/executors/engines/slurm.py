@@ -7,7 +7,6 @@ import threading
 from collections.abc import Collection
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
@@ -88,26 +87,23 @@ class SubmititEngine:
             for future, job in jobs:
                 ended = attempt(job.done)
                 if ended is True or isinstance(ended, Outcome):
-                    settle(future, _result(job))
+                    result = attempt(job.result)
+                    if isinstance(result, Outcome):
+                        result = lost((result.error or "")[:_REASON_CHARACTERS], True)
+                    settle(future, result)
                     with self._lock:
                         self._jobs.pop(future, None)
-
-
-def _result(job: submitit.Job[Answer]) -> Answer:
-    result = attempt(job.result)
-    return lost((result.error or "")[:_REASON_CHARACTERS], True) if isinstance(result, Outcome) else result
 
 
 def _request(executor: submitit.Executor, resources: Resources) -> None:
     """Set the resources of each trial's job."""
     resources.allow_only("Slurm", "cpu", "gpu", "memory")
-    wanted: dict[str, Any] = {}
-    if resources.cpu is not None:
-        wanted["cpus_per_task"] = math.ceil(resources.cpu)
-    if resources.gpu:
-        wanted["gpus_per_node"] = resources.whole_gpus
-    if resources.memory is not None:
-        wanted["mem_gb"] = math.ceil(resources.memory / 2**30)
+    asked = {
+        "cpus_per_task": math.ceil(resources.cpu or 0),
+        "gpus_per_node": resources.whole_gpus,
+        "mem_gb": math.ceil((resources.memory or 0) / 2**30),
+    }
+    wanted = {name: amount for name, amount in asked.items() if amount}
     if not wanted:
         return
     if not isinstance(executor, submitit.AutoExecutor):

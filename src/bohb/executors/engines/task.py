@@ -173,7 +173,7 @@ class WarmChildren:
         """Keep a pickled objective."""
         with self._lock:
             self._payloads[digest] = payload
-            while len(self._payloads) > _PAYLOADS:
+            if len(self._payloads) > _PAYLOADS:
                 self._payloads.pop(next(iter(self._payloads)))
 
     def acquire(self, session: Session) -> Child | None:
