@@ -73,7 +73,7 @@ def decide(
     time: the time of day, until which trials may have to wait that asked to be started again; None: nothing waits.
     """
     index, given = len(history.brackets), history.given.on_budget
-    too_late = bool(given) and left is not None and not left.fits_new(given[0].budget or 0.0)
+    too_late = bool(given) and left is not None and not left.fits(given[0].budget or 0.0)
     if given and not too_late:
         if history.schedule.rule(index) == "given":
             return first_run(history, index)
@@ -119,7 +119,7 @@ def first_run(history: History, index: int) -> StartSample | StartPromotion:
 def restart(history: History, left: TimeLeft | None = None, time: float | None = None) -> Restart | Wait:
     """Return what starts once a limit is reached: the cheapest trial that lost its worker and ends in time, or none."""
     lost = [history.pending[number] for number in history.lost.keys() - delayed(history, time)]
-    lost = [trial for trial in lost if left is None or left.fits_again(trial)]
+    lost = [trial for trial in lost if left is None or fits(history, Restart(trial), left)]
     return Restart(min(lost, key=lambda trial: (trial.budget, trial.number))) if lost else Wait()
 
 
@@ -127,11 +127,12 @@ def fits(history: History, run: Run, left: TimeLeft) -> bool:
     """Whether a run is likely to end before a deadline."""
     match run:
         case Restart(trial):
-            return left.fits_again(trial)
+            return left.fits(trial.budget, trial.previous_budget, trial.config_id)
         case StartPromotion(budget=budget, number=number):
-            return left.fits_promoted(history.trials[number], budget)
+            source = history.trials[number]
+            return left.fits(budget, source.budget, source.config_id)
         case StartSample(budget=budget):
-            return left.fits_new(budget)
+            return left.fits(budget)
 
 
 def ready_runs(history: History, time: float | None = None) -> list[Run]:

@@ -152,7 +152,7 @@ class Decider:
         if planned is None:
             run = first_run(history, index)
             return self.carry_out(run, now) if left is None or fits(history, run, left) else []
-        return [planned] if left is None or left.fits_new(planned.rungs[0][0]) else []
+        return [planned] if left is None or left.fits(planned.rungs[0][0]) else []
 
     def _given(self, start: StartSample) -> Proposal | None:
         """Return the user's configuration for this place; None if there is none."""

@@ -88,8 +88,8 @@ def test_no_bracket_changes_before_durations_were_seen_on_two_budgets() -> None:
     history = begun(10).history
     assert in_time(history, TimeLeft(36.0, 1, fit_durations(one))).events == ()
     assert in_time(history, TimeLeft(36.0, 1, fit_durations(two))).events
-    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_durations(one)), (), ROUND[0]) == ROUND[0]
-    assert fitting_bracket(history, TimeLeft(36.0, 1, fit_durations(two)), (), ROUND[0]) != ROUND[0]
+    assert fitting_bracket(history, TimeLeft(45.0, 1, fit_durations(one)), (), ROUND[0]) == ROUND[0]
+    assert fitting_bracket(history, TimeLeft(45.0, 1, fit_durations(two)), (), ROUND[0]) != ROUND[0]
 
 
 def test_with_enough_time_or_too_few_results_nothing_changes() -> None:
@@ -167,7 +167,7 @@ def test_many_workers_are_expected_to_wait_for_the_slowest_trial() -> None:
     spread = [math.exp(0.5 * (-1) ** i) for i in range(40)]
     costs = fit_durations([Sample(-1 - i, 27.0, None, 27 * factor) for i, factor in enumerate(spread)])
     assert costs is not None
-    one = costs.typical(27.0).mean
+    one = costs.expected(27.0).mean
     left = seconds_to_end(optimizer.history, costs, {"max_trials": 16}, 16, 0.0, 100.0)
     assert left is not None
     assert 1.4 * one < left < 4 * one

@@ -58,8 +58,8 @@ def test_one_slow_first_trial_and_a_warm_cache_change_little() -> None:
     before, after = fit_durations(plain), fit_durations(disturbed)
     assert before is not None
     assert after is not None
-    assert after.typical(1.0).median == pytest.approx(before.typical(1.0).median, rel=0.15)
-    assert after.typical(9.0, 3.0).median == pytest.approx(before.typical(9.0, 3.0).median, rel=0.35)
+    assert after.expected(1.0).median == pytest.approx(before.expected(1.0).median, rel=0.15)
+    assert after.expected(9.0, 3.0).median == pytest.approx(before.expected(9.0, 3.0).median, rel=0.35)
 
 
 def test_configurations_have_their_own_durations_and_others_count_as_typical() -> None:
@@ -69,7 +69,7 @@ def test_configurations_have_their_own_durations_and_others_count_as_typical() -
     assert model is not None
     for one in known[:20]:
         assert model.duration(trial(one.config_id, 1.0)).median == pytest.approx(one.seconds, rel=0.3)
-    assert model.duration(trial(999, 1.0)).median == model.typical(1.0).median
+    assert model.duration(trial(999, 1.0)).median == model.expected(1.0).median
 
 
 def test_the_interval_covers_what_it_says() -> None:
@@ -77,17 +77,18 @@ def test_the_interval_covers_what_it_says() -> None:
     seconds = np.exp(rng.normal(0, 0.7, 400))
     model = fit_durations([sample(i, 1.0, float(s)) for i, s in enumerate(seconds[:200])])
     assert model is not None
-    one = model.typical(1.0)
-    assert 0.62 < np.mean((seconds[200:] > one.low) & (seconds[200:] < one.high)) < 0.9
+    one = model.expected(1.0)
+    assert 0.62 < np.mean([0.1 < one.chance(float(s)) < 0.9 for s in seconds[200:]]) < 0.9
+    assert one.chance(one.high) == pytest.approx(0.9)
     assert one.mean == pytest.approx(float(seconds.mean()), rel=0.2)
     assert one.chance(one.median) == pytest.approx(0.5)
     assert one.chance(0.0) == 0.0
 
 
 def test_drawn_durations_have_the_expected_mean_and_what_has_passed_counts() -> None:
-    duration = Duration(median=10.0, mean=12.0, spread=0.5)
+    duration = Duration(median=10.0, spread=0.5)
     drawn = [duration.drawn((i + 0.5) / 200) for i in range(200)]
-    assert np.mean(drawn) == pytest.approx(12.0, rel=0.03)
+    assert np.mean(drawn) == pytest.approx(duration.mean, rel=0.03)
     left = [duration.drawn((i + 0.5) / 200, since=12.0) for i in range(200)]
     assert min(left) > 0
     assert np.mean(left) == pytest.approx(np.mean([d - 12.0 for d in drawn if d > 12.0]), rel=0.1)
@@ -99,7 +100,7 @@ def test_the_duration_of_a_new_trial_varies_as_those_of_single_trials_did() -> N
         [sample(i % 60, b, b * math.exp(noisy.normal(0, 0.2)), None) for b in (1.0, 3.0) for i in range(60)]
     )
     assert model is not None
-    assert 0.15 < model.typical(1.0).spread < 0.3
+    assert 0.15 < model.expected(1.0).spread < 0.3
 
 
 def test_without_trials_there_is_no_model() -> None:

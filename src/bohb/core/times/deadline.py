@@ -8,7 +8,7 @@ that were left.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bohb.core.events import BracketPlanned, BracketShortened
@@ -16,8 +16,7 @@ from bohb.core.history import History
 from bohb.core.samplers.proposal import significant
 from bohb.core.schedule.brackets import Bracket, Rung, halving
 from bohb.core.schedule.halving import Halving
-from bohb.core.times.durations import Duration, DurationModel
-from bohb.core.trial import Trial
+from bohb.core.times.durations import DurationModel
 
 LIKELY = 0.6  # the chance of ending in time from which a trial is started
 ENOUGH_TRIALS = 6  # finished ones, before which no bracket is changed
@@ -42,22 +41,14 @@ class TimeLeft:
     remaining: Mapping[int, float] = field(default_factory=dict)
     alone: bool = True
 
-    def fits_new(self, budget: float) -> bool:
-        """Whether the trial of a new configuration is likely to end in time."""
-        return self._allows(lambda durations: durations.typical(budget))
+    def fits(self, budget: float, previous: float | None = None, config_id: int | None = None) -> bool:
+        """Whether a trial is likely to end in time that brings a configuration from a budget to another.
 
-    def fits_promoted(self, trial: Trial, budget: float) -> bool:
-        """Whether a trial is likely to end in time that continues another one on a larger budget."""
-        return self._allows(lambda durations: durations.promotion(trial, budget))
-
-    def fits_again(self, trial: Trial) -> bool:
-        """Whether a trial is likely to end in time if it is started again."""
-        return self._allows(lambda durations: durations.duration(trial))
-
-    def _allows(self, duration: Callable[[DurationModel], Duration]) -> bool:
+        config_id: None for a new configuration.
+        """
         if self.seconds <= 0 or self.costs is None:
             return self.seconds > 0
-        return duration(self.costs).chance(self.seconds) >= LIKELY
+        return self.costs.expected(budget, previous, config_id).chance(self.seconds) >= LIKELY
 
     def knows_enough(self, history: History) -> bool:
         """Whether durations are known well enough to change brackets: also how they grow with the budget."""
@@ -103,7 +94,7 @@ def fitting_bracket(history: History, left: TimeLeft, kept: Iterable[int], brack
         return bracket
     open_ = {index: _shortened(history.brackets[index], 1.0) for index in kept if index in history.schedule.open}
     smaller = _smaller(history, bracket)
-    unfinished = bracket if left.fits_new(bracket.rungs[0].budget) else history.schedule.round[0]
+    unfinished = bracket if left.fits(bracket.rungs[0].budget) else history.schedule.round[0]
     return next((chosen for chosen in smaller if _ends_in_time(history, left, open_, chosen.rungs)), unfinished)
 
 
@@ -206,7 +197,7 @@ def _load(
     if bracket is not None:
         started, previous = bracket.started, bracket.previous_budget
     for rung in rungs:
-        duration, size = left.costs.typical(rung.budget, previous), max(0, rung.size - started)
+        duration, size = left.costs.expected(rung.budget, previous), max(0, rung.size - started)
         work += size * duration.mean
         chain += duration.mean if size else 0.0
         extra = duration.high - duration.median
