@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 from bohb.core import streams
@@ -138,7 +137,6 @@ class Repeats(Loop):
         super().__init__(ledger, executor, max_attempts)
         self._index, self._workplace, self._quiet = index, workplace, quiet
         self._places: dict[int, tuple[int, int]] = {}  # number of the trial -> candidate, repetition
-        self._directories: dict[int, Path] = {}
         self._attempts: Counter[int] = Counter()
         self._losses: Counter[int] = Counter()
         self._retries: Counter[int] = Counter()
@@ -171,8 +169,7 @@ class Repeats(Loop):
         """Return the trial with an empty directory."""
         if self._workplace is None:
             return trial
-        self._directories[trial.number] = self._workplace.make()
-        return replace(trial, checkpoint_dir=self._directories[trial.number])
+        return replace(trial, checkpoint_dir=self._workplace.make())
 
     def losses(self, number: int) -> int:
         """Return how many losses of a trial count."""
@@ -192,9 +189,8 @@ class Repeats(Loop):
             ]
         )
         for trial, result in ended:
-            directory = self._directories.pop(trial.number, None)
-            if directory is not None:
-                remove(directory)
+            if trial.checkpoint_dir is not None:
+                remove(trial.checkpoint_dir)
             if isinstance(result, Lost):
                 self._losses[trial.number] += result.charged
             elif result.status is Status.RETRY:

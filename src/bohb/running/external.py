@@ -85,17 +85,16 @@ class ExternalStudy:
         number, attempt: as `ask` returned them; without an attempt, the first one, unless there were several.
         result: as for `BOHB.tell`.
         """
-        root = self._root("checkpoints")
-        history = self._history()
-        kept = None if root is None else Checkpoints(root, history.study_key, self.checkpoint_quota)
+        history, files = self._history(), self._files
+        kept = None if files is None else Checkpoints(files / "checkpoints", history.study_key, self.checkpoint_quota)
         trial = attempt_of(history, number, attempt)
         told: Told = "known" if number in history.outcomes else "stored"
         if (number, trial.attempt) in history.given_up:
             told = "late"
         outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
         outcome = with_times(outcome, history.started[number] or time.time(), time.time())
-        if kept is not None and told == "stored" and is_directory(_place(kept.root, trial)):
-            kept.resume(trial, _place(kept.root, trial))
+        if kept is not None and files is not None and told == "stored" and is_directory(_place(files, trial)):
+            kept.resume(trial, _place(files, trial))
             outcome = keep_checkpoint(kept, trial, outcome)
         with self.opened() as optimizer:
             optimizer.tell(trial, outcome)
@@ -121,22 +120,22 @@ class ExternalStudy:
         trial = attempt_of(history, number, attempt)
         if number in history.outcomes:
             raise AlreadyTold(f"trial {number} has already ended; report the points of a curve before `tell`")
-        folder = self._root("curves")
-        if folder is None:
+        files = self._files
+        if files is None:
             raise InvalidArgument(
                 f"{shown_journal(self.journal)} is on a server, and no directory is given for learning curves; "
                 "name a study file with the key 'directory', or give --directory"
             )
-        file = _curve_file(folder, trial)
+        file = _curve_file(files, trial)
 
         def store(*point: float) -> None:
             is_new = not file.exists()
             append(file, f"\n{json.dumps(point)}", durable=True)  # so it continues no line cut off by a power cut
             if is_new:
-                sync(folder)
+                sync(file.parent)
 
-        with usable(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        with usable(file.parent):
+            file.parent.mkdir(parents=True, exist_ok=True)
             replace(trial, reporter=store).report(step, loss)
 
     @contextmanager
@@ -178,22 +177,22 @@ class ExternalStudy:
 
     def _last_sign(self, history: History, trial: Trial) -> float:
         """Return when a program last showed that it works on a trial: when it asked for it, or reported a point."""
-        asked, folder = history.started[trial.number] or 0.0, self._root("curves")
-        try:
-            return asked if folder is None else max(asked, _curve_file(folder, trial).stat().st_mtime)
-        except FileNotFoundError:
-            return asked
+        asked, files = history.started[trial.number] or 0.0, self._files
+        with suppress(FileNotFoundError):
+            return asked if files is None else max(asked, _curve_file(files, trial).stat().st_mtime)
+        return asked
 
     def _prepared(self, trial: Trial, key: str) -> Trial:
         """Return the trial with a clean checkpoint directory; give it up if that cannot be made."""
-        root, curves = self._root("checkpoints"), self._root("curves")
-        if root is None or curves is None:
+        files = self._files
+        if files is None:
             return trial
         try:
-            with usable(root):
-                if _curve_file(curves, trial).exists():  # of the same client before it crashed
-                    _curve_file(curves, trial).write_text("")
-                return Checkpoints(root, key, self.checkpoint_quota).prepare(trial, _place(root, trial))
+            with usable(files / "checkpoints"):
+                if _curve_file(files, trial).exists():  # of the same client before it crashed
+                    _curve_file(files, trial).write_text("")
+                checkpoints = Checkpoints(files / "checkpoints", key, self.checkpoint_quota)
+                return checkpoints.prepare(trial, _place(files, trial))
         except OSError:
             with self.opened() as optimizer:
                 optimizer.lose(trial, "its checkpoint directory could not be made", counts=False)
@@ -210,17 +209,16 @@ class ExternalStudy:
 
     def _forget(self, trial: Trial) -> None:
         """Remove the files that an attempt leaves beside its checkpoint."""
-        checkpoints, curves = self._root("checkpoints"), self._root("curves")
-        if checkpoints is not None and curves is not None:
-            remove(_place(checkpoints, trial))
-            remove(_curve_file(curves, trial))
+        if self._files is not None:
+            remove(_place(self._files, trial))
+            remove(_curve_file(self._files, trial))
 
     def _curve(self, trial: Trial) -> tuple[tuple[float, float], ...]:
-        folder = self._root("curves")
-        if folder is None or not _curve_file(folder, trial).exists():
+        files = self._files
+        if files is None or not _curve_file(files, trial).exists():
             return ()
-        with usable(folder):
-            lines = _curve_file(folder, trial).read_text().splitlines()
+        with usable(files / "curves"):
+            lines = _curve_file(files, trial).read_text().splitlines()
         points = []
         for line in filter(None, lines):
             try:
@@ -230,11 +228,11 @@ class ExternalStudy:
                 log.warning("the learning curve of trial %d has an incomplete line, left by a power cut", trial.number)
         return tuple(points)
 
-    def _root(self, name: str) -> Path | None:
-        """Return the directory of checkpoints or curves; None if the study has no directory."""
+    @property
+    def _files(self) -> Path | None:
+        """The directory of checkpoints and curves; None for a study on a server without one."""
         path = None if "://" in self.journal else Path(self.journal).resolve()
-        files = files_directory(path, self.study, self.directory)
-        return None if files is None else files / name
+        return files_directory(path, self.study, self.directory)
 
 
 def _attempts(seconds: float) -> Iterator[bool]:
@@ -261,9 +259,9 @@ def attempt_of(history: History, number: int, attempt: int | None) -> Trial:
     return replace(trial, attempt=attempt)
 
 
-def _place(root: Path, trial: Trial) -> Path:
-    return root / "asked" / f"{trial.number}-{trial.attempt}"
+def _place(files: Path, trial: Trial) -> Path:
+    return files / "checkpoints" / "asked" / f"{trial.number}-{trial.attempt}"
 
 
-def _curve_file(folder: Path, trial: Trial) -> Path:
-    return folder / f"{trial.number}-{trial.attempt}.jsonl"
+def _curve_file(files: Path, trial: Trial) -> Path:
+    return files / "curves" / f"{trial.number}-{trial.attempt}.jsonl"

@@ -115,12 +115,10 @@ class Progress:
                 self._live = None
 
     def _due_line(self, history: History, seconds: float, final: bool) -> str | None:
-        """Return a line when brackets have finished or a minute has passed, and one at the end."""
         since = time.monotonic() - self._last
-        any_finished = len(history.brackets) - len(history.schedule.open) > len(self._done)
-        if not (final or since >= HEARTBEAT or (any_finished and since >= _PAUSE)):
-            return None
         finished = sorted(_finished(history) - self._done)
+        if not (final or since >= HEARTBEAT or (finished and since >= _PAUSE)):
+            return None
         self._last = time.monotonic()
         self._done.update(finished)
         seen = self._overview(history, seconds, final)
@@ -163,7 +161,6 @@ class Progress:
         return Group(*(_line(label, content) for label, content in rows))
 
     def _left(self, history: History, seconds: float) -> float | None:
-        """Return the expected time until the study ends; None while too little is known."""
         began = time.monotonic()
         if began > self._estimated:
             left = time_to_end(history, seconds, self._now)

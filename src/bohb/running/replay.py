@@ -210,12 +210,10 @@ def _confirmed(history: History, stored: ConfirmationEvent) -> tuple[str, _Match
 
 
 def _choice(trial: Trial) -> dict[str, Any]:
-    """The compared fields of a trial, without the configuration."""
     return {field.name: getattr(trial, field.name) for field in fields(Trial) if field.compare} | {"config": None}
 
 
 def _compare_configs(decided: Mapping[str, Any], stored: Mapping[str, Any], space: Space) -> _Match:
-    """How well two configurations agree in the encoded unit cube."""
     if decided == stored:
         return _Match.EXACT
     vectors = space.encode(decided), space.encode(space.restore(dict(stored)))
@@ -237,7 +235,6 @@ def _compare_values(decided: Any, stored: Any) -> _Match:
 
 
 def _difference(decided: Sequence[Event], stored: Sequence[Event]) -> str:
-    """What differs, as one line."""
     made, known = decided[0] if decided else None, stored[0]
     if isinstance(made, TrialStarted) and isinstance(known, TrialStarted):
         names = [f.name for f in fields(Trial) if getattr(made.trial, f.name) != getattr(known.trial, f.name)]

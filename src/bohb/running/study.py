@@ -137,7 +137,6 @@ class Study(BestResults):
         return self._change(lambda optimizer: optimizer.enqueue(config, budget))
 
     def _change(self, act: Callable[[BOHB], T]) -> T:
-        """Open the journal, change the study there, and read what is new."""
         if self._source is None:
             raise InvalidArgument(
                 "this study is in no journal that could be opened again; run it with journal='study.db'"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bohb.core.encoding import outcome_from_json
-from bohb.core.trial import Lost, Outcome, Status, Trial
+from bohb.core.trial import Lost, Status, Trial
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Objective, Places, check_objective, ran_out_beside_others
 from bohb.executors.engines.task import Answer, Session, Task, close_session, lost, run
@@ -173,7 +173,6 @@ class EngineExecutor:
         future.add_done_callback(self._ended.put)
 
     def _report_shortage(self) -> None:
-        """Log once a minute why the submitted trials do not run."""
         now = time.monotonic()
         if self._running and now >= self._look_at:
             shortage = self._engine.shortage
@@ -200,22 +199,20 @@ class EngineExecutor:
         elif "outcome" in answer:
             if place is not None:
                 self._places.works(place)
-            self._done.append(Done(trial, self._judged(trial.number, outcome_from_json(answer["outcome"]))))
+            outcome = outcome_from_json(answer["outcome"])
+            shared = self._session.options.resources.shares and trial.number not in self._alone
+            if shared and outcome.status is Status.DEVICE_MEMORY:
+                self._alone.add(trial.number)
+                self._done.append(Done(trial, ran_out_beside_others(outcome)))
+            else:
+                self._alone.discard(trial.number)
+                self._done.append(Done(trial, outcome))
         else:
             charged = bool(answer["charged"])
             if place is not None:
                 charged = self._places.lost(place, trial.number, began=charged)
                 self._slots_known = -_SLOTS_SECONDS
             self._done.append(Done(trial, Lost(str(answer["lost"]), charged)))
-
-    def _judged(self, number: int, outcome: Outcome) -> Outcome | Lost:
-        """Return the result of a trial: a loss if it ran out of memory on a device that it shared."""
-        shared = self._session.options.resources.shares and number not in self._alone
-        if not (shared and outcome.status is Status.DEVICE_MEMORY):
-            self._alone.discard(number)
-            return outcome
-        self._alone.add(number)
-        return ran_out_beside_others(outcome)
 
 
 def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOptions) -> Session:

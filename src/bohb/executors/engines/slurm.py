@@ -96,7 +96,6 @@ class SubmititEngine:
 
 
 def _request(executor: submitit.Executor, resources: Resources) -> None:
-    """Set the resources of each trial's job."""
     resources.allow_only("Slurm", "cpu", "gpu", "memory")
     asked = {
         "cpus_per_task": math.ceil(resources.cpu or 0),
