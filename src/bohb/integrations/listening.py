@@ -70,21 +70,24 @@ class Finished:
         points = enumerate(self.outcome.curve)
         return [(index, step, loss) for index, (step, loss) in points if math.isfinite(loss)]
 
+    @property
+    def times(self) -> tuple[float, float]:
+        """When the trial began and ended; a time that is not known is now, or the end."""
+        ended = time.time() if self.outcome.finished is None else self.outcome.finished
+        return (ended if self.outcome.started is None else self.outcome.started), ended
+
 
 class Tracker(Protocol):
     """A tracker has three methods; each raises TrackerUnavailable if a later attempt may succeed."""
 
     def open(self, study: str, history: History) -> set[int]:
         """Start with a study; return the numbers of the trials that the tracker already has completely."""
-        ...
 
     def write(self, finished: Finished) -> None:
         """Store a trial; storing it again has no further effect."""
-        ...
 
     def close(self) -> None:
         """Finish; nothing more is written for now."""
-        ...
 
 
 class Listener:
@@ -95,8 +98,7 @@ class Listener:
     """
 
     def __init__(self, source: str | Path | Journal, tracker: Tracker, study: str = "study") -> None:
-        self._source, self._study = source, study
-        self._tracker = tracker
+        self._source, self._tracker, self._study = source, tracker, study
         self._journal: Journal | None = None
         self._history = History()
         self._known: set[int] | None = None  # the trials that the tracker had when it was opened
@@ -157,8 +159,7 @@ def follow(
     say: is called with a message when the tracker goes down and when it is back.
     patient: whether to wait for a study that does not exist yet.
     """
-    seconds, down = 0.0, False
-    over: bool | None = False
+    seconds, down, over = 0.0, False, False
     while True:
         try:
             listener.read()
@@ -180,4 +181,4 @@ def follow(
             seconds, down = min(2 * seconds or _PAUSE, _LONGEST_PAUSE), True
         if over:
             return
-        over = pause(seconds)
+        over = bool(pause(seconds))

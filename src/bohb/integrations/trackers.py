@@ -147,26 +147,23 @@ class MlflowTracker:
         """Write a run; its status is set last, so that a run that is still RUNNING is incomplete."""
         from mlflow.entities import Metric, Param
 
-        trial, outcome = finished.trial, finished.outcome
-        times = (time.time() if known is None else known for known in (outcome.started, outcome.finished))
-        started, ended = (round(1000 * seconds) for seconds in times)
+        trial = finished.trial
+        started, ended = (round(1000 * seconds) for seconds in finished.times)
         with _mlflow_errors(self._uri):
             run_id = self._begun.get(trial.number)
             if run_id is None:
-                run = self._client.create_run(
-                    self._experiment_id, started, _tags(finished, self._key, self._parent), f"trial {trial.number}"
-                )
-                run_id = self._begun[trial.number] = run.info.run_id
+                tags, name = self._tags(finished), f"trial {trial.number}"
+                run_id = self._client.create_run(self._experiment_id, started, tags, name).info.run_id
+                self._begun[trial.number] = run_id
             params = [Param(_allowed(name), str(value)[:6000]) for name, value in trial.config.items()]
             metrics = _metrics(finished, ended)
             for start in range(0, max(len(params), len(metrics)), _BATCH):
                 part = slice(start, start + _BATCH)
                 self._client.log_batch(run_id, metrics[part], params[part])
-            if finished.improves:
-                best = finished.incumbent_metrics.items()
-                metrics = [Metric(_allowed(name), value, ended, finished.order) for name, value in best]
+            if best := finished.incumbent_metrics:
+                metrics = [Metric(_allowed(name), value, ended, finished.order) for name, value in best.items()]
                 self._client.log_batch(self._parent, metrics)
-            self._client.set_terminated(run_id, "FINISHED" if outcome.ok else "FAILED", ended)
+            self._client.set_terminated(run_id, "FINISHED" if finished.outcome.ok else "FAILED", ended)
         del self._begun[trial.number]
 
     def close(self) -> None:
@@ -185,20 +182,19 @@ class MlflowTracker:
             if not token:
                 return
 
-
-def _tags(finished: Finished, key: str, parent: str) -> dict[str, str]:
-    trial = finished.trial
-    tags = {
-        _KEY: key,
-        _TRIAL: str(trial.number),
-        "bohb.config": str(trial.config_id),
-        "bohb.bracket": str(trial.bracket),
-        "bohb.rung": str(trial.rung),
-        "bohb.origin": trial.origin.value,
-        "bohb.status": finished.outcome.status.value,
-        "mlflow.parentRunId": parent,
-    }
-    return tags if finished.outcome.error is None else {**tags, "bohb.error": finished.outcome.error[:5000]}
+    def _tags(self, finished: Finished) -> dict[str, str]:
+        trial, error = finished.trial, finished.outcome.error
+        return {
+            _KEY: self._key,
+            _TRIAL: str(trial.number),
+            "bohb.config": str(trial.config_id),
+            "bohb.bracket": str(trial.bracket),
+            "bohb.rung": str(trial.rung),
+            "bohb.origin": trial.origin.value,
+            "bohb.status": finished.outcome.status.value,
+            "mlflow.parentRunId": self._parent,
+            **({} if error is None else {"bohb.error": error[:5000]}),
+        }
 
 
 def _metrics(finished: Finished, time_: int) -> list[Metric]:
@@ -248,11 +244,12 @@ class TensorboardTracker:
             if owner.exists() and owner.read_text() not in ("", key):
                 raise InvalidArgument(f"{self._root} holds another study; choose another directory with --to")
             owner.write_text(key)
-            names = [path.name for path in self._root.iterdir()]
-            for name in names:
-                if name.startswith(".") or name == _INCUMBENT:  # incomplete runs; the incumbents are written again
-                    shutil.rmtree(self._root / name)
-            known = {int(name.removeprefix(_RUN)) for name in names if name.startswith(_RUN)}
+            known = set[int]()
+            for path in list(self._root.iterdir()):
+                if path.name.startswith(".") or path.name == _INCUMBENT:  # incomplete; incumbents are written again
+                    shutil.rmtree(path)
+                elif path.name.startswith(_RUN):
+                    known.add(int(path.name.removeprefix(_RUN)))
             self._incumbents = _writer(self._root / _INCUMBENT)
             order = {number: n for n, number in enumerate(history.outcomes, 1)}
             for best in history.trajectory:
@@ -285,14 +282,13 @@ class TensorboardTracker:
 
 
 def _fill(writer: EventsWriter, finished: Finished) -> None:
-    """Write everything about a trial."""
     from tensorboardX.summary import hparams
 
     trial, outcome = finished.trial, finished.outcome
     values = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in jsonable(trial.config).items()}
     _, start, end = hparams({**values, "budget": trial.budget}, {})
-    ended = time.time() if outcome.finished is None else outcome.finished
-    _event(writer, start, 0, ended if outcome.started is None else outcome.started)
+    started, ended = finished.times
+    _event(writer, start, 0, started)
     for index, (step, loss) in enumerate(outcome.curve):  # TensorBoard marks points that are not finite
         _scalar(writer, "curve", loss, round(step) if float(step).is_integer() else index, ended)
     for name, value in finished.metrics.items():
