@@ -193,9 +193,8 @@ class Follower:
 
     def propose(self, number: int) -> dict[str, Any]:
         """Return the parameters of trial `number`; empty if the space is not known yet, or has nothing new left."""
-        if self.proposals is None:
-            return {}
-        config = self.proposals.propose(number, self._configs, self._running - {number})
+        waiting = self._running - {number}
+        config = None if self.proposals is None else self.proposals.propose(number, self._configs, waiting)
         if config is None:
             return {}
         self._configs[number] = config
@@ -266,7 +265,7 @@ class BOHBSampler(BaseSampler):  # type: ignore[misc,unused-ignore]
         """Return the parameters that finished trials have."""
         known = study._storage, study._study_id
         with self._lock:
-            if self._study is None or self._study[0] is not known[0] or self._study[1] != known[1]:
+            if self._study != known:
                 self._follow(known)  # the sampler is new, or used for another study
             self._follower.catch_up(study.get_trials(deepcopy=False), sign(study))
             return dict(self._follower.inferred.distributions)
