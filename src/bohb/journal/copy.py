@@ -72,12 +72,17 @@ def import_jsonl(path: str | Path, *, damaged: bool = False) -> Imported:
     try:
         with Path(path).open("rb") as file:
             study, length = _header(file.readline(), path)
-            found = Imported(study, *_events(file, study, length))
+            reader, events = Reader(study), list[Event]()
+            for line in file:
+                events += reader.events([_row(line, study, reader.position)])
+            reader.finish(length, reader.crc)
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror}") from error
-    if found.damage is not None and not damaged:
-        raise found.damage
-    return found
+    except DamagedAt as damage:
+        if not damaged:
+            raise
+        return Imported(study, events, damage)
+    return Imported(study, events)
 
 
 def _header(line: bytes, path: str | Path) -> tuple[str, int]:
@@ -91,17 +96,6 @@ def _header(line: bytes, path: str | Path) -> tuple[str, int]:
     if version > FORMAT:
         raise JournalError(f"{path} has format {version}, this version reads up to {FORMAT}; upgrade bohb to read it")
     return study, length
-
-
-def _events(lines: Iterator[bytes], study: str, length: int) -> tuple[list[Event], JournalDamaged | None]:
-    reader, events = Reader(study), list[Event]()
-    try:
-        for line in lines:
-            events += reader.events([_row(line, study, reader.position)])
-        reader.finish(length, reader.crc)
-    except JournalDamaged as damage:
-        return events, damage
-    return events, None
 
 
 def _row(line: bytes, study: str, position: int) -> tuple[Any, ...]:
@@ -221,7 +215,14 @@ def repair(target: str | Path, study: str = "study") -> int:
         kept = {name: _sound(path, name) for name in {*_names(path), study}}
         with TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as directory:
             fresh = Path(directory) / path.name
-            _write(fresh, kept)
+            with SqlJournal(fresh) as journal, journal.database.transaction() as database:
+                for name, records in kept.items():
+                    if records:
+                        _store(database, name, records, records[-1].epoch)
+            if has_log(fresh):  # closing it could not move the events from the log into the file
+                raise JournalUnavailable(
+                    f"{fresh} cannot be written completely; check the disk and its space, then try again"
+                )
             for leftover in (f"{path}-wal", f"{path}-shm"):
                 Path(leftover).unlink(missing_ok=True)
             os.replace(fresh, path)
@@ -231,16 +232,6 @@ def repair(target: str | Path, study: str = "study") -> int:
     finally:
         lock.release()
     return len(kept[study])
-
-
-def _write(fresh: Path, kept: dict[str, list[Record]]) -> None:
-    """Write the events of several studies into a new file."""
-    with SqlJournal(fresh) as journal, journal.database.transaction() as database:
-        for name, records in kept.items():
-            if records:
-                _store(database, name, records, records[-1].epoch)
-    if has_log(fresh):  # closing it could not move the events from the log into the file
-        raise JournalUnavailable(f"{fresh} cannot be written completely; check the disk and its space, then try again")
 
 
 def _sound(target: str | Path, study: str) -> list[Record]:
