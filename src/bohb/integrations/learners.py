@@ -222,10 +222,8 @@ class _StopAtBudget:
         self.evaluated: tuple[int, dict[str, float]] = (-1, {})
 
     def on_train_begin(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-        if self._unit == "steps":
-            _check_length(self._trial, state.max_steps, "steps", "max_steps")
-        else:
-            _check_length(self._trial, state.num_train_epochs, "epochs", "num_train_epochs")
+        name = "max_steps" if self._unit == "steps" else "num_train_epochs"
+        _check_length(self._trial, getattr(state, name), self._unit, name)
 
     def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> Any:
         """Stop if the budget ends within an epoch."""
@@ -303,10 +301,9 @@ def _generators() -> dict[str, Any]:
     """Return the state of all random generators, as torch.load accepts it."""
     torch = _library("torch")
     algorithm, keys, *rest = np.random.get_state()  # noqa: NPY002 - users' data sets may draw from it
-    numpy = (str(algorithm), np.asarray(keys).tolist(), *rest)
     return {
         "python": random.getstate(),
-        "numpy": numpy,
+        "numpy": (str(algorithm), np.asarray(keys).tolist(), *rest),
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all(),
     }

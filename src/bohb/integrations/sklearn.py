@@ -211,7 +211,9 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         min_budget = data.smallest(self.min_resource, self.max_resource_, self.eta, needed)
         journal = seed = None
         if self.journal is not None:
-            journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{self._identifier()}")
+            goals = [[self.objectives, self.constraints]] if self.objectives or self.constraints else []
+            searched = (self.estimator, *self._data, self._folds.folds, self.resource, data.text(self.scoring), *goals)
+            journal = open_journal(self.journal, f"{type(self.estimator).__name__}-{data.digest(*searched)}")
             if journal is not self.journal:
                 stack.callback(journal.close)
         if journal is None or self.random_state is not None:  # a stored study keeps its seed
@@ -227,12 +229,6 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             seed=seed,
             journal=journal,
         )
-
-    def _identifier(self) -> str:
-        """Return a short hash of everything that the results depend on."""
-        goals = [[self.objectives, self.constraints]] if self.objectives or self.constraints else []
-        searched = (self.estimator, *self._data, self._folds.folds, self.resource)
-        return data.digest(*searched, data.text(self.scoring), *goals)
 
     def _evaluate(self, trials: Sequence[Trial], evaluate_candidates: Callable[..., Any]) -> list[Outcome]:
         """Cross-validate trials; those with the same rows together."""

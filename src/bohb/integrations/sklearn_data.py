@@ -154,21 +154,16 @@ def outcome_of_fits(fits: Sequence[Fit], metric: str | None, goals: Goals = PLAI
         return replace(outcome_of_failure(errors[0]), info=info)
     if not np.isfinite(score):
         return Outcome(Status.DIVERGED, error=f"the mean test score is {score}, not a finite number", info=info)
-    values = {"loss": -score, "score": score, **_means(fits)}
+    names = list(fits[0]["test_scores"]) if metric is not None else []
+    values = {"loss": -score, "score": score}
+    values |= {name: float(np.mean([fit["test_scores"][name] for fit in fits])) for name in names}
+    values |= {name: float(np.mean([fit[name] for fit in fits])) for name in _TIMES}
     named = {name: value for name, value in values.items() if name in goals.names}
     if len(named) < len(goals.names):  # not the user's objective, but an argument of the search
         unknown = next(name for name in goals.names if name not in values)
         known = ", ".join(name for name in values if name != "loss")
         raise InvalidArgument(f"objectives or constraints: there is no {unknown!r}; the search knows {known}")
     return replace(outcome_of({"losses": named} if not goals.plain else -score, goals), info=info)
-
-
-def _means(fits: Sequence[Fit]) -> dict[str, float]:
-    """Return the mean of every named score and of the times over the splits."""
-    scores = fits[0]["test_scores"]
-    names = list(scores) if isinstance(scores, Mapping) else []
-    found = {name: float(np.mean([fit["test_scores"][name] for fit in fits])) for name in names}
-    return {**found, **{name: float(np.mean([fit[name] for fit in fits])) for name in _TIMES}}
 
 
 def outcome_of_failure(traceback: str) -> Outcome:
