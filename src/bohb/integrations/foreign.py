@@ -74,19 +74,6 @@ class Ladder:
         """Return the highest rung that is reached with a budget; −1 if none is."""
         return sum(budget <= spent * (1 + _SLACK) for budget in self.budgets) - 1
 
-    def first_values(self, points: Iterable[tuple[float, float]]) -> dict[int, float]:
-        """Return the values of a trial by rung, given the budgets that it had spent, ascending, and its values there.
-
-        The first value at or after a budget counts on its rung. A value that is the first after several budgets counts
-        on the highest of them only.
-        """
-        found: dict[int, float] = {}
-        for spent, value in points:
-            rung = self.rung_at(spent)
-            if rung > max(found, default=-1):
-                found[rung] = value
-        return found
-
     def goes_on(self, number: int, rung: int, loss: float, others: Iterable[float]) -> bool:
         """Whether trial `number` goes on from a rung: it is among the best 1/η, and its loss is finite.
 

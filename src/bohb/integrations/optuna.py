@@ -84,7 +84,9 @@ class InferredSpace:
         self.distributions: dict[str, BaseDistribution] = {name: self._hulls[name] for name in explained}
         self.space: Space | None = None
         if explained:
-            made = Space({name: _described(self._hulls[name]) for name in explained}).configspace
+            choices = {n: len(d.choices) for n, d in self._hulls.items() if isinstance(d, CategoricalDistribution)}
+            indices = {n: {"choice": list(range(length))} for n, length in choices.items()}
+            made = Space({name: indices.get(name, self._hulls[name]) for name in explained}).configspace
             for name, parents in explained.items():
                 parts = [CS.InCondition(made[name], made[parent], sorted(v)) for parent, v in parents.items()]
                 if parts:
@@ -93,10 +95,9 @@ class InferredSpace:
 
     def covers(self, trial: FrozenTrial) -> bool:
         """Whether the trial agrees with the space; otherwise the space has to be inferred again."""
-        known = self._hulls
-        if any(name not in known or hull(known[name], d) != known[name] for name, d in trial.distributions.items()):
-            return False
-        return self.config(trial.params) is not None
+        found, known = trial.distributions.items(), self._hulls
+        agree = all(name in known and hull(known[name], d) == known[name] for name, d in found)
+        return agree and self.config(trial.params) is not None
 
     def config(self, params: Mapping[str, Any]) -> Config | None:
         """Return the configuration of a trial, or None if its parameters do not fit the space."""
@@ -113,10 +114,6 @@ class InferredSpace:
         """Return the parameters of a configuration, as Optuna has them."""
         choices = {name: getattr(d, "choices", None) for name, d in self.distributions.items()}
         return {name: found[value] if (found := choices[name]) else value for name, value in config.items()}
-
-
-def _described(d: Any) -> Any:
-    return {"choice": list(range(len(d.choices)))} if isinstance(d, CategoricalDistribution) else d
 
 
 def _index(d: Any, value: Any) -> Any:
@@ -143,9 +140,17 @@ class Steps:
     budget_of_step: Callable[[int], float]
 
     def reported(self, values: Mapping[int, float], sign: float) -> dict[int, float]:
-        """Return the losses of intermediate values by rung, ascending; +inf for NaN and infinities."""
-        points = ((self.budget_of_step(step), finite_or_inf(values[step], sign)) for step in sorted(values))
-        return self.ladder.first_values(points)
+        """Return the losses of intermediate values by rung, ascending; +inf for NaN and infinities.
+
+        The first value at or after a budget counts on its rung; one that is the first after several budgets counts on
+        the highest of them only.
+        """
+        found: dict[int, float] = {}
+        for step in sorted(values):
+            rung = self.ladder.rung_at(self.budget_of_step(step))
+            if rung > max(found, default=-1):
+                found[rung] = finite_or_inf(values[step], sign)
+        return found
 
     def results(self, trial: FrozenTrial, sign: float) -> dict[int, float]:
         """Return the losses of a trial by rung, ascending; the value of a complete trial counts on the highest."""
@@ -174,8 +179,7 @@ class Follower:
         self.inferred = InferredSpace(known)
         self.results: Results[int] = Results(self._steps.ladder)
         self._configs: dict[int, Config] = {}  # as proposed, until a trial has asked for all its parameters
-        self._running: set[int] = set()
-        self._finished: set[int] = set()
+        self._running, self._finished = set[int](), set[int]()
         space = self.inferred.space
         self.proposals = None if space is None else Proposals(space, self.results, self._settings, self._seed)
 
@@ -329,12 +333,9 @@ class BOHBPruner(BasePruner):  # type: ignore[misc,unused-ignore]
         if not own:
             return False
         rung = max(own)
-        others = (
-            self.steps.reported(other.intermediate_values, direction).get(rung)
-            for other in reversed(study.get_trials(deepcopy=False))
-            if other.number != trial.number
-        )
-        losses = (loss for loss in others if loss is not None)
+        others = (other for other in reversed(study.get_trials(deepcopy=False)) if other.number != trial.number)
+        reported = (self.steps.reported(other.intermediate_values, direction) for other in others)
+        losses = (values[rung] for values in reported if rung in values)
         return not self.steps.ladder.goes_on(trial.number, rung, own[rung], losses)
 
 
