@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,7 +58,9 @@ class Sweep:
         try:
             optimizer = self._optimizer(overrides, journal)
             while batch := optimizer.ask_many(size, limits, one_rung=True):
-                for trials in contiguous(batch):
+                # the numbers of jobs are those of their trials, and launched together they are consecutive
+                for _, group in itertools.groupby(enumerate(batch), key=lambda pair: pair[1].number - pair[0]):
+                    trials = [trial for _, trial in group]
                     jobs = self._jobs([[*fixed, *self._overrides(trial)] for trial in trials], trials[0].number)
                     tell(optimizer, trials, jobs)
         finally:
@@ -125,12 +127,6 @@ def tell(optimizer: BOHB, trials: Sequence[Trial], jobs: Sequence[JobReturn]) ->
             optimizer.tell(trial, error)
     if failure is not None and optimizer.incumbent is None:
         raise failure
-
-
-def contiguous(trials: Sequence[Trial]) -> Iterator[list[Trial]]:
-    """Yield runs of trials with consecutive numbers, which are the numbers of their jobs."""
-    for _, group in itertools.groupby(enumerate(trials), key=lambda pair: pair[1].number - pair[0]):
-        yield [trial for _, trial in group]
 
 
 def space_of(overrides: Sequence[Override]) -> Space:

@@ -10,6 +10,7 @@ import codecs
 import hashlib
 import re
 import sys
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -31,6 +32,7 @@ _NETWORK = re.compile(
     "9p|acfs|afpfs|afs|beegfs|ceph|cifs|coda|davfs|gfs2?|glusterfs|gpfs|lustre|mmfs|ncpfs|nfs[34]?|ocfs2|orangefs|"
     "panfs|pvfs2|smb[23]?|smbfs|webdav"
 )
+_OCTAL = re.compile(r"\\([0-7]{3})")  # a blank in the name of a mount point is \040
 _LOCAL_FUSE = frozenset({"fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.exfat", "fuse.gocryptfs", "fuse.encfs"})
 
 
@@ -156,12 +158,10 @@ def filesystem_type(path: Path) -> str:
     """Return the type of the file system that holds `path`, such as 'ext4' or 'nfs4'; '' if unknown."""
     if sys.platform == "win32":
         return "cifs" if str(path).startswith("\\\\") else ""
-    here, best = str(path.resolve()), ("", "")
-    for point, kind in _mounts():
-        inside = here == point or here.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best[0]):  # a later mount hides an earlier one on the same point
-            best = point, kind
-    return best[1]
+    here = f"{path.resolve()}/"
+    around = [(len(point), kind) for point, kind in _mounts() if here.startswith(point.rstrip("/") + "/")]
+    # a later mount hides an earlier one on the same point
+    return max(reversed(around), key=itemgetter(0), default=(0, ""))[1]
 
 
 def _mounts() -> list[tuple[str, str]]:
@@ -169,14 +169,10 @@ def _mounts() -> list[tuple[str, str]]:
     table = Path("/proc/self/mounts")
     if table.exists():
         lines = (line.split() for line in table.read_text(errors="surrogateescape").splitlines())
-        return [(_unescaped(fields[1]), fields[2]) for fields in lines if len(fields) > 2]
+        return [(_OCTAL.sub(lambda code: chr(int(code[1], 8)), point), kind) for _, point, kind, *_ in lines]
     import psutil  # type: ignore[import-untyped]  # takes longer to import than everything else here
 
     return [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]
-
-
-def _unescaped(point: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
 
 
 def files_directory(journal: str | Path | None, study: str, directory: str | Path | None = None) -> Path | None:
