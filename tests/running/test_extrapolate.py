@@ -11,7 +11,7 @@ import pytest
 
 import bohb
 from bohb.errors import InvalidArgument
-from bohb.plots.valleys import draw_valleys
+from bohb.plots.model import draw_valleys
 from tests.cli.running import answer, call, complaint
 
 SPACE = {"lr": (1e-4, 1.0, "log"), "act": ["relu", "gelu"]}

@@ -16,7 +16,7 @@ from bohb.core.events import FailuresForgotten
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
 from bohb.running.minimize import MinimizeOptions
-from bohb.studyfile.keys import TABLES
+from bohb.studyfile.load import TABLES
 from tests import objectives
 from tests.objectives import SPACE
 

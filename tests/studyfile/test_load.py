@@ -9,8 +9,7 @@ import pytest
 from bohb import History, Space
 from bohb.core.settings import PRESETS, Settings
 from bohb.journal import SqlJournal
-from bohb.studyfile.keys import StudyFileError
-from bohb.studyfile.load import load
+from bohb.studyfile.load import StudyFileError, load
 from bohb.units import memory, seconds
 from tests.cli.running import STUDY, call, complaint, written
 

@@ -288,7 +288,7 @@ def extrapolate(
     following = None if moves is None else moves.split(",")
     found = extrapolated(sources, _numbers(at), config=names, moves=following, **given)
     if out is not None:
-        from bohb.plots.valleys import draw_valleys
+        from bohb.plots.model import draw_valleys
 
         draw_valleys(found).write_html(out, include_plotlyjs=True)
     emit(as_json, found.to_json(), str(found) if out is None else f"{found}\n{out} written")

@@ -21,12 +21,10 @@ from starlette.routing import Route
 from bohb.analysis.trials import csv_text
 from bohb.core.trial import Trial
 from bohb.dashboard import pages
-from bohb.dashboard.assets import assets, static
-from bohb.dashboard.figures import Figures
 from bohb.dashboard.files import stored
 from bohb.dashboard.guard import NOTE, Guard, harden
 from bohb.dashboard.query import Query, matching, table
-from bohb.dashboard.rendering import json_answer, link_to, problem
+from bohb.dashboard.rendering import Figures, assets, json_answer, link_to, problem, static
 from bohb.dashboard.studies import PATIENCE, Entry, Snapshot, Studies, UnknownStudy
 from bohb.errors import BohbError, InvalidArgument
 from bohb.optimizer.creation import LONGEST_TEXT

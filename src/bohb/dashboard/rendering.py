@@ -2,18 +2,174 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
+import re
+import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
 from bohb._version import __version__
-from bohb.dashboard.assets import href, map_style_id
+from bohb.core.history import History
+from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.dashboard.studies import Snapshot
+from bohb.plots.budgets import draw_selected
+from bohb.plots.model import draw_model
+from bohb.plots.pareto import draw_volumes
+from bohb.plots.registry import Plot
+from bohb.plots.result import draw_comparison
 from bohb.plots.templating import environment
+from bohb.plots.theme import Figure, get_plotlyjs
+
+_KEPT = 40  # figures, each below a megabyte
+_SAMPLERS = 4  # Gaussian processes, one per study
+
+
+class Figures:
+    """Draws figures one at a time and caches the last few."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._drawn: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._samplers: OrderedDict[str, tuple[History, GaussianSampler]] = OrderedDict()
+
+    def plot(self, view: Snapshot, plot: Plot, given: Mapping[str, str]) -> bytes:
+        """Return a plot as JSON.
+
+        given: what the reader has chosen.
+        """
+        with view.lock:
+            options = plot.chosen(view.history, given)
+        if plot.key == "model" and not options:
+            return self.model(view)
+        return self._once(view, (plot.key, repr(options)), lambda: plot(view.history, **options))
+
+    def model(self, view: Snapshot, number: int | None = None) -> bytes:
+        """Return what the model believes; with a trial, what the Gaussian process expects around it."""
+
+        def draw() -> Figure:
+            return draw_model(view.history, number=number, sampler=self._sampler(view))
+
+        return self._once(view, ("model", number), draw)
+
+    def selected(self, view: Snapshot, numbers: Sequence[int]) -> bytes:
+        """Return the results and learning curves of some trials over each other."""
+        return self._once(view, ("selected", *numbers), lambda: draw_selected(view.history, numbers))
+
+    def comparison(self, views: Sequence[Snapshot], over: str) -> bytes:
+        """Return the best results of several studies, or with "volume" their dominated volumes."""
+        histories = {view.name: view.history for view in views}
+        if over == "volume":
+            return self._cached(_key(views, over), lambda: draw_volumes(histories))
+        return self._cached(_key(views, over), lambda: draw_comparison(histories, over=over))
+
+    def _once(self, view: Snapshot, what: tuple[Any, ...], draw: Callable[[], Figure]) -> bytes:
+        def alone() -> Figure:
+            with view.lock:
+                return draw()
+
+        return self._cached(_key([view], *what), alone)
+
+    def _cached(self, key: Hashable, draw: Callable[[], Figure]) -> bytes:
+        """Return the figure of this key as JSON; draw it if it is not cached."""
+        with self._lock:
+            found = self._drawn.pop(key, None)
+            self._drawn[key] = found = draw().to_json().encode() if found is None else found
+            while len(self._drawn) > _KEPT:
+                self._drawn.popitem(last=False)
+            return found
+
+    def _sampler(self, view: Snapshot) -> GaussianSampler:
+        """Return the sampler of a study, which keeps its fits while the study grows."""
+        history = view.history
+        before, sampler = self._samplers.pop(view.name, (history, None))
+        grown = before.n_events <= history.n_events and len(before.forgotten) == len(history.forgotten)
+        if sampler is None or not grown:
+            sampler = GaussianSampler(history.space)
+        self._samplers[view.name] = history, sampler
+        while len(self._samplers) > _SAMPLERS:
+            self._samplers.popitem(last=False)
+        return sampler
+
+
+def _key(views: Sequence[Snapshot], *what: Hashable) -> Hashable:
+    return (*what, *((view.name, view.version) for view in views))
+
+
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_HEADERS = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file and its address, which contains its version and can therefore be cached for ever."""
+
+    content: bytes
+    media_type: str
+    href: str
+
+    def answer(self, compressed: bool) -> Response:
+        """Return the file as a response, compressed if the browser accepts that."""
+        content = _compressed(self.content) if compressed else self.content
+        headers = _HEADERS | ({"Content-Encoding": "gzip"} if compressed else {})
+        return Response(content, media_type=self.media_type, headers=headers)
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Return all files by name. Only these are served, so that no name can act as a path."""
+    folders = [resources.files(package) / "static" for package in ("bohb.plots", "bohb.dashboard")]
+    files = [file for folder in folders for file in folder.iterdir() if Path(file.name).suffix in _TYPES]
+    found = {file.name: _asset(file.name, file.read_bytes()) for file in files}
+    return {**found, "plotly.js": _asset("plotly.js", get_plotlyjs().encode())}
+
+
+def static(request: Request) -> Response:
+    """Return a style sheet, a script or an image."""
+    found = assets().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "File not found")
+    return found.answer("gzip" in request.headers.get("accept-encoding", ""))
+
+
+def href(name: str) -> str:
+    """Return the address of a file."""
+    return assets()[name].href
+
+
+@cache
+def map_style_id() -> str | None:
+    """Return the id of the style element that plotly.js adds for maps unless the page has an element with that id.
+
+    Our content security policy forbids style elements, and there are no maps.
+    """
+    found = re.search(rb'getElementById\("([0-9a-f]{64})"\)', assets()["plotly.js"].content)
+    return found.group(1).decode() if found else None
+
+
+@cache
+def _compressed(content: bytes) -> bytes:
+    """Compress once; for plotly.js (5 MB) it takes a fifth of a second."""
+    return gzip.compress(content, 6, mtime=0)
+
+
+def _asset(name: str, content: bytes) -> Asset:
+    version = hashlib.sha256(content).hexdigest()[:12]
+    return Asset(content, _TYPES[Path(name).suffix], f"/static/{name}?v={version}")
+
 
 SAFE = ("GET", "HEAD")
 _TABS = {"/study": "Overview", "/trials": "Trials", "/plots": "Plots", "/compare": "Compare"}
