@@ -51,13 +51,13 @@ def test_rung_sizes_are_not_truncated_for_eta_7() -> None:
 
 def test_a_result_below_the_modelled_budget_is_kept() -> None:
     study = run(new(3), 80)
-    before = len(study.history.observations[1.0])
+    before = len(study.history.evidence.observations[1.0])
     model = study.model()
     assert model is not None
     assert model.budget > 1
     trial = next(t for _ in range(40) if (t := study.ask()).budget == 1)
     study.tell(trial, 0.5)
-    assert len(study.history.observations[1.0]) == before + 1
+    assert len(study.history.evidence.observations[1.0]) == before + 1
 
 
 def test_the_first_model_comes_at_n_min_plus_2_not_at_twice_n_min() -> None:
@@ -221,8 +221,8 @@ def test_a_warm_start_knows_every_budget_and_survives_crashes() -> None:
     earlier = run(new(1), 80)
     assert any(o.status is Status.DIVERGED for o in earlier.history.outcomes.values())
     study = new(2, warm_start=earlier)
-    assert {b: len(d_b) for b, d_b in study.history.observations.items()} == {
-        b: len(d_b) for b, d_b in earlier.history.observations.items()
+    assert {b: len(d_b) for b, d_b in study.history.evidence.observations.items()} == {
+        b: len(d_b) for b, d_b in earlier.history.evidence.observations.items()
     }
 
 

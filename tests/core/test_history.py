@@ -80,9 +80,9 @@ def test_a_promoted_configuration_spends_what_its_budget_adds_and_one_that_is_re
 
 def test_a_reused_result_is_no_new_evidence() -> None:
     events = [*FULL, promoted(3, started(1)), finished(3, 0.1)]
-    assert len(folded(*events).observations[3]) == 1
+    assert len(folded(*events).evidence.observations[3]) == 1
     events[-2] = promoted(3, started(1), reuses=0)
-    assert 3 not in folded(*events).observations
+    assert 3 not in folded(*events).evidence.observations
 
 
 def test_the_time_and_the_reported_cost_add_up() -> None:
@@ -101,18 +101,18 @@ def test_patience_counts_from_the_last_improvement() -> None:
 def test_forgotten_failures_keep_their_places_and_are_no_evidence() -> None:
     failed = rung(math.inf, math.inf, 0.5)
     history = folded(*failed, SessionStarted(0, "machine:1", 0.0))
-    assert (history.n_failed, history.n_failures_known, history.n_before_session) == (2, 2, 3)
+    assert (history.n_failed, history.evidence.n_failures, history.n_before_session) == (2, 2, 3)
     history.apply(FailuresForgotten(1))
     assert history.forgotten == {0, 1}
-    assert (history.n_failed, history.n_failures_known) == (2, 0)
+    assert (history.n_failed, history.evidence.n_failures) == (2, 0)
     assert history.brackets[0].rung == 1
     assert folded(*failed, FailuresForgotten(1, since=1)).forgotten == {1}
 
 
 def test_observations_of_earlier_studies_are_evidence_and_no_results() -> None:
     history = folded(ObservationAdded(0, {"x": 0.5}, 1, 0.25), ObservationAdded(1, {"x": 0.75}, 1, None))
-    assert len(history.observations[1]) == 2
-    assert history.n_failures_known == 1
+    assert len(history.evidence.observations[1]) == 2
+    assert history.evidence.n_failures == 1
     assert (history.results, history.incumbent, history.n_failed) == ([], None, 0)
 
 
@@ -210,7 +210,7 @@ def facts(history: History) -> dict[str, Any]:
         "pending": [*history.pending],
         "lost": dict(history.lost),
         "trajectory": [*history.trajectory],
-        "observations": {b: d.losses.tolist() for b, d in history.observations.items()},
+        "observations": {b: d.losses.tolist() for b, d in history.evidence.observations.items()},
         "evaluated": dict(history.evaluated),
         "open": [*history.schedule.open],
         "rungs": [bracket.rung for bracket in history.brackets],
@@ -246,8 +246,8 @@ def test_folding_in_two_parts_equals_folding_once(seed: int, workers: int, data:
     twice = History().extend(events[:cut]).extend(events[cut:])
     assert twice.outcomes == once.outcomes
     assert twice.trajectory == once.trajectory
-    assert {b: d.losses.tolist() for b, d in twice.observations.items()} == {
-        b: d.losses.tolist() for b, d in once.observations.items()
+    assert {b: d.losses.tolist() for b, d in twice.evidence.observations.items()} == {
+        b: d.losses.tolist() for b, d in once.evidence.observations.items()
     }
     assert BOHB.from_events(events).ask() == BOHB.from_events(list(events)).ask()
 
@@ -265,10 +265,10 @@ def test_counting_and_comparing_needs_no_space() -> None:
     assert any(e.trial.reuses is not None for e in events if isinstance(e, TrialStarted))
     history = History().extend(events)
     assert history._space is None
-    assert history.n_failures_known >= history.n_failed > 0
+    assert history._evidence.n_failures >= history.n_failed > 0
     assert history.incumbent is not None
     assert history._space is None, "only vectors need the space"
-    assert sum(len(d_b) for d_b in history.observations.values()) == len(history.observed) + len(
+    assert sum(len(d_b) for d_b in history.evidence.observations.values()) == len(history.observed) + len(
         [n for n in history.outcomes if history.trials[n].reuses is None]
     )
 
@@ -278,10 +278,10 @@ def test_encoding_late_gives_the_same_vectors_as_encoding_at_once() -> None:
     late, at_once = History().extend(events), History()
     for event in events:
         at_once.apply(event)
-        _ = at_once.observations, at_once.evaluated
-    for budget, d_b in at_once.observations.items():
+        _ = at_once.evidence.observations, at_once.evaluated
+    for budget, d_b in at_once.evidence.observations.items():
         n = len(d_b)
-        assert np.array_equal(late.observations[budget].ranked(0, n), d_b.ranked(0, n), equal_nan=True)
-        assert np.array_equal(late.observations[budget].losses, d_b.losses)
+        assert np.array_equal(late.evidence.observations[budget].ranked(0, n), d_b.ranked(0, n), equal_nan=True)
+        assert np.array_equal(late.evidence.observations[budget].losses, d_b.losses)
     assert late.evaluated == at_once.evaluated
     assert [*map(bytes, late.evidence.recent_failed)] == [*map(bytes, at_once.evidence.recent_failed)]

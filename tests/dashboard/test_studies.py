@@ -32,7 +32,7 @@ def advance(optimizer: BOHB, trials: int) -> None:
 def facts(history: History) -> tuple[object, ...]:
     incumbent = None if history.incumbent is None else history.incumbent.trial.number
     rungs = [(bracket.rung, bracket.finished, bracket.done) for bracket in history.brackets]
-    observed = {budget: len(d_b) for budget, d_b in history.observations.items()}
+    observed = {budget: len(d_b) for budget, d_b in history.evidence.observations.items()}
     return history.n_events, list(history.trials), list(history.outcomes), incumbent, rungs, observed
 
 
@@ -71,12 +71,12 @@ def test_a_snapshot_shares_nothing_that_changes() -> None:
     optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=1)
     advance(optimizer, 20)
     still = optimizer.history.snapshot()
-    known, losses = facts(still), {b: d_b.losses.tolist() for b, d_b in still.observations.items()}
+    known, losses = facts(still), {b: d_b.losses.tolist() for b, d_b in still.evidence.observations.items()}
     alive = still.alive()
     advance(optimizer, 60)
     assert facts(still) == known
     assert still.alive() == alive
-    assert {b: d_b.losses.tolist() for b, d_b in still.observations.items()} == losses
+    assert {b: d_b.losses.tolist() for b, d_b in still.evidence.observations.items()} == losses
 
 
 def test_only_the_last_few_studies_are_kept_and_all_can_be_seen(tmp_path: Path) -> None:

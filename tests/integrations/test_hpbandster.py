@@ -122,7 +122,7 @@ def test_logs_are_a_warm_start() -> None:
     history = read_logs(LOGS, COMPILED)
     study = bohb.BOHB(SPACE, min_budget=1, max_budget=9, seed=0, warm_start=history, random_fraction=0)
     assert len(study.history.observed) == 20
-    assert study.history.n_failures_known == 2
+    assert study.history.evidence.n_failures == 2
     assert study.ask().origin == "model"
 
 
@@ -177,8 +177,8 @@ def test_runs_become_observations_that_a_model_learns_from() -> None:
     events = read_hpbandster(LOGS, COMPILED, study.history.budgets)
     study.history.extend(events)
     assert len(study.history.observed) == 20
-    assert study.history.n_failures_known == 2
-    assert {budget: len(d_b) for budget, d_b in study.history.observations.items()} == {1: 9, 3: 6, 9: 5}
+    assert study.history.evidence.n_failures == 2
+    assert {budget: len(d_b) for budget, d_b in study.history.evidence.observations.items()} == {1: 9, 3: 6, 9: 5}
     assert study.model() is not None
 
 

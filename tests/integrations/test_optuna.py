@@ -42,9 +42,9 @@ def studied(
 def test_complete_pruned_and_failed_trials_are_known_on_the_budgets_they_reached() -> None:
     source = studied()
     history = observations(source, SPACE, BUDGETS)
-    counts = {budget: len(d_b) for budget, d_b in history.observations.items()}
+    counts = {budget: len(d_b) for budget, d_b in history.evidence.observations.items()}
     assert counts == {1.0: 11, 3.0: 11, 9.0: 9}  # 8 complete, 3 pruned after 5 epochs, 1 failed
-    assert history.n_failures_known == 1
+    assert history.evidence.n_failures == 1
     first = source.trials[0]
     known = {event.budget: event for event in history.observed if event.source == "Optuna trial 0"}
     assert known[3.0].config == first.params
@@ -64,19 +64,19 @@ def test_a_study_starts_with_the_knowledge_of_optuna() -> None:
 def test_maximised_values_are_negated() -> None:
     source = studied("maximize")
     history = observations(source, Space(SPACE), [9])
-    assert set(history.observations) == {9.0}
-    assert history.observations[9.0].losses[0] == -source.best_value
+    assert set(history.evidence.observations) == {9.0}
+    assert history.evidence.observations[9.0].losses[0] == -source.best_value
 
 
 def test_steps_are_counted_as_the_user_says() -> None:
     history = observations(studied(), SPACE, BUDGETS, budget_of_step=lambda step: 3 * step)
-    assert {budget: len(d_b) for budget, d_b in history.observations.items()} == {3.0: 11, 9.0: 12}
+    assert {budget: len(d_b) for budget, d_b in history.evidence.observations.items()} == {3.0: 11, 9.0: 12}
 
 
 def test_a_value_that_is_not_finite_is_a_failure() -> None:
     source = studied(n=1)
     source.add_trial(optuna.create_trial(value=math.inf, **_frozen(source)))
-    assert observations(source, SPACE, [9]).n_failures_known == 1
+    assert observations(source, SPACE, [9]).evidence.n_failures == 1
 
 
 def _frozen(source: optuna.Study) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_a_failed_trial_without_all_its_parameters_is_left_out() -> None:
             raise ArithmeticError
         return objective(trial)
 
-    assert observations(studied(n=3, function=breaks), SPACE, [9]).n_failures_known == 0
+    assert observations(studied(n=3, function=breaks), SPACE, [9]).evidence.n_failures == 0
 
 
 def test_several_objectives_odd_budgets_and_empty_studies_are_refused() -> None:

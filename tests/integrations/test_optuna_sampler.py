@@ -300,7 +300,7 @@ def test_failures_are_evidence_and_a_trial_that_fails_early_is_skipped() -> None
     study = optuna.create_study(sampler=BOHBSampler(1, 9, seed=0))
     study.optimize(objective, n_trials=40, catch=ArithmeticError)
     failed = [trial.number for trial in study.trials if trial.state == TrialState.FAIL]
-    assert history(study).n_failures_known >= len(failed) - 2
+    assert history(study).evidence.n_failures >= len(failed) - 2
     assert sum(number >= 20 for number in failed) < sum(number < 20 for number in failed)
 
 

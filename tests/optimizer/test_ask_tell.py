@@ -97,13 +97,13 @@ def test_a_warm_start_hands_on_everything_once_and_counts_as_no_failure_of_this_
         trial = first.ask()
         first.tell(trial, RuntimeError() if trial.number < 12 else trial.config["a"])
     assert any(t.reuses is not None for t in first.history.trials.values())
-    n = sum(len(d_b) for d_b in first.history.observations.values())
+    n = sum(len(d_b) for d_b in first.history.evidence.observations.values())
     second = BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=1, warm_start=first)
     third = BOHB({"a": (1, 25)}, min_budget=1, max_budget=9, seed=2, warm_start=second)
     for study in (second, third):
-        assert sum(len(d_b) for d_b in study.history.observations.values()) == n
+        assert sum(len(d_b) for d_b in study.history.evidence.observations.values()) == n
         assert study.history.n_failed == 0
-        assert study.history.n_failures_known == 12
+        assert study.history.evidence.n_failures == 12
 
 
 def test_results_on_budgets_beyond_this_study_do_not_freeze_its_model() -> None:

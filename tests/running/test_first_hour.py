@@ -55,9 +55,9 @@ def test_failures_of_a_broken_objective_do_not_steer_the_sampler(preset: str, tm
     run(broken, journal=tmp_path / "a.db", preset=preset)
     fixed = run(journal=tmp_path / "a.db", preset=preset, max_trials=60)
     history = fixed.history
-    assert history.n_failures_known == 0
+    assert history.evidence.n_failures == 0
     assert not history.evidence.recent_failed
-    assert sum(len(d_b) for d_b in history.observations.values()) == 60
+    assert sum(len(d_b) for d_b in history.evidence.observations.values()) == 60
     assert history.n_failed == 10  # they keep their places
     assert any(trial.origin is Origin.MODEL for trial in history.trials.values())
     assert replay(tmp_path / "a.db").exact
@@ -70,7 +70,7 @@ def test_failures_among_successes_stay_evidence_unless_they_are_to_be_forgotten(
     assert not again.history.forgotten
     forgiving = run(journal=tmp_path / "a.db", max_trials=22, forget_failures=True)
     assert forgiving.history.forgotten == {trial.number for trial, _ in again.failures}
-    assert forgiving.history.n_failures_known == 0
+    assert forgiving.history.evidence.n_failures == 0
     with SqlJournal(tmp_path / "a.db", read_only=True) as journal:
         assert [e for e in journal.read() if isinstance(e, FailuresForgotten)] == [FailuresForgotten(2, 0)]
     assert replay(tmp_path / "a.db").exact
@@ -94,13 +94,13 @@ def test_a_session_that_only_failed_is_forgotten_if_nothing_ever_succeeded_or_af
     run(broken, journal=tmp_path / "a.db", max_trials=first + failures)
     fixed = run(journal=tmp_path / "a.db", max_trials=first + failures + 1)
     assert len(fixed.history.forgotten) == forgotten
-    assert fixed.history.n_failures_known == failures - forgotten
+    assert fixed.history.evidence.n_failures == failures - forgotten
 
 
 def test_failures_of_sessions_with_one_trial_each_stay_evidence(tmp_path: Path) -> None:
     for n in range(1, 5):
         study = run(broken if n > 1 else objectives.quadratic, journal=tmp_path / "a.db", max_trials=n)
-    assert study.history.n_failures_known == 3
+    assert study.history.evidence.n_failures == 3
     assert not study.history.forgotten
 
 
@@ -119,8 +119,8 @@ def test_folding_forgotten_failures_in_two_parts_equals_folding_once(tmp_path: P
         events = list(journal.read())
     parts = bohb.History().extend(events[:25]).extend(events[25:])
     assert parts.forgotten == whole.forgotten
-    assert {b: d.losses.tolist() for b, d in parts.observations.items()} == {
-        b: d.losses.tolist() for b, d in whole.observations.items()
+    assert {b: d.losses.tolist() for b, d in parts.evidence.observations.items()} == {
+        b: d.losses.tolist() for b, d in whole.evidence.observations.items()
     }
 
 

@@ -27,7 +27,6 @@ from bohb.units import counted
 
 if TYPE_CHECKING:
     from bohb.core.order import Order
-    from bohb.core.samplers.observations import Observations
     from bohb.core.space import Space
 
 _EMPTY = "the history is empty: a study begins with a StudyCreated event"
@@ -128,16 +127,6 @@ class History:
         """The results that models are fitted to, those of earlier studies included, as vectors."""
         self._evidence.encode(self.space)
         return self._evidence
-
-    @property
-    def observations(self) -> dict[float, Observations]:
-        """D_b by budget."""
-        return self.evidence.observations
-
-    @property
-    def n_failures_known(self) -> int:
-        """Number of failed evaluations, those of earlier studies included."""
-        return self._evidence.n_failures
 
     @property
     def evaluated(self) -> dict[tuple[bytes, float], int]:

@@ -177,8 +177,7 @@ def test_a_forecast_leaves_the_study_as_it_is() -> None:
     optimizer = begun(40)
     before = optimizer.next_events()
     ahead = forecast(optimizer.history, 2, proportional(27.0, 27.0, continued=True), {"max_brackets": 4})
-    assert ahead.history.schedule.open == {}
     assert optimizer.history.outcomes.keys() == set(range(40))
     assert [event.key for event in optimizer.next_events()] == [event.key for event in before]
-    assert ahead.seconds >= (ROUND[0].continued_cost - 40) / 2
-    assert math.isfinite(ahead.seconds)
+    assert ahead >= (ROUND[0].continued_cost - 40) / 2
+    assert math.isfinite(ahead)

@@ -90,11 +90,12 @@ class Samplers:
     def failures(self) -> Failures | None:
         """Return where evaluations fail, as far as is known; None while none did."""
         history = self._history
-        if not history.settings.avoid_failures or not history.n_failures_known:
+        if not history.settings.avoid_failures or not history.evidence.n_failures:
             return None
-        n, n_failed = sum(len(d_b) for d_b in history.observations.values()), history.n_failures_known
+        known = history.evidence
+        n, n_failed = sum(len(d_b) for d_b in known.observations.values()), known.n_failures
         if self._failures is None or self._failures.n_ok + self._failures.n_failed != n:
-            known, n_min = history.evidence, min_points(history.space, history.settings)
+            n_min = min_points(history.space, history.settings)
             self._failures = fit_failures(
                 history.space.coordinates, known.recent_ok, known.recent_failed, n - n_failed, n_failed, n_min
             )

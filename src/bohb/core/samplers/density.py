@@ -90,7 +90,7 @@ class DensitySampler:
     def model(self, history: History) -> Model | None:
         """Return the densities that the next proposal would use; None while there are too few results."""
         # Larger budgets than the study's come from an earlier study; this one never adds to them.
-        observations = {b: d_b for b, d_b in history.observations.items() if b <= history.budgets[-1]}
+        observations = {b: d_b for b, d_b in history.evidence.observations.items() if b <= history.budgets[-1]}
         budget = model_budget(observations, points_needed(history.space, history.settings))
         if budget is None:
             return None

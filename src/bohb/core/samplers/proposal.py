@@ -155,14 +155,14 @@ class Situation:
 
         A coordinate lies in [0, 1], is the index of a choice, or is NaN where the hyperparameter is inactive.
         """
-        d_b = self.history.observations.get(budget)
+        d_b = self.history.evidence.observations.get(budget)
         if d_b is None:
             return np.empty((0, self.space.d)), np.empty(0)
         return d_b.ranked(0, len(d_b)), d_b.losses.copy()
 
     def largest_budget(self, n: int) -> float | None:
         """Return the largest budget of the study on which at least n evaluations have a loss, or None."""
-        known = self.history.observations
+        known = self.history.evidence.observations
         enough = (b for b, d_b in known.items() if d_b.n_finite >= n and b <= self.budgets[-1])
         return max(enough, default=None)
 

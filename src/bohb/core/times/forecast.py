@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from statistics import NormalDist, fmean
 
@@ -25,22 +25,10 @@ _ENDS = 3  # simulations with random durations, of which the mean end is taken
 _GOLDEN = 0.6180339887498949  # its multiples are spread evenly
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The simulated rest of a study.
-
-    seconds: until the last trial ends.
-    history: the state after the simulated trials, `MOST_TRIALS` at most; its losses are invented.
-    """
-
-    seconds: float
-    history: History
-
-
 def forecast(
     history: History, workers: int, seconds_of: SecondsOf, limits: Mapping[str, float], plan: Sequence[Bracket] = ()
-) -> Forecast:
-    """Simulate a study until nothing is left to run; `history` itself is not changed.
+) -> float:
+    """Return the seconds until nothing of a simulated study is left to run; `history` itself is not changed.
 
     workers: number of trials that run at once.
     seconds_of: returns how long a trial takes, or from now on if it is running.
@@ -48,17 +36,16 @@ def forecast(
     plan: the brackets from the first on; those after it are Hyperband's.
     """
     ahead = history.ahead()
-    before, now, started = _progress(ahead, limits), 0.0, 0
+    before, now, last = _progress(ahead, limits), 0.0, len(ahead.trials) + MOST_TRIALS
     running = [(seconds_of(trial), number) for number, trial in ahead.running.items()]  # (end, number)
     heapq.heapify(running)
     while True:
-        while started < MOST_TRIALS and len(running) < workers and _progress(ahead, limits) < 1:
+        while len(ahead.trials) < last and len(running) < workers and _progress(ahead, limits) < 1:
             trial = _next(ahead, limits, plan)
             if trial is None:
                 break
             ahead.apply(TrialStarted(trial))
             heapq.heappush(running, (now + seconds_of(trial), trial.number))
-            started += 1
         if not running:
             break
         now, number = heapq.heappop(running)
@@ -67,8 +54,8 @@ def forecast(
         loss = float(number) if known is None else known  # invented; a promoted configuration keeps its rank
         ahead.apply(TrialFinished(number, Outcome(Status.OK, loss=loss)))
     after = _progress(ahead, limits)
-    simulated = 1.0 if started < MOST_TRIALS or after <= before else (after - before) / (1 - before)
-    return Forecast(now / simulated, ahead)
+    simulated = 1.0 if len(ahead.trials) < last or after <= before else (after - before) / (1 - before)
+    return now / simulated
 
 
 def time_to_end(history: History, seconds: float, time: float) -> float | None:
@@ -124,7 +111,7 @@ def _counted_end(
         return duration.left(since) if workers == 1 else duration.drawn(_share(trial, draw / _ENDS), since)
 
     draws = range(1 if workers == 1 else _ENDS)
-    return fmean(forecast(history, workers, partial(seconds_of, draw), limits).seconds for draw in draws)
+    return fmean(forecast(history, workers, partial(seconds_of, draw), limits) for draw in draws)
 
 
 def _share(trial: Trial, shift: float) -> float:
@@ -146,7 +133,7 @@ def makespan(plan: Sequence[Bracket], workers: int, seconds_of: SecondsOf) -> fl
     """Return the seconds until the last trial of the brackets ends."""
     budgets = tuple(rung.budget for rung in plan[0].rungs)
     empty = History().extend([StudyCreated({}, budgets, 3, 0, Settings().to_json())])
-    return forecast(empty, workers, seconds_of, {"max_brackets": len(plan)}, plan).seconds
+    return forecast(empty, workers, seconds_of, {"max_brackets": len(plan)}, plan)
 
 
 def planned_time(plan: Sequence[Bracket], workers: int, model: DurationModel) -> tuple[float, float, float]:
