@@ -129,6 +129,7 @@ def test_any_exception_is_stored_as_text_with_its_traceback(shared: LocalExecuto
     assert outcome.status is Status.CRASHED
     assert str(outcome.error).startswith(error)
     assert f"in {act}" in str(outcome.traceback)
+    assert "evaluate.py" not in str(outcome.traceback), "it begins with the objective"
 
 
 def test_an_exception_with_a_huge_message_is_cut(shared: LocalExecutor) -> None:

@@ -62,8 +62,11 @@ def attempt(action: Callable[[], T], propagate: tuple[type[BaseException], ...] 
 
 
 def _failed(error: BaseException) -> Outcome:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next  # it begins with the objective
     try:
-        outcome = failure(error, _status(error))
+        outcome = failure(error.with_traceback(trace), _status(error))
     except Exception as broken:  # noqa: BLE001 - formatting runs the code of the user's exception class
         text = f"{type(error).__name__} (its traceback cannot be shown: {type(broken).__name__})"
         return Outcome(Status.CRASHED, error=text)
