@@ -99,17 +99,10 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def append(path: Path, text: str, durable: bool = False) -> None:
-    """Append a text with a single write if possible, so that those of several processes do not mix."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    try:
-        data = text.encode()
-        while data:
-            data = data[os.write(descriptor, data) :]
-        if durable:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def append(path: Path, text: str) -> None:
+    """Append a short text with a single write if possible, so that those of several processes do not mix."""
+    with path.open("ab") as file:
+        file.write(text.encode())
 
 
 def copy(source: Path, target: Path) -> None:

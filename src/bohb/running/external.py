@@ -130,7 +130,8 @@ class ExternalStudy:
 
         def store(*point: float) -> None:
             is_new = not file.exists()
-            append(file, f"\n{json.dumps(point)}", durable=True)  # so it continues no line cut off by a power cut
+            append(file, f"\n{json.dumps(point)}")  # so it continues no line cut off by a power cut
+            sync(file)
             if is_new:
                 sync(file.parent)
 

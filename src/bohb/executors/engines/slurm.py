@@ -36,10 +36,23 @@ class SubmititEngine:
     warm = False
 
     def __init__(self, executor: submitit.Executor, resources: Resources) -> None:
+        resources.allow_only("Slurm", "cpu", "gpu", "memory")
+        asked = {
+            "cpus_per_task": math.ceil(resources.cpu or 0),
+            "gpus_per_node": resources.whole_gpus,
+            "mem_gb": math.ceil((resources.memory or 0) / 2**30),
+        }
+        wanted = {name: amount for name, amount in asked.items() if amount}
+        if wanted and not isinstance(executor, submitit.AutoExecutor):
+            raise InvalidArgument(
+                f"resources= works with submitit.AutoExecutor only; set {', '.join(wanted)} with "
+                f"update_parameters of {type(executor).__name__}"
+            )
+        if wanted:
+            executor.update_parameters(**wanted)
         inner = getattr(executor, "_executor", executor)  # AutoExecutor wraps the one that it has chosen
         self.local = isinstance(inner, _LOCAL)
         self._executor = executor
-        _request(executor, resources)
         self._jobs: dict[AnswerFuture, submitit.Job[Answer]] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -93,21 +106,3 @@ class SubmititEngine:
                     settle(future, result)
                     with self._lock:
                         self._jobs.pop(future, None)
-
-
-def _request(executor: submitit.Executor, resources: Resources) -> None:
-    resources.allow_only("Slurm", "cpu", "gpu", "memory")
-    asked = {
-        "cpus_per_task": math.ceil(resources.cpu or 0),
-        "gpus_per_node": resources.whole_gpus,
-        "mem_gb": math.ceil((resources.memory or 0) / 2**30),
-    }
-    wanted = {name: amount for name, amount in asked.items() if amount}
-    if not wanted:
-        return
-    if not isinstance(executor, submitit.AutoExecutor):
-        raise InvalidArgument(
-            f"resources= works with submitit.AutoExecutor only; set {', '.join(wanted)} with "
-            f"update_parameters of {type(executor).__name__}"
-        )
-    executor.update_parameters(**wanted)
