@@ -89,7 +89,6 @@ class Sweep:
         return optimizer
 
     def _overrides(self, trial: Trial) -> list[str]:
-        """Return the overrides of one job: its configuration, its budget and its checkpoint directory."""
         found = [f"{name}={_text(value)}" for name, value in trial.config.items()]
         found.append(f"{self._options.budget}={_text(trial.budget)}")
         if self._options.checkpoint is not None:

@@ -258,7 +258,6 @@ def _library(name: str, hint: str = "") -> Any:
 
 
 def _whole_budget(trial: Trial) -> int:
-    """Return the budget as a number of epochs or rounds."""
     if not float(trial.budget).is_integer():
         raise InvalidArgument(
             f"the budget {trial.budget:g} is not a whole number of epochs or rounds; use integer_budgets=True"

@@ -154,7 +154,6 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         return self
 
     def _prepare(self) -> None:
-        """Compute what the search needs to know about its data."""
         X, y, params = self._data
         splitter = getattr(self, "_checked_cv_orig", None)  # scikit-learn 1.6 does not keep it
         if splitter is None:
@@ -201,7 +200,6 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self._fill_table(rows)
 
     def _optimizer(self, stack: ExitStack) -> BOHB:
-        """Return the optimizer of the study, new or from the journal."""
         space = self.space if isinstance(self.space, Space) else Space(self.space)
         if self.resource in space.names:
             raise InvalidArgument(f"resource={self.resource!r} must not be one of the hyperparameters of the space")

@@ -172,14 +172,11 @@ class MlflowTracker:
             self._client.set_terminated(self._parent)
 
     def _runs(self) -> Iterator[Run]:
-        token = None
+        ours, token = f"tags.`{_KEY}` = '{self._key}'", None
         while True:
-            page = self._client.search_runs(
-                [self._experiment_id], f"tags.`{_KEY}` = '{self._key}'", max_results=1000, page_token=token
-            )
+            page = self._client.search_runs([self._experiment_id], ours, max_results=1000, page_token=token)
             yield from page
-            token = page.token
-            if not token:
+            if not (token := page.token):
                 return
 
     def _tags(self, finished: Finished) -> dict[str, str]:
@@ -260,12 +257,23 @@ class TensorboardTracker:
 
     def write(self, finished: Finished) -> None:
         """Write a directory and rename it when it is complete."""
-        name = f"{_RUN}{finished.trial.number:05d}"
+        from tensorboardX.summary import hparams
+
+        trial, outcome, (started, ended) = finished.trial, finished.outcome, finished.times
+        name = f"{_RUN}{trial.number:05d}"
         hidden = self._root / f".{name}"
+        config = {n: v if isinstance(v, bool | int | float) else str(v) for n, v in jsonable(trial.config).items()}
+        _, first, last = hparams({**config, "budget": trial.budget}, {})
         with tracker_errors(f"the log directory {self._root}"):
             shutil.rmtree(hidden, ignore_errors=True)
             writer = _writer(hidden)
-            _fill(writer, finished)
+            _event(writer, first, 0, started)
+            for index, (step, loss) in enumerate(outcome.curve):  # TensorBoard marks points that are not finite
+                _scalar(writer, "curve", loss, round(step) if float(step).is_integer() else index, ended)
+            for metric, value in finished.metrics.items():
+                _scalar(writer, metric, value, trial.number, ended)
+            if outcome.ok:
+                _event(writer, last, 0, ended)
             writer.close()
             os.replace(hidden, self._root / name)
             self._add_incumbent(finished)
@@ -279,22 +287,6 @@ class TensorboardTracker:
         """Close the file of the incumbents."""
         with tracker_errors(f"the log directory {self._root}"):
             self._incumbents.close()
-
-
-def _fill(writer: EventsWriter, finished: Finished) -> None:
-    from tensorboardX.summary import hparams
-
-    trial, outcome = finished.trial, finished.outcome
-    values = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in jsonable(trial.config).items()}
-    _, start, end = hparams({**values, "budget": trial.budget}, {})
-    started, ended = finished.times
-    _event(writer, start, 0, started)
-    for index, (step, loss) in enumerate(outcome.curve):  # TensorBoard marks points that are not finite
-        _scalar(writer, "curve", loss, round(step) if float(step).is_integer() else index, ended)
-    for name, value in finished.metrics.items():
-        _scalar(writer, name, value, trial.number, ended)
-    if outcome.ok:
-        _event(writer, end, 0, ended)
 
 
 def _writer(directory: Path) -> EventsWriter:
