@@ -10,7 +10,7 @@ import pytest
 from bohb.core.trial import Lost, Outcome, Status
 from bohb.executors.evaluate import POINTS, Point, Reporter, extend
 from bohb.executors.local.handle import Death, Stage, interpret
-from bohb.executors.local.shared import Lines, encode
+from bohb.executors.local.wire import Lines, encode
 from bohb.executors.options import TrialOptions
 
 OPTIONS = TrialOptions(trial_seconds=2.5, trial_memory=300 * 2**20)

@@ -16,7 +16,7 @@ import pytest
 
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.local.executor import LocalExecutor
-from bohb.executors.local.shared import CUT
+from bohb.executors.local.wire import CUT
 from bohb.executors.options import StartMethod, TrialOptions
 from tests.executors import objectives
 from tests.executors.running import alive, collect, make_trial, noted, run_all, run_one, still_works, until

@@ -14,8 +14,8 @@ import pytest
 
 from bohb import BOHB, History, Space, Trial
 from bohb.analysis.axes import axes, round_values
-from bohb.analysis.front import front, volumes
 from bohb.analysis.models import beliefs, densities
+from bohb.analysis.objectives import front, volumes
 from bohb.core.goals import Goals
 from bohb.core.trial import Status, outcome_of
 from bohb.errors import InvalidArgument

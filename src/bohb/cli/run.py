@@ -170,7 +170,7 @@ def confirm(studyfile: Path, top: int, repeats: int, default: Any, quiet: bool, 
       bohb confirm study.toml --top 3 --repeats 10 --workers 8
       bohb confirm study.toml --default '{"lr": 0.001, "units": 64}'
     """
-    from bohb.running.confirm import confirm as evaluate_again
+    from bohb.running.confirmation import confirm as evaluate_again
 
     file = load(studyfile)
     chosen = {name: value for name, value in given.items() if value is not None}

@@ -3,8 +3,8 @@
 from bohb.errors import MissingExtra, install_hint
 
 try:
-    from bohb.dashboard.app import create_app
     from bohb.dashboard.server import serve
+    from bohb.dashboard.site import create_app
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("jinja2", "plotly", "starlette", "uvicorn"):
         raise

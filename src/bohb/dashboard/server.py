@@ -17,7 +17,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 import bohb.core.space.configspace  # noqa: F401 - it takes a second to import, so do it before the first request
-from bohb.dashboard.app import LOOPBACK, create_app
+from bohb.dashboard.site import LOOPBACK, create_app
 from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal.sql import study_names
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.front import Front, front, volumes
+from bohb.analysis.objectives import Front, front, volumes
 from bohb.core.history import History
 from bohb.plots.axis import empty, figure, no_losses
 from bohb.plots.theme import BLUE, COLOURS, GREY, MOST_POINTS, ORANGE, PINK, Figure, go, label, left_out, marks, thinned

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bohb.analysis.axes import axes
-from bohb.analysis.front import has_front, metrics, seen_by
 from bohb.analysis.models import uses_process
+from bohb.analysis.objectives import has_front, metrics, seen_by
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots import budgets, hyperparameters, model, parallel, pareto, result

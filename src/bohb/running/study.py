@@ -28,7 +28,7 @@ from bohb.executors.base import Objective
 from bohb.journal import SqlJournal, stored_events, study_names
 from bohb.journal.location import shown_journal
 from bohb.optimizer.ask_tell import BOHB
-from bohb.running.confirm import Default, confirm
+from bohb.running.confirmation import Default, confirm
 from bohb.running.run_options import RunSetup
 from bohb.units import aligned, number
 

@@ -23,7 +23,7 @@ from bohb.core.trial import Lost, Status, Trial
 from bohb.errors import BohbError, InvalidArgument
 from bohb.executors.base import Done, Objective, Places, check_objective, ran_out_beside_others
 from bohb.executors.engines.task import Answer, Session, Task, close_session, lost, run
-from bohb.executors.local.shared import pickled
+from bohb.executors.local.wire import pickled
 from bohb.executors.options import Resources, TrialOptions
 
 INLINE_BYTES = 32 * 2**10  # a pickled objective up to this size is sent with each trial: asking for it costs more

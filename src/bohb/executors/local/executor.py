@@ -32,7 +32,7 @@ from bohb.executors.local import processes
 from bohb.executors.local.devices import LOOK_SECONDS, Devices
 from bohb.executors.local.guard import GRACE, GuardProcess, launch
 from bohb.executors.local.handle import Death, Stage, WaitingTrials, WorkerHandle, interpret, not_loaded
-from bohb.executors.local.shared import Lines, Setup, encode, pickled
+from bohb.executors.local.wire import Lines, Setup, encode, pickled
 from bohb.executors.options import TrialOptions
 from bohb.units import duration
 

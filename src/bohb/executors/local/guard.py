@@ -34,7 +34,7 @@ from bohb.core.trial import Outcome
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import attempt
 from bohb.executors.local import processes
-from bohb.executors.local.shared import IDLE, STARTING, Lines, Setup, SlotTable, command, encode, unpickled
+from bohb.executors.local.wire import IDLE, STARTING, Lines, Setup, SlotTable, command, encode, unpickled
 from bohb.executors.local.worker import BUG, Worker
 
 TICK = 0.1  # seconds between two checks of limits and logs

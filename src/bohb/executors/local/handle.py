@@ -14,7 +14,7 @@ from bohb.core.encoding import trial_to_json
 from bohb.core.trial import Lost, Outcome, Status, Trial, with_times
 from bohb.executors.evaluate import Point
 from bohb.executors.local.processes import signal_name
-from bohb.executors.local.shared import Lines, encode
+from bohb.executors.local.wire import Lines, encode
 from bohb.executors.local.worker import BROKEN
 from bohb.executors.options import TrialOptions
 from bohb.units import size

@@ -24,7 +24,7 @@ from bohb.core.trial import Outcome, Status, Trial
 from bohb.executors.base import Objective
 from bohb.executors.evaluate import Point, Reporter, attempt, evaluate
 from bohb.executors.local import processes
-from bohb.executors.local.shared import RESULT_BYTES, Lines, Setup, SlotTable, encode, unpickled
+from bohb.executors.local.wire import RESULT_BYTES, Lines, Setup, SlotTable, encode, unpickled
 from bohb.units import size
 
 BROKEN = 71  # exit code of a worker that has lost its socket

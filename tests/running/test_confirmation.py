@@ -64,7 +64,7 @@ def test_a_confirmation_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Pa
     minimize(noisy, SPACE, journal=tmp_path / "killed.db", **FIXED)
     script = (
         "import os, bohb\n"
-        "from tests.running.test_confirm import noisy\n"
+        "from tests.running.test_confirmation import noisy\n"
         "calls = []\n"
         "def objective(trial):\n"
         "    calls.append(trial)\n"

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from bohb.dashboard import create_app
-from bohb.dashboard.guard import HEADERS, cookie_name
+from bohb.dashboard.security import HEADERS, cookie_name
 from bohb.dashboard.server import address_of, check_token, is_loopback, known_names
 from bohb.errors import BohbError, InvalidArgument
 

@@ -22,9 +22,9 @@ from bohb.analysis.trials import csv_text
 from bohb.core.trial import Trial
 from bohb.dashboard import pages
 from bohb.dashboard.files import stored
-from bohb.dashboard.guard import NOTE, Guard, harden
 from bohb.dashboard.query import Query, matching, table
 from bohb.dashboard.rendering import Figures, assets, json_answer, link_to, problem, static
+from bohb.dashboard.security import NOTE, Guard, harden
 from bohb.dashboard.studies import PATIENCE, Entry, Snapshot, Studies, UnknownStudy
 from bohb.errors import BohbError, InvalidArgument
 from bohb.optimizer.creation import LONGEST_TEXT
