@@ -168,10 +168,8 @@ def _lines(path: Path) -> Iterator[tuple[str, list[Any]]]:
     try:
         texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        what = (error.strerror or str(error)).lower()
-        raise InterchangeError(
-            f"{path}: {what}; HpBandSter's logs are a directory with {CONFIGS} and {RESULTS}"
-        ) from error
+        what = f"{path}: {(error.strerror or str(error)).lower()}"
+        raise InterchangeError(f"{what}; HpBandSter's logs are a directory with {CONFIGS} and {RESULTS}") from error
     for number, text in enumerate(texts, 1):
         if not text.strip():
             continue

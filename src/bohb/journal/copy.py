@@ -142,11 +142,9 @@ def delete_study(target: str | Path, study: str) -> list[Path]:
 @contextmanager
 def _existing(target: str | Path, study: str) -> Iterator[SqlJournal]:
     with SqlJournal(target, study) as journal:
-        names = list(journal.lengths())
-        if study not in names:
-            raise InvalidArgument(
-                f"{journal.database.name} has no study {study!r}; it has {', '.join(names) or 'none'}"
-            )
+        if study not in (names := journal.lengths()):
+            known = ", ".join(names) or "none"
+            raise InvalidArgument(f"{journal.database.name} has no study {study!r}; it has {known}")
         yield journal
 
 

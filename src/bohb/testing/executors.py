@@ -97,13 +97,13 @@ def acting(ballast: bytes = b"") -> Objective:
     return act
 
 
-def collect(executor: Executor, count: int, seconds: float = PATIENCE) -> dict[int, Outcome | Lost]:
+def collect(executor: Executor, count: int) -> dict[int, Outcome | Lost]:
     """Return the results of the next `count` trials, by number."""
     done: list[Done] = []
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while len(done) < count:
         left = deadline - time.monotonic()
-        assert left > 0, f"{len(done)} of {count} trials ended within {seconds} s"
+        assert left > 0, f"{len(done)} of {count} trials ended within {PATIENCE} s"
         done.extend(executor.wait(left))
     assert len({one.trial.number for one in done}) == len(done) == count
     return {one.trial.number: one.result for one in done}
