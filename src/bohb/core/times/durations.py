@@ -33,7 +33,7 @@ from bohb.core.trial import Trial
 
 RECENT = 300  # finished trials that the model learns from
 INTERVAL = 0.8  # the share of durations that an interval covers
-_LATEST = 40  # of them, that count for the typical effect: what samplers propose changes with what they have learnt
+_LATEST = 40  # trials that count for the typical effect: what samplers propose changes with what they have learnt
 _FOR_WAITS = 20  # the last waits, from which start-ups of workers are learnt
 _ROUNDS = 3  # of finding outliers
 _PROPORTIONAL = (1.0, 0.0, 0.0)  # 1 + β, γ and δ while nothing is known
