@@ -36,12 +36,7 @@ _HOLDER = "confirming on "  # with the name of a process: who holds the lease of
 
 
 def confirm(
-    setup: RunSetup,
-    top: int = 5,
-    repeats: int = 5,
-    default: Default = None,
-    quiet: bool = False,
-    history: History | None = None,
+    setup: RunSetup, top: int, repeats: int, default: Default, quiet: bool, history: History | None = None
 ) -> Confirmation:
     """Run a confirmation, or continue the one that was interrupted.
 

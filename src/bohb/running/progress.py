@@ -9,7 +9,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
@@ -76,9 +75,7 @@ class Progress:
                 self._live = None  # it has not taken sys.stdout and sys.stderr yet
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._try(self._live.stop)
 

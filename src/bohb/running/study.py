@@ -154,8 +154,7 @@ class Study(BestResults):
         """Return a summary for people."""
         return aligned(Overview(self.history).rows(stopped=self.stopped))
 
-    def __repr__(self) -> str:
-        return str(self)
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         cell = "<td style='text-align:left;vertical-align:top;padding-right:1em'>"
