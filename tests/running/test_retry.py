@@ -22,7 +22,7 @@ REASON = "no GPU on this node"
 
 @pytest.fixture
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("core.decide", "running.confirm"):
+    for module in ("core.decide", "running.confirmation"):
         monkeypatch.setattr(f"bohb.{module}.retry_delay", lambda n: 0.0)
 
 
