@@ -32,6 +32,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def _logger_of_the_package() -> None:
     """Give our logger its usual state: libraries that configure logging disable it, and benchmarks silence it."""
     logging.disable(logging.NOTSET)
+    logging.getLogger().setLevel(logging.WARNING)
     logger = logging.getLogger("bohb")
-    logger.disabled = False
+    logger.disabled, logger.propagate = False, True
     logger.setLevel(logging.NOTSET)

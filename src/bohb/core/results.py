@@ -160,7 +160,7 @@ class Leaders:
     @property
     def _budget(self) -> float:
         """The largest budget with a feasible result, or with any result while none is feasible."""
-        return max(self.best, key=lambda budget: (self.best[budget].feasible, budget))
+        return max([budget for budget, result in self.best.items() if result.violation == 0] or self.best)
 
     def _join_front(self, result: Result) -> bool:
         """Add a result to the front of its budget unless it is infeasible, or another is as good in all losses."""

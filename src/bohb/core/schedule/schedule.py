@@ -60,7 +60,8 @@ class Schedule:
         trial to start.
     planned: the brackets whose rungs were chosen by an event, by index, opened or not.
     forgotten: the complete brackets that consist of forgotten failures only; limits do not count them.
-    round: one round of Hyperband with the current budgets; its first bracket is number `first_of_round`.
+    budgets: the current budgets, ascending.
+    round: one round of Hyperband with these budgets; its first bracket is number `first_of_round`.
 
     order: how trials compare where one loss does not decide; None compares losses.
     """
@@ -74,15 +75,11 @@ class Schedule:
         self.forgotten: frozenset[int] = frozenset()
         self.use_budgets(budgets, 0)
 
-    @property
-    def budgets(self) -> tuple[float, ...]:
-        """The current budgets, ascending."""
-        return tuple(rung.budget for rung in self.round[0].rungs)
-
     def use_budgets(self, budgets: tuple[float, ...], first_bracket: int) -> None:
         """Use these budgets for brackets from `first_bracket` on."""
         check_budgets(budgets)
         self.round = hyperband(budgets, self._eta, self._settings.bracket_sizes)
+        self.budgets = tuple(rung.budget for rung in self.round[0].rungs)
         self.first_of_round = first_bracket
 
     def add_planned(self, event: BracketPlanned) -> None:
