@@ -15,6 +15,7 @@ from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.gaussian import Surrogate
 from bohb.core.samplers.process import Kernel
 from bohb.core.schedule import rules
+from bohb.core.schedule.schedule import Schedule
 from bohb.core.space import Array
 
 
@@ -41,7 +42,7 @@ PARTS = {
     "novelty": (Part(Surrogate, "_deviation_given_neighbour", lambda _, similar: np.full(len(similar), np.inf)),),
     "plateaus": (Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),),
     "largest_only": (Part(Samplers, "process", lambda self, **_: _process(self)),),
-    "no_random": (Part(rules, "random_share", lambda history, _index: history.settings.random_fraction),),
+    "no_random": (Part(Schedule, "random_share", lambda self, _index: self._settings.random_fraction),),
     "repeats": (Part(rules, "repeats", lambda *_: False),),
     "priors": (Part(process, "prior", noisy_prior), Part(gaussian, "prior", noisy_prior)),
     "active": (Part(gaussian, "configurations_needed", lambda X: X.shape[1] + 3),),

@@ -113,7 +113,7 @@ class Decider:
         budget: the one that the configuration will be evaluated on first.
         bracket: the index of its bracket.
         """
-        share = rules.random_share(self._history, bracket)
+        share = self._history.schedule.random_share(bracket)
         return self._samplers.propose(rng, budget, share, self._history.schedule.rule(bracket) == "skip")
 
     def model(self) -> Model | None:

@@ -19,7 +19,6 @@ from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.samplers.process import LEVEL, Data, Kernel, Process, matern
 from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket
 from bohb.core.schedule.informed import expected_gain, shared_noise
-from bohb.core.schedule.rules import is_informed, random_share
 from bohb.errors import StudyMismatch
 from bohb.journal import MemoryJournal
 
@@ -157,8 +156,8 @@ def test_without_a_process_of_one_loss_or_with_one_budget_nothing_is_chosen(argu
         made.tell(trial, loss if made.history.goals.single else {"loss": loss, "size": -loss})
     assert len(made.history.brackets) > ROUND
     assert not made.history.schedule.planned
-    assert is_informed(made.history) == (len(made.history.budgets) == 1)
-    shares = {random_share(made.history, index) for index in range(len(made.history.brackets))}
+    assert made.history.schedule.informed == (len(made.history.budgets) == 1)
+    shares = {made.history.schedule.random_share(index) for index in range(len(made.history.brackets))}
     assert shares == ({1 / 3, 0} if len(made.history.budgets) == 1 else {1 / 3})
 
 

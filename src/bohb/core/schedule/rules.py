@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 MOST_PROMOTED = 9  # configurations of the old largest budget
 
 
-def is_informed(history: History) -> bool:
-    """Whether the brackets of a study follow what its Gaussian process has learnt; several losses have no such rule."""
-    settings = history.settings
-    informed = settings.schedule == "informed" and settings.explains == "process" and settings.random_fraction < 1
-    return informed and history.goals.single
-
-
 def chosen(
     history: History, index: int, rng: np.random.Generator, process: Callable[[], GaussianSampler]
 ) -> BracketPlanned | None:
@@ -40,7 +33,7 @@ def chosen(
 
     process: returns the Gaussian process of the study, which is slow to import.
     """
-    if not is_informed(history):
+    if not history.schedule.informed:
         return None
     schedule, reason = history.schedule, dict[str, Any]()
     skippable, repeated = may_skip(schedule, index), repeats(schedule, index)
@@ -80,19 +73,6 @@ def repeats(schedule: Schedule, index: int) -> bool:
         if rule == "hyperband" or (rule == "repeat" and done):
             return not done
     return False
-
-
-def random_share(history: History, index: int) -> float:
-    """Return the share of the new configurations of bracket `index` that is drawn at random: ρ.
-
-    In an informed study it is 0 where a random configuration costs too much: on the largest budget alone. So none is
-    drawn in a bracket that leaves out the lower rungs, and with one budget, where there are no lower rungs, only in
-    every third bracket.
-    """
-    alone = history.schedule.rule(index) == "skip"
-    if len(history.schedule.round) == 1:
-        alone = index % PUBLISHED_EVERY != 0
-    return 0.0 if alone and is_informed(history) else history.settings.random_fraction
 
 
 def grown(budgets: Sequence[float], largest: float, eta: float) -> tuple[float, ...]:

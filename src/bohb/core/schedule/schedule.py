@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bohb.core.events import BracketPlanned, ConfigGiven
-from bohb.core.schedule.brackets import Bracket, BracketRule, check_budgets, hyperband
+from bohb.core.schedule.brackets import PUBLISHED_EVERY, Bracket, BracketRule, check_budgets, hyperband
 from bohb.core.schedule.halving import Halving, Loss, top_k
 from bohb.core.settings import Settings
 from bohb.errors import JournalError
@@ -62,12 +62,15 @@ class Schedule:
     forgotten: the complete brackets that consist of forgotten failures only; limits do not count them.
     budgets: the current budgets, ascending.
     round: one round of Hyperband with these budgets; its first bracket is number `first_of_round`.
+    informed: whether brackets follow what the study's Gaussian process has learnt; several losses have no such rule.
 
     order: how trials compare where one loss does not decide; None compares losses.
     """
 
     def __init__(self, settings: Settings, eta: float, budgets: tuple[float, ...], order: Order | None = None) -> None:
         self._settings, self._eta, self._order = settings, eta, order
+        informed = settings.schedule == "informed" and settings.explains == "process" and settings.random_fraction < 1
+        self.informed = informed and order is None
         self.brackets: list[Halving] = []
         self.open: dict[int, None] = {}  # a set in the order of insertion
         self.ready: dict[int, None] = {}
@@ -120,6 +123,16 @@ class Schedule:
         if index in self.planned:
             return Bracket.of(self.planned[index].rungs)
         return self.in_order(self.place(index))
+
+    def random_share(self, index: int) -> float:
+        """Return the share of the new configurations of bracket `index` that is drawn at random: ρ.
+
+        In an informed study it is 0 where a random configuration costs too much: on the largest budget alone. So none
+        is drawn in a bracket that leaves out the lower rungs, and with one budget, where there are no lower rungs, only
+        in every third bracket.
+        """
+        alone = index % PUBLISHED_EVERY != 0 if len(self.round) == 1 else self.rule(index) == "skip"
+        return 0.0 if alone and self.informed else self._settings.random_fraction
 
     def start(self, index: int, number: int) -> None:
         """Start trial `number` in bracket `index`."""
