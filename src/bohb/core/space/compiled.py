@@ -30,7 +30,6 @@ class Space:
 
     names: all hyperparameters, constants included, in the order configurations list them.
     dimensions: the ones that vary, in the order of the vector's coordinates.
-    d: how many vary: the paper's d.
     choices: per dimension the number of choices, 0 if it is not categorical.
     finite: whether no dimension is a float, so that configurations can repeat.
     coordinates: the kinds of the dimensions, for models over vectors.
@@ -54,7 +53,6 @@ class Space:
                 scales.append(scale_of(hyperparameter, values))
         self.names: tuple[str, ...] = tuple(self.configspace)
         self.dimensions: tuple[Scale, ...] = tuple(scales)
-        self.d = len(scales)
         self._index = {scale.name: j for j, scale in enumerate(scales)}
         self._conditions = {
             name: condition_of(self.configspace.parent_conditions_of[name], self._comparable)
@@ -110,6 +108,11 @@ class Space:
 
     def _scale(self, name: str) -> Scale:
         return self.dimensions[self._index[name]]
+
+    @property
+    def d(self) -> int:
+        """The number of hyperparameters that vary: the paper's d."""
+        return len(self.dimensions)
 
     @property
     def conditional(self) -> bool:
