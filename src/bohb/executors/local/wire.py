@@ -61,20 +61,23 @@ class Log:
     def shorten(self) -> None:
         """Cut the middle out of a log that exceeds its limit: keep the first quarter and the last half of the limit.
 
-        The writers append, so they continue after the remaining text and have an eighth of the limit left. What they
-        write in the moment of the cut may be lost.
+        The writers append, so they continue after the remaining text and have an eighth of the limit left. The text
+        is moved inside the file, so that it stays in order; only what is written between the last two calls is lost.
         """
         limit = self.limit
         with suppress(OSError):  # the log was removed, or the disk has a problem, which must not fail the trial
             if os.stat(self.path).st_size <= limit:
                 return
             with open(self.path, "r+b", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
-                tail = os.pread(file.fileno(), limit // 2, size - limit // 2)
-                tail += os.pread(file.fileno(), limit // 8, size)  # written meanwhile
-                file.truncate(limit // 4)
-            with open(self.path, "ab", buffering=0) as file:
-                file.write(CUT + tail)
+                descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
+                end = limit // 4
+                end += os.pwrite(descriptor, CUT + os.pread(descriptor, limit // 2, size - limit // 2), end)
+                while new := os.pread(descriptor, limit // 8, size):  # written meanwhile
+                    size += len(new)
+                    end += os.pwrite(descriptor, new, end)
+                    if end > limit * 7 // 8:
+                        break
+                os.ftruncate(descriptor, end)
 
     def note(self, text: str) -> None:
         """Append a line of our own."""
