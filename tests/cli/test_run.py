@@ -101,7 +101,7 @@ def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
     configs = {s: [t.config for t in history(other, s).trials.values()] for s in "abc"}
     assert configs["a"] == configs["c"] != configs["b"]
     assert not (tmp_path / "study.db").exists()
-    assert "stopped   max_seconds=0.3" in call("run", file, "--max-seconds", "0.3s", "--workers", "0", "--quiet").stdout
+    assert "stopped   max_trials=3" in call("run", file, "--max-trials", "3", "--workers", "0", "--quiet").stdout
 
 
 @pytest.mark.parametrize(
