@@ -20,7 +20,7 @@ from bohb.core.schedule.halving import Wait
 from bohb.core.settings import PRESETS
 from bohb.core.times.deadline import TimeLeft
 from bohb.core.times.durations import Sample, fit_durations
-from bohb.core.trial import Trial, with_times
+from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument
 from tests.core.building import created, finished, folded, lost, promoted, rung, started
 from tests.core.playing import SPACE, new, run
@@ -222,7 +222,7 @@ def test_without_a_session_the_time_since_the_study_was_created_counts() -> None
 def test_a_deadline_changes_brackets_only_if_the_number_of_workers_is_known() -> None:
     seconds = [1.0, 1.0, 1.0, 2.0, 3.0, 3.0]
     events = [
-        replace(event, outcome=with_times(event.outcome, 0.0, seconds[event.number]))
+        replace(event, outcome=replace(event.outcome, started=0.0, finished=seconds[event.number]))
         if isinstance(event, TrialFinished)
         else event
         for event in [*FIRST, *rung(0.5, 0.6, first=4, bracket=1, budget=3)]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
+from benchmarks.speed.resume import build
 
 import bohb
 from bohb import BOHB, History
@@ -15,6 +17,7 @@ from bohb.dashboard.studies import Studies, UnknownStudy
 from bohb.errors import JournalError
 from bohb.journal import SqlJournal
 
+TRIALS = 6000
 SPACE = {"x": (0.0, 1.0), "c": ["a", "b"]}
 
 
@@ -49,6 +52,22 @@ def test_a_view_follows_the_journal_and_an_old_one_stays_as_it_was(tmp_path: Pat
         assert facts(before.history) == known
         assert studies.snapshot("study") is studies.snapshot("study"), "nothing new, nothing folded"
     studies.close()
+
+
+def test_a_trial_takes_little_memory(tmp_path: Path) -> None:
+    """The history of a stored study, as a dashboard keeps it: with 16 hyperparameters, 1.2 kB per trial."""
+    build(tmp_path / "study.db", TRIALS, seed=0)
+    studies = Studies([tmp_path / "study.db"])
+    before = len(studies.snapshot("study", patience=0).history.trials)
+    tracemalloc.start()
+    try:
+        while (view := studies.snapshot("study")).unread:
+            pass
+        assert len(view.history.trials) == TRIALS
+        assert tracemalloc.get_traced_memory()[0] < 1500 * (TRIALS - before)
+    finally:
+        tracemalloc.stop()
+        studies.close()
 
 
 def test_a_large_study_is_shown_as_far_as_it_has_been_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ They only differ in how they render an `Overview`; no fact is put into words any
 from __future__ import annotations
 
 import copy
+from array import array
 from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -147,13 +148,17 @@ class Overview:
         return [self._of_budget(budget, numbers[budget]) for budget in sorted(numbers)]
 
     @cached_property
-    def durations(self) -> dict[int, float]:
-        """The seconds that finished trials took, as far as they were measured."""
-        taken = ((n, seconds(self.history, n)) for n in self.history.outcomes)
-        return {n: known for n, known in taken if known is not None}
+    def durations(self) -> dict[float, array[float]]:
+        """The seconds that finished trials took, as far as they were measured, by budget."""
+        found: dict[float, array[float]] = {}
+        for n in self.history.outcomes:
+            taken = seconds(self.history, n)
+            if taken is not None:
+                found.setdefault(self.history.trials[n].budget, array("d")).append(taken)
+        return found
 
     def _of_budget(self, budget: float, numbers: list[int]) -> BudgetCount:
-        timed = [self.durations[n] for n in numbers if n in self.durations]
+        timed = self.durations.get(budget)
         return BudgetCount(
             budget=budget,
             finished=len(numbers),
@@ -184,7 +189,7 @@ class Overview:
     @cached_property
     def busy(self) -> float:
         """Seconds that workers spent in trials, as far as they were measured."""
-        return sum(self.durations.values())
+        return float(sum(map(sum, self.durations.values())))
 
     @property
     def rate(self) -> float | None:

@@ -38,7 +38,7 @@ class Answers(NamedTuple):
 
 def answers(seen: Overview) -> Answers:
     """Return the answers for a study."""
-    longest = max(seen.durations.values(), default=0.0)
+    longest = max(map(max, seen.durations.values()), default=0.0)
     advice = [
         *silence(len(seen.history.running), seen.idle, longest),
         *failing(seen.history, seen.failures),

@@ -178,12 +178,9 @@ class Decider:
 
     def _cut(self, start: StartSample) -> list[Event]:
         """End the rung, as nothing new is left on this budget, unless a whole round of brackets stayed empty."""
-        empty = 0
-        for bracket in reversed(self._history.brackets):
-            if not bracket.empty:
-                break
-            empty += 1
-        return [] if empty >= len(self._history.schedule.round) else [RungCut(start.bracket, start.rung)]
+        last = self._history.brackets[-len(self._history.schedule.round) :]
+        whole_round = len(last) == len(self._history.schedule.round)
+        return [] if whole_round and all(bracket.empty for bracket in last) else [RungCut(start.bracket, start.rung)]
 
     def _promote(self, start: StartPromotion, now: Now) -> list[Event]:
         """Start a survivor on the next rung; if another bracket has its result there, take that one over."""

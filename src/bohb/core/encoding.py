@@ -90,7 +90,12 @@ def trial_from_json(body: Mapping[str, Any]) -> Trial:
     """Return the trial that `trial_to_json` wrote."""
     values = dict(body)
     values["origin"] = _ORIGINS[body["origin"]]
-    values["config"] = _config(body["config"])
+    values["config"] = _with_shared_keys(_config(body["config"]))
+    values["reason"] = _with_shared_keys(body["reason"]) if "reason" in body else _EMPTY
+    for name in ("budget", "bracket"):
+        values[name] = _NUMBERS.setdefault((type(body[name]), body[name]), body[name])
+    if body["config_id"] == body["number"]:
+        values["config_id"] = body["number"]  # one object instead of two
     if "checkpoint_dir" in body:
         values["checkpoint_dir"] = Path(body["checkpoint_dir"])
     if "goals" in body:
@@ -102,12 +107,32 @@ def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
     """Return the outcome that `to_json` wrote."""
     values = dict(body)
     values["status"] = _STATUSES[body["status"]]
+    values.setdefault("values", _EMPTY)
     if type(body.get("worker")) is str:
         values["worker"] = sys.intern(body["worker"])  # thousands of trials share a few names
     if "curve" in body:
         # JSON has no NaN, which is stored as text
         values["curve"] = tuple((float(step), float(loss)) for step, loss in body["curve"])
     return Outcome(**values)
+
+
+_EMPTY: dict[str, Any] = {}  # shared by what was read and is empty; nothing changes it
+_NUMBERS: dict[tuple[type, float], float] = {}  # budgets and brackets, shared by the trials that were read
+_ROWS: dict[tuple[str, ...], type] = {}  # a class for each combination of active hyperparameters
+_MOST_ROWS = 1000
+
+
+def _with_shared_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """Return an equal dict of half the size: instances of one class share the table of their attributes' names."""
+    names = tuple(values)
+    if names not in _ROWS:
+        if len(_ROWS) == _MOST_ROWS:
+            return values
+        _ROWS[names] = type("Row", (), {})
+    shared: dict[str, Any] = vars(_ROWS[names]())
+    for name, value in values.items():  # one by one: `update` would copy the whole table
+        shared[name] = value
+    return shared
 
 
 def _config(config: dict[str, Any]) -> dict[str, Any]:

@@ -45,8 +45,8 @@ class History:
     sessions: the runners that worked on the study, in order.
     shortened: the changes of open brackets that had to end before a deadline.
     forgotten: the failed trials that are not evidence because the objective was broken; brackets keep their places.
-    owners: the session that started a trial, if several runners share the study.
-    clients: the program that asked for a trial, for programs with a name.
+    starts: how the pending trials were started last: by which session, for which client, and when.
+    started: when every trial was started last, in seconds since the epoch.
     seconds: how long the study has been running, over all sessions.
     waits: the seconds between the start of a finished trial and its end in which its objective did not run, by number.
     given: the user's configurations that have not been started yet.
@@ -68,8 +68,7 @@ class History:
         self.retries: dict[int, tuple[events.TrialLost, ...]] = {}
         self.given_up: set[tuple[int, int]] = set()
         self.late: list[events.ResultLate] = []
-        self.owners: dict[int, int | None] = {}
-        self.clients: dict[int, str | None] = {}
+        self.starts: dict[int, events.TrialStarted] = {}
         self.started: dict[int, float | None] = {}
         self.given = Given()
         self.observed: list[events.ObservationAdded] = []
@@ -83,7 +82,6 @@ class History:
         self.repeats: list[Repeat] = []
         self.seconds = 0.0
         self.waits: dict[int, float] = {}
-        self._began: dict[int, float | None] = {}  # when the running trials were started, by the clock of `seconds`
         self.budget_spent = 0.0  # by started trials, beyond what their configurations had reached before
         self.spent_at_improvement = self.cost_reported = 0.0
         self._evidence = Evidence()
@@ -125,7 +123,7 @@ class History:
     @property
     def evidence(self) -> Evidence:
         """The results that models are fitted to, those of earlier studies included, as vectors."""
-        self._evidence.encode(self.space)
+        self._evidence.encode(self.space, self.trials, self.outcomes)
         return self._evidence
 
     @property
@@ -194,6 +192,10 @@ class History:
         """The trials that are being evaluated."""
         return {n: trial for n, trial in self.pending.items() if n not in self.lost}
 
+    def owner(self, number: int) -> int | None:
+        """Return the session that started a pending trial, if several runners share the study."""
+        return self.starts[number].session
+
     @property
     def brackets(self) -> list[Halving]:
         """Every bracket opened so far."""
@@ -243,7 +245,7 @@ class History:
             case events.ConfigGiven():
                 self.given.add(event)
             case events.ObservationAdded():
-                self._evidence.add(event.budget, event.config, event)
+                self._evidence.add(event, event.loss)
                 self.observed.append(event)
             case events.BudgetsRaised():
                 self.schedule.use_budgets(event.budgets, event.first_bracket)
@@ -281,8 +283,7 @@ class History:
 
     def _apply_started(self, event: events.TrialStarted) -> None:
         trial, number = event.trial, event.trial.number
-        self.started[number], self.owners[number] = event.time, event.session
-        self.clients[number], self._began[number] = event.client, event.elapsed
+        self.started[number], self.starts[number] = event.time, event
         self.seconds = max(self.seconds, event.elapsed or 0.0)
         if number in self.pending:  # started again after its worker was lost
             self.lost.pop(number, None)
@@ -293,6 +294,9 @@ class History:
         self.schedule.start(trial.bracket, number)
         if trial.origin == "given":
             self.given.start(own_bracket=self.schedule.rule(trial.bracket) == "given")
+        before = None if trial.from_trial is None else self.trials[trial.from_trial].config
+        if trial.config is not before and trial.config == before:  # as read from a journal: keep one of them
+            trial = replace(trial, config=before)
         self.trials[number] = self.pending[number] = trial
         if trial.reuses is None:
             self.budget_spent += trial.budget - (trial.previous_budget or 0.0)
@@ -308,20 +312,20 @@ class History:
             self.retries[event.number] = (*self.retries.get(event.number, ()), event)
 
     def _apply_finished(self, event: events.TrialFinished) -> None:
-        number, outcome = event.number, event.outcome
-        trial = self.pending.pop(number, None)
+        trial, outcome = self.pending.pop(event.number, None), event.outcome
         if trial is None:
-            raise JournalError(f"trial {number} finishes, but it is not running")
+            raise JournalError(f"trial {event.number} finishes, but it is not running")
+        number = trial.number
         self.lost.pop(number, None)
         self.outcomes[number] = outcome
         self.n_failed += not outcome.ok
         self.cost_reported += outcome.cost or 0.0
         self.seconds = max(self.seconds, event.elapsed or 0.0)
-        began = self._began.pop(number, None)
+        began = self.starts.pop(number).elapsed
         if began is not None and event.elapsed is not None and outcome.seconds is not None:
             self.waits[number] = max(0.0, event.elapsed - began - outcome.seconds)
         if trial.reuses is None:
-            self._evidence.add(trial.budget, trial.config, outcome)
+            self._evidence.add(number, outcome.loss)
         self.schedule.finish(trial.bracket, number, outcome.ranking_loss)
         if outcome.ok:
             improved = self._leaders.add(Result(trial, outcome, self.violation(outcome)))
@@ -344,11 +348,10 @@ class History:
         self.schedule.forgotten = frozenset(range(len(self.brackets))) - counting - self.schedule.open.keys()
         self._evidence = Evidence(self.goals)
         for event in self.observed:
-            self._evidence.add(event.budget, event.config, event)
+            self._evidence.add(event, event.loss)
         for number, outcome in self.outcomes.items():
-            trial = self.trials[number]
-            if trial.reuses is None and number not in self.forgotten:
-                self._evidence.add(trial.budget, trial.config, outcome)
+            if self.trials[number].reuses is None and number not in self.forgotten:
+                self._evidence.add(number, outcome.loss)
         self._evaluated, self._n_indexed = {}, 0
 
     def ahead(self) -> History:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from bohb.core.samplers.observations import Observations
     from bohb.core.space import Array, Space
 
-Standing = tuple[float, ...]  # as `Goals.standing` returns it
 _RECENT = 1000  # vectors kept to tell where evaluations fail
 
 
@@ -192,12 +191,12 @@ class Evidence:
         self.recent_ok: deque[Array] = deque(maxlen=_RECENT)
         self.recent_failed: deque[Array] = deque(maxlen=_RECENT)
         self.n_failures = 0
-        self._waiting: deque[tuple[float, Mapping[str, Any], Standing]] = deque()
+        self._waiting: deque[int | ObservationAdded] = deque()
 
-    def add(self, budget: float, config: Mapping[str, Any], result: Outcome | ObservationAdded) -> None:
-        """Add a result; a failed evaluation has no loss."""
-        self.n_failures += result.loss is None
-        self._waiting.append((budget, config, self._goals.standing(result.loss, result.values)))
+    def add(self, result: int | ObservationAdded, loss: float | None) -> None:
+        """Add a trial that has finished or an earlier result, with its loss; a failed evaluation has none."""
+        self.n_failures += loss is None
+        self._waiting.append(result)
 
     def snapshot(self) -> Evidence:
         """Return a copy that later results do not change."""
@@ -206,16 +205,18 @@ class Evidence:
         still.recent_ok, still.recent_failed = self.recent_ok.copy(), self.recent_failed.copy()
         return still
 
-    def encode(self, space: Space) -> None:
-        """Encode the results that were added since the last call."""
+    def encode(self, space: Space, trials: Mapping[int, Trial], outcomes: Mapping[int, Outcome]) -> None:
+        """Encode the results that were added since the last call; those of trials are found by their numbers."""
         if not self._waiting:
             return
         # not before vectors are needed: it imports numpy
         from bohb.core.samplers.observations import Observations, RankedObservations
 
         while self._waiting:
-            budget, config, standing = self._waiting[0]
-            vector = space.encode(space.restore(config))
+            waiting = self._waiting[0]
+            place, result = (trials[waiting], outcomes[waiting]) if isinstance(waiting, int) else (waiting, waiting)
+            budget, standing = place.budget, self._goals.standing(result.loss, result.values)
+            vector = space.encode(space.restore(place.config))
             if budget not in self.observations:
                 self.observations[budget] = (Observations if self._goals.single else RankedObservations)(space.d)
             d_b = self.observations[budget]

@@ -237,11 +237,6 @@ def last_try(outcome: Outcome, before: int) -> Outcome:
     return replace(outcome, status=Status.CRASHED, error=error)
 
 
-def with_times(outcome: Outcome, started: float, finished: float) -> Outcome:
-    """Return the outcome with the times of its evaluation."""
-    return replace(outcome, started=started, finished=finished)
-
-
 def checked_outcome(outcome: Outcome, goals: Goals) -> Outcome:
     """Return an Outcome that somebody else made, with the values that the study decides by and no others."""
     names = () if goals.plain else goals.names

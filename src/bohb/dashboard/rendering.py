@@ -23,7 +23,6 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from bohb._version import __version__
-from bohb.core.history import History
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.dashboard.studies import Snapshot
 from bohb.plots.budgets import draw_selected
@@ -44,7 +43,7 @@ class Figures:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._drawn: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._samplers: OrderedDict[str, tuple[History, GaussianSampler]] = OrderedDict()
+        self._samplers: OrderedDict[str, tuple[int, int, GaussianSampler]] = OrderedDict()
 
     def plot(self, view: Snapshot, plot: Plot, given: Mapping[str, str]) -> bytes:
         """Return a plot as JSON.
@@ -95,11 +94,11 @@ class Figures:
     def _sampler(self, view: Snapshot) -> GaussianSampler:
         """Return the sampler of a study, which keeps its fits while the study grows."""
         history = view.history
-        before, sampler = self._samplers.pop(view.name, (history, None))
-        grown = before.n_events <= history.n_events and len(before.forgotten) == len(history.forgotten)
+        n_events, n_forgotten, sampler = self._samplers.pop(view.name, (0, 0, None))
+        grown = n_events <= history.n_events and n_forgotten == len(history.forgotten)
         if sampler is None or not grown:
             sampler = GaussianSampler(history.space)
-        self._samplers[view.name] = history, sampler
+        self._samplers[view.name] = history.n_events, len(history.forgotten), sampler
         while len(self._samplers) > _SAMPLERS:
             self._samplers.popitem(last=False)
         return sampler
@@ -115,15 +114,15 @@ _HEADERS = {"Cache-Control": "private, max-age=31536000, immutable", "Vary": "Ac
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file and its address, which contains its version and can therefore be cached for ever."""
+    """A file, compressed, and its address, which contains its version and can therefore be cached for ever."""
 
-    content: bytes
+    packed: bytes
     media_type: str
     href: str
 
     def answer(self, compressed: bool) -> Response:
         """Return the file as a response, compressed if the browser accepts that."""
-        content = _compressed(self.content) if compressed else self.content
+        content = self.packed if compressed else gzip.decompress(self.packed)
         headers = _HEADERS | ({"Content-Encoding": "gzip"} if compressed else {})
         return Response(content, media_type=self.media_type, headers=headers)
 
@@ -156,19 +155,13 @@ def map_style_id() -> str | None:
 
     Our content security policy forbids style elements, and there are no maps.
     """
-    found = re.search(rb'getElementById\("([0-9a-f]{64})"\)', assets()["plotly.js"].content)
+    found = re.search(rb'getElementById\("([0-9a-f]{64})"\)', assets()["plotly.js"].answer(compressed=False).body)
     return found.group(1).decode() if found else None
-
-
-@cache
-def _compressed(content: bytes) -> bytes:
-    """Compress once; for plotly.js (5 MB) it takes a fifth of a second."""
-    return gzip.compress(content, 6, mtime=0)
 
 
 def _asset(name: str, content: bytes) -> Asset:
     version = hashlib.sha256(content).hexdigest()[:12]
-    return Asset(content, _TYPES[Path(name).suffix], f"/static/{name}?v={version}")
+    return Asset(gzip.compress(content, 6, mtime=0), _TYPES[Path(name).suffix], f"/static/{name}?v={version}")
 
 
 SAFE = ("GET", "HEAD")

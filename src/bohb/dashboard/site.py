@@ -106,7 +106,7 @@ class _Site:
 
     def warm_up(self) -> None:
         """Do what is slow the first time (imports, reading the largest study) before the first request."""
-        assets()["plotly.js"].answer(compressed=True)
+        assets()
         templates()
         try:
             lengths = self._known.lengths()

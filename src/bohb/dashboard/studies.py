@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from bohb.optimizer.ask_tell import BOHB
 from bohb.units import DASH, short
 
 KEPT = 4  # studies whose histories stay in memory, those that were used last
-AT_ONCE = 4000  # events that are read at once: more would need more memory, fewer more time
+AT_ONCE = 1000  # events that are read at once: more would need more memory, fewer more time
 PATIENCE = 0.7  # seconds for reading before a page shows what is known so far
 
 
@@ -32,19 +34,19 @@ class UnknownStudy(BohbError):
 
 
 class Snapshot:
-    """A study at one moment. It does not change while the journal grows, so that pages need no lock.
+    """A study at one moment. It does not change while the journal grows and somebody holds its history.
 
     name: the study's name.
     history: everything that has happened up to now.
     unread: number of further events in the journal, while a large study is being read.
-    lock: must be held by whatever encodes configurations, which the snapshots of a study leave until it is needed.
+    lock: must be held by whatever encodes configurations, which is left until somebody needs it. Snapshots share it.
     """
 
-    def __init__(self, name: str, history: History, unread: int = 0) -> None:
+    def __init__(self, name: str, history: History, unread: int = 0, lock: threading.RLock | None = None) -> None:
         self.name = name
         self.history = history
         self.unread = unread
-        self.lock = threading.RLock()
+        self.lock = lock or threading.RLock()
 
     @property
     def version(self) -> int:
@@ -296,6 +298,7 @@ class _Followed:
         self._journal = journal
         self._history = History()
         self._snapshot: Snapshot | None = None
+        self._encoding = threading.RLock()
         self._closed = False
 
     @property
@@ -311,17 +314,27 @@ class _Followed:
         with self._lock:
             if self._closed:
                 return None
-            news = False
             while events := self._journal.read(self.length, AT_ONCE):
+                self._keep_what_is_seen()
                 with no_collector():
                     self._history.extend(events)
-                news = True
+                del events  # before more are read
                 if time.monotonic() > deadline:
                     break
-            if news or self._snapshot is None:
+            if self._snapshot is None:
                 unread = max(0, length - self.length)
-                self._snapshot = Snapshot(self.name, self._history.snapshot(), unread)
+                self._snapshot = Snapshot(self.name, copy.copy(self._history), unread, self._encoding)
             return self._snapshot
+
+    def _keep_what_is_seen(self) -> None:
+        """Continue with a copy of the history if somebody still looks at it; else in place, which takes less memory."""
+        if self._snapshot is None:
+            return
+        seen = weakref.ref(self._snapshot.history)
+        self._snapshot = None
+        if seen() is not None:
+            with self._encoding:
+                self._history, self._encoding = self._history.snapshot(), threading.RLock()
 
     def close(self) -> None:
         """Stop reading the journal."""

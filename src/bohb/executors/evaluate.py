@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from bohb.arguments import COUNT, check_value
-from bohb.core.trial import Lost, Outcome, Status, Trial, failure, outcome_of, with_times
+from bohb.core.trial import Lost, Outcome, Status, Trial, failure, outcome_of
 from bohb.errors import BohbError, DeviceMemory, InvalidArgument, InvalidResult
 from bohb.executors.base import Done, Objective, check_objective
 
@@ -48,7 +48,7 @@ def evaluate(objective: Objective, trial: Trial, propagate: tuple[type[BaseExcep
     started, clock = time.time(), time.monotonic()
     outcome = attempt(lambda: outcome_of(objective(trial), trial.goals), propagate)
     # the monotonic clock measures the duration, so that setting the machine's clock cannot make it negative
-    return with_times(outcome, started, started + (time.monotonic() - clock))
+    return replace(outcome, started=started, finished=started + (time.monotonic() - clock))
 
 
 def attempt(action: Callable[[], T], propagate: tuple[type[BaseException], ...] = ()) -> T | Outcome:
@@ -273,7 +273,7 @@ class SimulatedExecutor:
             seconds = lost_after
             result = Lost(f"simulated worker {worker} was lost after {seconds:.3g} s")
         else:
-            result = replace(with_times(outcome, self.now, self.now + seconds), worker=str(worker))
+            result = replace(outcome, started=self.now, finished=self.now + seconds, worker=str(worker))
         self.busy += seconds
         heapq.heappush(self._ends, (self.now + seconds, self._submitted, worker, Done(trial, result)))
         self._submitted += 1

@@ -19,7 +19,7 @@ import numpy as np
 from bohb.core.limits import Limits, reason_to_stop
 from bohb.core.settings import PRESETS, Preset
 from bohb.core.space import Space
-from bohb.core.trial import Outcome, Trial, with_times
+from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
@@ -248,7 +248,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 parts = [fits[i : i + n] for i in range(0, len(fits), n)]
                 goals = group[0].goals
                 ended = [data.outcome_of_fits(part, self._leading(part), goals) for part in parts]
-            stamped = [with_times(outcome, started, time.time()) for outcome in ended]
+            stamped = [replace(outcome, started=started, finished=time.time()) for outcome in ended]
             costs = [trial.budget / float(self.max_resource_) for trial in group]
             outcomes += [replace(outcome, cost=cost) for outcome, cost in zip(stamped, costs, strict=True)]
         return outcomes

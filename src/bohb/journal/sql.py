@@ -21,7 +21,7 @@ from bohb.journal.lock import check_complete, entries, this_process
 from bohb.journal.records import Content, DamagedAt, End, Reader, chained, check_study_name, contents, no_collector
 from bohb.journal.sqlite import BUSY_SECONDS, SqliteDatabase
 
-_BATCH = 1000
+_BATCH = 250  # events that are read at once: more would need more memory, fewer more time
 _PATIENCE_SECONDS = 75.0  # longer than a runner that was stopped can keep its turn
 
 # the index of the keys is enough to count these, so that no event is read

@@ -200,7 +200,7 @@ class BOHB(BestResults):
         history = self.ledger.history
         first = history.n_events
         events: list[Event] = []
-        trials = [] if client is None else [t for i, t in history.running.items() if history.clients.get(i) == client]
+        trials = [] if client is None else [t for i, t in history.running.items() if history.starts[i].client == client]
         while len(trials) < n:
             new = self.next_events(limits, client)
             last = new[-1] if new else None

@@ -106,7 +106,7 @@ class Session:
         """Declare the trials of runners that are gone as lost, so that `ask` returns them again."""
         self._ledger.catch_up()
         shared, history = self._ledger.shared, self._ledger.history
-        owners = {history.owners[number] for number in history.running} - {self.index}
+        owners = {history.owner(number) for number in history.running} - {self.index}
         if shared is None or self.index is None or not owners:
             return
         alive = shared.live_leases()  # unlike `_orphans`, this locks nothing
@@ -122,18 +122,18 @@ class Session:
                 return owner is None
             return shared is None or shared.lease_is_over(history.sessions[owner].runner)
 
-        gone = {owner for owner in {history.owners[n] for n in running} if is_gone(owner)}
+        gone = {owner for owner in {history.owner(n) for n in running} if is_gone(owner)}
         return [
             TrialLost(n, trial.attempt, "its runner stopped while it ran", self.clock(), counts=False)
             for n, trial in running.items()
-            if history.owners[n] in gone
+            if history.owner(n) in gone
         ]
 
     @property
     def trials(self) -> list[Trial]:
         """The running trials that this session started; none if the study is not shared."""
         history = self._ledger.history
-        return [t for n, t in history.running.items() if self.index is not None and history.owners[n] == self.index]
+        return [t for n, t in history.running.items() if self.index is not None and history.owner(n) == self.index]
 
 
 def forgotten_failures(history: History, forget: bool, others: bool) -> list[Event]:

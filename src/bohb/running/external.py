@@ -20,7 +20,7 @@ from bohb.arguments import LEASE, check_value
 from bohb.core.encoding import check_storable
 from bohb.core.history import History
 from bohb.core.limits import Limits, reason_to_stop
-from bohb.core.trial import Outcome, Status, Trial, outcome_of, with_times
+from bohb.core.trial import Outcome, Status, Trial, outcome_of
 from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
 from bohb.journal import Journal, SqlJournal, stored_events
 from bohb.journal.location import files_directory, shown_journal
@@ -92,7 +92,7 @@ class ExternalStudy:
         if (number, trial.attempt) in history.given_up:
             told = "late"
         outcome = check_storable(replace(outcome_of(result, history.goals), curve=self._curve(trial)))
-        outcome = with_times(outcome, history.started[number] or time.time(), time.time())
+        outcome = replace(outcome, started=history.started[number] or time.time(), finished=time.time())
         if kept is not None and files is not None and told == "stored" and is_directory(_place(files, trial)):
             kept.resume(trial, _place(files, trial))
             outcome = keep_checkpoint(kept, trial, outcome)
@@ -161,7 +161,7 @@ class ExternalStudy:
         history = optimizer.history
         if lease_seconds is not None:
             for number, trial in history.running.items():
-                if history.owners[number] is None and time.time() - self._last_sign(history, trial) > lease_seconds:
+                if history.owner(number) is None and time.time() - self._last_sign(history, trial) > lease_seconds:
                     self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
         limits = self.limits.or_one_round(history)
         trials = optimizer.ask_many(1, limits, client=client)

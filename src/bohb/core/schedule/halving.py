@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -60,9 +59,7 @@ class Halving:
         self.survivors: list[list[int]] = []
         self._refill = refill
         self.choose = choose or top_k
-        self._queue: deque[int | None] = deque(
-            [*first] if first else [None] * bracket.rungs[0].size  # None: a new configuration
-        )
+        self._queue: list[int | None] = [*first] if first else [None] * bracket.rungs[0].size  # None: a new one
         self._running: set[int] = set()
         self._losses: list[Loss] = []  # of the current rung
 
@@ -112,7 +109,7 @@ class Halving:
 
     def start(self, number: int) -> None:
         """Record that trial `number` takes the next action."""
-        self._queue.popleft()
+        del self._queue[0]
         self._running.add(number)
 
     def finish(self, number: int, loss: float) -> None:
@@ -124,7 +121,7 @@ class Halving:
 
     def cut(self) -> None:
         """Continue with the configurations that this rung has; there are no new ones."""
-        self._queue = deque(number for number in self._queue if number is not None)
+        self._queue = [number for number in self._queue if number is not None]
         if not self._queue and not self._running:
             self._advance()
 
@@ -135,7 +132,7 @@ class Halving:
         """
         self.bracket = Bracket(self.bracket.rungs[: self.rung] + rungs)
         places = max(0, rungs[0].size - len(self._running) - len(self._losses))
-        self._queue = deque(list(self._queue)[:places])
+        self._queue = self._queue[:places]
         if not self._queue and not self._running:
             self._advance()
 
@@ -155,6 +152,7 @@ class Halving:
     def _advance(self) -> None:
         """Queue the best of a complete rung for the next one (Alg. 3, lines 4 and 5)."""
         self.rung += 1
+        self._running = set()  # a set that was large keeps its table
         if self.done:
             return
         size = self.bracket.rungs[self.rung].size

@@ -63,7 +63,7 @@ def time_to_end(history: History, seconds: float, time: float) -> float | None:
 
     None if nothing runs, or nothing is known about its end. It imports nothing heavy.
     """
-    owners = {history.owners.get(number) for number in history.running} - {None}
+    owners = {history.owner(number) for number in history.running} - {None}
     sessions = [session for session in history.sessions if session.index in owners] or history.sessions[-1:]
     if not history.running or not sessions:
         return None

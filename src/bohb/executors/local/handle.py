@@ -7,11 +7,11 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from bohb.core.encoding import trial_to_json
-from bohb.core.trial import Lost, Outcome, Status, Trial, with_times
+from bohb.core.trial import Lost, Outcome, Status, Trial
 from bohb.executors.evaluate import Point
 from bohb.executors.local.processes import signal_name
 from bohb.executors.local.wire import Lines, encode
@@ -157,7 +157,9 @@ class WorkerHandle:
     def ended_now(self, result: Outcome | Lost) -> Outcome | Lost:
         """Return the result of a trial that has just ended, an outcome with its start and end times."""
         now = time.time()
-        return with_times(result, now - (time.monotonic() - self.began), now) if isinstance(result, Outcome) else result
+        if not isinstance(result, Outcome):
+            return result
+        return replace(result, started=now - (time.monotonic() - self.began), finished=now)
 
 
 SUSPECT_AFTER = 2  # deaths of the guard during which a trial ran
