@@ -17,17 +17,17 @@ from bohb.core.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
-LINES, MODULES = 34_000, 165  # the goal is 30 000 lines
+LINES, MODULES = 34_000, 164  # the goal is 30 000 lines
 # The most lines and modules of each room. A change that raises one has to say why.
 ROOMS = {
     "core": (8_300, 43),
     "journal": (2_050, 10),
     "optimizer": (1_150, 6),
-    "executors": (3_700, 19),
-    "running": (2_900, 13),
+    "executors": (3_610, 18),
+    "running": (2_990, 13),
     "studyfile": (950, 4),
     "analysis": (3_900, 16),
-    "plots": (2_850, 13),
+    "plots": (2_850, 11),
     "cli": (2_450, 11),
     "testing": (600, 3),
     "dashboard": (1_800, 9),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import bohb
-from bohb.analysis.compare import comparison
+from bohb.analysis.questions import comparison
 from bohb.cli.app import app
 from tests.objectives import SPACE, quadratic
 

@@ -7,8 +7,8 @@ from concurrent import futures
 from typing import Any
 
 from bohb.executors.base import Executor, Objective
-from bohb.executors.choose import choose_executor
 from bohb.executors.options import TrialOptions
+from bohb.running.run_options import choose_executor
 from bohb.testing.executors import guard_of, host_of
 
 

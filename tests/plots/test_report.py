@@ -22,8 +22,7 @@ from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots import PLOTS, write_plot, write_report
 from bohb.plots.registry import GROUPS
-from bohb.plots.report import command_line, report
-from bohb.plots.templating import environment
+from bohb.plots.report import command_line, environment, report
 from bohb.plots.theme import get_plotlyjs
 from tests.analysis.studies import HOSTILE, Watch, mostly, ordinary_plots, play, played
 

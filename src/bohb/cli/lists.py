@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from bohb.analysis import trials as rows_of
-from bohb.analysis.compare import Comparison, comparison, configurations_beside
+from bohb.analysis.questions import Comparison, comparison, configurations_beside
 from bohb.cli.shared import Target, command, emit, emit_data, find_journal, note, on_study, table
 from bohb.core.history import History
 from bohb.core.trial import STATES, Origin

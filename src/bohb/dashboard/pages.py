@@ -11,10 +11,9 @@ from typing import Any
 from starlette.responses import Response
 
 from bohb.analysis import verdicts
-from bohb.analysis.compare import configurations_beside
 from bohb.analysis.importance import importance
 from bohb.analysis.overview import Overview
-from bohb.analysis.questions import answers
+from bohb.analysis.questions import answers, configurations_beside
 from bohb.analysis.trials import failures, finished, notes_of, seconds, started, state
 from bohb.analysis.why import why
 from bohb.core.goals import Goals

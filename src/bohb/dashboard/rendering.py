@@ -29,8 +29,8 @@ from bohb.plots.budgets import draw_selected
 from bohb.plots.model import draw_model
 from bohb.plots.pareto import draw_volumes
 from bohb.plots.registry import Plot
+from bohb.plots.report import environment
 from bohb.plots.result import draw_comparison
-from bohb.plots.templating import environment
 from bohb.plots.theme import Figure, get_plotlyjs
 
 _KEPT = 40  # figures, each below a megabyte

@@ -29,7 +29,7 @@ from bohb.dashboard.studies import PATIENCE, Entry, Snapshot, Studies, UnknownSt
 from bohb.errors import BohbError, InvalidArgument
 from bohb.optimizer.creation import LONGEST_TEXT
 from bohb.plots import PLOTS
-from bohb.plots.templating import sentence
+from bohb.plots.report import sentence
 from bohb.plots.theme import templates
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

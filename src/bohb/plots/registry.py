@@ -12,7 +12,7 @@ from bohb.analysis.models import uses_process
 from bohb.analysis.objectives import has_front, metrics, seen_by
 from bohb.core.history import History
 from bohb.errors import InvalidArgument
-from bohb.plots import budgets, hyperparameters, model, parallel, pareto, result
+from bohb.plots import budgets, hyperparameters, model, pareto, result
 from bohb.plots.choices import CHOICES
 from bohb.plots.theme import Figure
 
@@ -201,7 +201,7 @@ _ALL = (
         "on the right. The best configurations are drawn on top. Dotted lines cross hyperparameters that are "
         "inactive. Draw a box on an axis to keep only the lines that pass through it; hold Shift to add a box, and "
         "click beside it to show all lines again.",
-        parallel.draw_parallel,
+        hyperparameters.draw_parallel,
         "hyperparameters",
         wide=True,
         options=("metric", "budget"),

@@ -12,10 +12,11 @@ import pprint
 import shlex
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+from bohb import units
 from bohb._version import __version__
 from bohb.analysis import verdicts
 from bohb.analysis.importance import importance
@@ -27,13 +28,18 @@ from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.core.schedule.brackets import plan
 from bohb.core.settings import PRESETS, nearest_preset
-from bohb.errors import InvalidArgument
+from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.plots.axis import empty
 from bohb.plots.choices import CHOICES, PAIR
 from bohb.plots.registry import Plot, suitable
-from bohb.plots.templating import Markup, asset, render
 from bohb.plots.theme import CONFIG, Figure, get_plotlyjs, label, templates
 from bohb.units import counted, date, number
+
+try:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+except ImportError as error:
+    raise MissingExtra(f"pages and reports need Jinja2: {install_hint('plot')}") from error
 
 _LIBRARIES = ("numpy", "scipy", "ConfigSpace", "plotly")
 _SECTIONS = {
@@ -45,6 +51,7 @@ _SECTIONS = {
     "reproduce": "Settings and versions",
 }
 _PAIRED = 6  # hyperparameters of which a file has all pairs
+_FORMATS = (units.counted, units.date, units.duration, units.grouped, units.number, units.short, units.size)
 
 
 def write_report(history: History, path: str | Path, *, name: str = "study") -> Path:
@@ -284,3 +291,31 @@ def _compressed(text: str) -> str:
 
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates of reports and of the dashboard, with our formats as filters."""
+    folders = [PackageLoader("bohb", f"{room}/templates") for room in ("plots", "dashboard")]
+    found = Environment(
+        loader=ChoiceLoader(folders), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters |= {each.__name__: each for each in _FORMATS}
+    found.filters |= {"value_text": units.value_text, "sentence": sentence}
+    found.globals["DASH"] = units.DASH
+    return found
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a template with these values."""
+    return environment().get_template(template).render(values)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def asset(name: str) -> str:
+    """Return the text of a script or style sheet that reports and the dashboard share."""
+    return (resources.files("bohb.plots") / "static" / name).read_text(encoding="utf-8")

@@ -20,14 +20,13 @@ from bohb.core.space import Space
 from bohb.core.trial import Lost, Outcome, Status, Trial, last_try, retry_delay
 from bohb.errors import InvalidArgument, JournalBusy
 from bohb.executors.base import Executor
-from bohb.executors.choose import choose_executor
 from bohb.journal import Journal, open_journal
 from bohb.journal.base import shared_journal
 from bohb.optimizer.ledger import Ledger
 from bohb.optimizer.session import Heartbeat, runner_name
 from bohb.running.directories import Workplace, remove
 from bohb.running.loop import Ended, Loop, patiently
-from bohb.running.run_options import RunSetup, files_of
+from bohb.running.run_options import RunSetup, choose_executor, files_of
 from bohb.units import printable
 
 log = logging.getLogger("bohb")

@@ -19,7 +19,6 @@ from bohb.core.settings import Budgets, Preset, Settings
 from bohb.core.space import Space
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Objective
-from bohb.executors.choose import choose_executor
 from bohb.executors.options import StartMethod, TrialOptions, trial_options
 from bohb.journal import Journal, SqlJournal, open_journal
 from bohb.journal.base import shared_journal
@@ -28,7 +27,7 @@ from bohb.optimizer.creation import StudyOptions
 from bohb.running.checkpoints import Checkpoints
 from bohb.running.loop import patiently
 from bohb.running.progress import Progress
-from bohb.running.run_options import RunSetup, SessionOptions, files_of
+from bohb.running.run_options import RunSetup, SessionOptions, choose_executor, files_of
 from bohb.running.runner import run
 from bohb.running.study import Callback, Study, checked_callbacks
 
