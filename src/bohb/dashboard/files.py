@@ -47,7 +47,7 @@ def log_tail(root: Path, number: int) -> tuple[str, int] | None:
     try:
         if not _inside(path, root):
             return None
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
         return None
     with open(descriptor, "rb") as file:

@@ -33,10 +33,6 @@ class SharedJournal(Journal, Protocol):
     holder: the unique name of a runner, which identifies its lease.
     """
 
-    @property
-    def shared(self) -> bool:
-        """Whether this journal can be shared; a class may have journals of both kinds."""
-
     def turn(self, seconds: float = 60.0) -> AbstractContextManager[None]:
         """Keep other runners from appending; events that are appended meanwhile may be stored only at the end.
 
@@ -61,7 +57,7 @@ class SharedJournal(Journal, Protocol):
 
 def shared_journal(journal: Journal) -> SharedJournal | None:
     """Return the journal if several runners can share it, otherwise None."""
-    return journal if isinstance(journal, SharedJournal) and journal.shared else None
+    return journal if isinstance(journal, SharedJournal) else None
 
 
 class MemoryJournal:

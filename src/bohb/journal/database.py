@@ -63,7 +63,6 @@ class Database(ABC):
 
     name: the file or the URL without its password, for messages.
     path: the file; None for a server.
-    shared: whether several processes may write to it.
     lock: the lock of a file that is open for writing, which also says how far studies were acknowledged.
     doubt: the error after which nobody knows what the disk holds; None while there was none.
     """
@@ -77,7 +76,6 @@ class Database(ABC):
     def __init__(self, name: str, path: Path | None, read_only: bool) -> None:
         self.name = name
         self.path = path
-        self.shared = True
         self.read_only = read_only
         self.lock: WriterLock | None = None
         self.doubt: JournalError | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 import hashlib
 import re
-import sys
 from operator import itemgetter
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -156,8 +155,6 @@ def require_local(path: Path) -> None:
 
 def filesystem_type(path: Path) -> str:
     """Return the type of the file system that holds `path`, such as 'ext4' or 'nfs4'; '' if unknown."""
-    if sys.platform == "win32":
-        return "cifs" if str(path).startswith("\\\\") else ""
     here = f"{path.resolve()}/"
     around = [(len(point), kind) for point, kind in _mounts() if here.startswith(point.rstrip("/") + "/")]
     # a later mount hides an earlier one on the same point

@@ -9,10 +9,10 @@ a power cut they may be some seconds old. They then name fewer events than were 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import socket
-import sys
 import time
 import weakref
 import zlib
@@ -26,18 +26,12 @@ from bohb.errors import JournalBusy, JournalError, JournalUnavailable
 from bohb.journal.location import has_log
 from bohb.journal.records import DamagedAt, End
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 SIZE = 4096  # of a lock file: one page, which a killed process writes completely or not at all
-SHARED = sys.platform != "win32"  # Windows has no lock that several processes can hold and that ends with them
 OPEN_SECONDS = 10.0  # for another process that has just opened the file, and holds the lock alone for a moment
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}  # errors that mean: somebody else has the lock
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
-_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a FIFO must not block a reader
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO must not block a reader
 _STUCK_SECONDS = 0.05  # that a turn waits while another process keeps the lock for too long
 _PAUSES = (0.001, 0.002, 0.005, 0.01, 0.02)  # seconds between two attempts to take a lock; the last one is repeated
 T = TypeVar("T")
@@ -126,8 +120,7 @@ class _Lock:
 
 
 _open: weakref.WeakSet[_Lock] = weakref.WeakSet()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in list(_open)])
+os.register_at_fork(after_in_child=lambda: [lock.close() for lock in list(_open)])
 
 
 class WriterLock(_Lock):
@@ -162,7 +155,7 @@ class WriterLock(_Lock):
 
     def share(self) -> None:
         """Let other processes write, too."""
-        if SHARED and self.alone:
+        if self.alone:
             with _explaining(self.path, "lock"):  # a faster process may be alone for a moment
                 _when_free(lambda: fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB), OPEN_SECONDS)
 
@@ -192,8 +185,7 @@ class WriterLock(_Lock):
         if not self.close.alive:
             return
         with suppress(OSError):  # raised if there are other writers
-            if SHARED:
-                _take(self._handle, exclusive=True)
+            _take(self._handle, exclusive=True)
             self._load()
             if self.verified and not has_log(self._database):
                 self.ends = {}
@@ -248,7 +240,7 @@ class TurnLock(_Lock):
 def _opened(path: Path, database: Path, exclusive: bool) -> tuple[int, bool]:
     """Return the open and locked file, and whether no other process holds the lock."""
     try:
-        return _when_free(lambda: _locked(path, exclusive), OPEN_SECONDS if SHARED and not exclusive else 0.0)
+        return _when_free(lambda: _locked(path, exclusive), 0.0 if exclusive else OPEN_SECONDS)
     except OSError as error:
         if error.errno not in _HELD:
             raise JournalError(
@@ -309,11 +301,6 @@ def _take(handle: int, exclusive: bool) -> bool:
 
     exclusive: raise OSError instead of sharing it.
     """
-    if sys.platform == "win32":
-        os.lseek(handle, 2**30, os.SEEK_SET)  # outside the text, which others must be able to read
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        os.lseek(handle, 0, os.SEEK_SET)
-        return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -47,7 +47,6 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
         self.read_only = read_only
         self.database = _database(url, read_only)
         self.path = self.database.path  # None: a server
-        self.shared = self.database.shared  # whether several runners may work on the study at once
         self._where = str(url) if self.path is None else str(self.path)
         self._epoch: int | None = None  # claimed at the first append
         self._end: End | None = None  # of the study, when it was last read or written

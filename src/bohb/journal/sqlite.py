@@ -17,7 +17,7 @@ from urllib.parse import quote
 from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.database import FULL, Connection, Database, one_line
 from bohb.journal.location import check_file, has_log, not_a_journal, other_kind
-from bohb.journal.lock import SHARED, TurnLock, WriterLock, check_complete, lock_file
+from bohb.journal.lock import TurnLock, WriterLock, check_complete, lock_file
 
 BUSY_SECONDS = 10
 _logger = logging.getLogger("bohb")
@@ -53,7 +53,6 @@ class SqliteDatabase(Database):
     def __init__(self, path: Path, read_only: bool) -> None:
         check_file(path, read_only)
         super().__init__(str(path), path, read_only)
-        self.shared = SHARED
         self._in_file_turn = False
         self._turns: TurnLock | None = None
         self._copy: TemporaryDirectory[str] | None = None
@@ -61,7 +60,7 @@ class SqliteDatabase(Database):
         if read_only and not lock_file(path).exists() and has_log(path):
             _warn_unchecked(path)
         try:
-            if not read_only and SHARED:
+            if not read_only:
                 self._turns = TurnLock(path)
             self.prepare()
             if self.lock is not None:

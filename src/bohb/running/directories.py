@@ -7,6 +7,7 @@ recurses as deep as the tree.
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import platform
@@ -20,9 +21,6 @@ from pathlib import Path
 
 from bohb.errors import BohbError, FilesUnavailable, JournalError
 from bohb.journal.location import require_local
-
-if sys.platform != "win32":
-    import fcntl
 
 log = logging.getLogger("bohb")
 
@@ -38,7 +36,7 @@ _KINDS = {
 }
 _UNUSABLE = {errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP}  # caused by what was written
 _NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP}  # answers of file systems that cannot sync directories
-_READ = os.O_RDWR if os.name == "nt" else os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class UnusableTree(BohbError):
@@ -85,8 +83,6 @@ def make_durable(root: Path) -> None:
 
 def sync(path: Path) -> None:
     """Write a file or the entries of a directory to the disk."""
-    if os.name == "nt" and path.is_dir():
-        return  # Windows cannot sync directories
     descriptor = os.open(path, _READ)
     try:
         os.fsync(descriptor)
@@ -235,7 +231,7 @@ def _claim(own: Path) -> int:
     new = own / "new-lock"
     handle = os.open(new, os.O_RDWR | os.O_CREAT, 0o644)
     with suppress(OSError):  # without a lock file the directory is never taken for abandoned
-        _take(handle)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.write(handle, _boot().encode())
         new.rename(own / "lock")  # under this name it is locked as long as its owner lives
     return handle
@@ -253,18 +249,12 @@ def _is_abandoned(path: Path) -> bool:
             if path.name.rsplit("-", 2)[0] != platform.node():
                 return False
             require_local(path)
-        _take(handle)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     except (OSError, JournalError):  # its owner lives, or locks do not work here or prove nothing
         return False
     finally:
         os.close(handle)
-
-
-def _take(handle: int) -> None:
-    if sys.platform == "win32":
-        raise OSError("no lock that ends with its process")
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _boot() -> str:
