@@ -14,13 +14,7 @@ from typing import Any
 
 from bohb.analysis.trajectory import run_clock
 from bohb.analysis.trials import FailureKind, failure_kinds, finished, notes_of, seconds, tags_of
-from bohb.analysis.verdicts import (
-    confirmation_data,
-    headline,
-    last_verdict,
-    remarks,
-    result_data,
-)
+from bohb.analysis.verdicts import confirmation_data, headline, last_verdict, remarks, result_data
 from bohb.core.history import History
 from bohb.core.results import Result
 from bohb.core.times.forecast import time_to_end

@@ -140,9 +140,7 @@ PLAIN = Goals()
 
 
 def goals_of(
-    objectives: Objectives = None,
-    constraints: Mapping[str, str] | None = None,
-    direction: Direction = "minimize",
+    objectives: Objectives = None, constraints: Mapping[str, str] | None = None, direction: Direction = "minimize"
 ) -> Goals:
     """Return the goals that the arguments of `minimize` name. Raises InvalidArgument.
 

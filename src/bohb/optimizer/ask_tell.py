@@ -28,14 +28,7 @@ from bohb.core.trial import Explains, Lost, Trial
 from bohb.errors import InvalidArgument, NoTrialReady, StudyDone
 from bohb.journal import Journal, MemoryJournal
 from bohb.journal.base import shared_journal
-from bohb.optimizer.creation import (
-    StudyOptions,
-    continue_events,
-    given_events,
-    new_note,
-    study_seed,
-    study_settings,
-)
+from bohb.optimizer.creation import StudyOptions, continue_events, given_events, new_note, study_seed, study_settings
 from bohb.optimizer.ledger import Ledger, result_events, turn_at
 from bohb.optimizer.session import Session
 from bohb.optimizer.warm_start import as_histories, observed_events

@@ -9,42 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.agreement import (
-    Agreement,
-    BracketChoice,
-    Correlation,
-    bracket_choices,
-    correlations,
-    rung_agreement,
-)
+from bohb.analysis.agreement import Agreement, BracketChoice, Correlation, bracket_choices, correlations, rung_agreement
 from bohb.analysis.axes import Array
 from bohb.analysis.lineage import curves, paths
 from bohb.core.history import History
+from bohb.plots import theme
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
-from bohb.plots.theme import (
-    BLUE,
-    COLOURS,
-    GREY,
-    MOST_LINES,
-    ORANGE,
-    TRIALS,
-    Figure,
-    budget_colours,
-    budget_ticks,
-    go,
-    left_out,
-    thinned,
-    ticks,
-)
+from bohb.plots.theme import Figure, budget_colours, budget_ticks, go, left_out, thinned, ticks
 
 _CURVE_POINTS = 200
 _DIVERGING = [[0.0, "#e8964a"], [0.5, "#f2f2f2"], [1.0, "#5aa5de"]]  # light enough for dark text everywhere
 _MOST_BRACKETS = 200
 _MOST_NAMED = 12  # selected lines with an entry in the legend
 _VERDICTS = {
-    "published": (GREY, "circle-open", "as published"),
-    "skips": (ORANGE, "triangle-up-open", "without lower rungs"),
-    "repeated": (GREY, "circle", "repeated while unfinished"),
+    "published": (theme.GREY, "circle-open", "as published"),
+    "skips": (theme.ORANGE, "triangle-up-open", "without lower rungs"),
+    "repeated": (theme.GREY, "circle", "repeated while unfinished"),
 }
 
 
@@ -124,7 +104,7 @@ def _now(known: Sequence[Agreement], dark: bool) -> Figure:
         error_y={"type": "data", "symmetric": False, "array": top - rho, "arrayminus": rho - bottom, "thickness": 1},
         customdata=[row.shared for row in known],
         mode="markers",
-        marker={"color": BLUE, "size": 9},
+        marker={"color": theme.BLUE, "size": 9},
         showlegend=False,
         hovertemplate="ρ = %{y:.2f}<br>%{customdata} configurations on both<extra></extra>",
     )
@@ -221,7 +201,7 @@ def draw_curves(history: History, dark: bool = False, along: str = "budgets") ->
     if not found:
         message = "No learning curve was reported; call trial.report(step, …) in the objective to see one"
         return empty(message, dark) if steps and history.outcomes else no_losses(history, dark)
-    most = MOST_LINES if steps else 2 * MOST_LINES
+    most = theme.MOST_LINES if steps else 2 * theme.MOST_LINES
     last = np.nan_to_num([line.losses[-1] for line in found], nan=np.inf)
     best = np.lexsort((last, np.array([-line.budget for line in found])))[: most // 2]
     kept = [found[i] for i in thinned(len(found), most, best).tolist()]
@@ -254,7 +234,7 @@ def draw_selected(history: History, numbers: Sequence[int], dark: bool = False) 
         return empty("No trial is selected" if not numbers else "The selected trials have no results yet", dark)
     axis = LossAxis(history.goals, [y for line in found for y in line.losses], "reported {}" if reported else "{}")
     shades = budget_colours([line.budget for line in found])
-    colours = dict(zip(chosen, itertools.cycle(COLOURS), strict=False))
+    colours = dict(zip(chosen, itertools.cycle(theme.COLOURS), strict=False))
     traces: list[Any] = []
     for line in sorted(found, key=lambda line: (chosen.index(_config(history, line)), line.budget)):
         config = _config(history, line)
@@ -282,7 +262,7 @@ def _end(axis: LossAxis, line: _Line, colour: str) -> Any:
         x=[line.x[-1]],
         y=axis.place(line.losses[-1:]),
         customdata=[line.numbers[-1]],
-        meta=TRIALS,
+        meta=theme.TRIALS,
         text=[f"{line.budget:g}"],
         mode="markers+text",
         textposition="top center",

@@ -15,23 +15,9 @@ from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Origin
+from bohb.plots import theme
 from bohb.plots.axis import MOST_PARAMETERS, LossAxis, empty, figure, no_losses, panels
-from bohb.plots.theme import (
-    BAD,
-    BLUE,
-    GOOD,
-    GREEN,
-    GREY,
-    ORANGE,
-    ORIGINS,
-    Figure,
-    budget_colours,
-    budget_ticks,
-    go,
-    label,
-    left_out,
-    thinned,
-)
+from bohb.plots.theme import Figure, budget_colours, budget_ticks, go, label, left_out, thinned
 from bohb.units import number
 
 _RUG = 200  # fitted configurations shown below the densities
@@ -124,8 +110,8 @@ def _panel_title(marginal: Marginal) -> str:
 def _density_traces(marginal: Marginal, first: bool) -> list[Any]:
     traces = []
     sides = (
-        ("bad: g", marginal.bad, marginal.bad_points, BAD),
-        ("good: l", marginal.good, marginal.good_points, GOOD),
+        ("bad: g", marginal.bad, marginal.bad_points, theme.BAD),
+        ("good: l", marginal.good, marginal.good_points, theme.GOOD),
     )
     for name, density, points, colour in sides:
         shared = {"name": name, "legendgroup": name, "showlegend": first}
@@ -145,13 +131,13 @@ def _density_traces(marginal: Marginal, first: bool) -> list[Any]:
                 x=marginal.places.astype(np.float32),
                 y=density.astype(np.float32),
                 mode="lines",
-                line={"color": colour, "width": 2, "dash": "solid" if colour == GOOD else "dash"},
+                line={"color": colour, "width": 2, "dash": "solid" if colour == theme.GOOD else "dash"},
                 hovertemplate="density %{y:.3g}<extra>" + name + "</extra>",
                 **shared,
             )
         )
         peak = float(max(marginal.good.max(), marginal.bad.max()))
-        traces.append(_rug(points, colour, -0.05 * peak if colour == GOOD else -0.12 * peak))
+        traces.append(_rug(points, colour, -0.05 * peak if colour == theme.GOOD else -0.12 * peak))
     return traces
 
 
@@ -173,12 +159,12 @@ def _band(each: Slice, axis: LossAxis, first: bool) -> list[Any]:
     hover = "expected %{y:.4g} ± %{customdata:.2g}<extra></extra>"
     if each.axis.kind == "categorical":
         bars = {"type": "data", "array": 2 * each.deviation}
-        dots = {"mode": "markers", "marker": {"color": BLUE, "size": 8}, "error_y": {**bars, "color": BLUE}}
+        dots = {"mode": "markers", "marker": {"color": theme.BLUE, "size": 8}, "error_y": {**bars, "color": theme.BLUE}}
         return [_trace(each.places, axis.place(each.mean), each.deviation, "mean ± 2 deviations", hover, first, **dots)]
     around = np.concatenate([each.places, each.places[::-1]]), np.concatenate([high, low[::-1]])
     area = go.Scatter(x=around[0], y=around[1], mode="lines", line={"width": 0}, fill="toself", fillcolor=_BAND,
                       hoverinfo="skip", showlegend=False)  # fmt: skip
-    line = {"mode": "lines", "line": {"color": BLUE, "width": 2}}
+    line = {"mode": "lines", "line": {"color": theme.BLUE, "width": 2}}
     return [
         area,
         _trace(each.places, axis.place(each.mean), each.deviation, "mean ± 2 deviations", hover, first, **line),
@@ -199,12 +185,12 @@ def _marks(history: History, table: Beliefs) -> list[_Mark]:
     found = []
     if expected is not None:
         name = f"expected when trial {first.number} was proposed"
-        found.append(_Mark(name, expected[0], min(2 * expected[1], LARGEST), ORANGE, "diamond"))
+        found.append(_Mark(name, expected[0], min(2 * expected[1], LARGEST), theme.ORANGE, "diamond"))
     for n, trial in history.trials.items():
         outcome = history.outcomes.get(n)
         if trial.config_id == first.number and trial.budget == table.budget and outcome is not None and outcome.ok:
             name = f"{label(history.goals.label, 30)} of trial {n}"
-            found.append(_Mark(name, outcome.ranking_loss, 0.0, GREEN, "star"))
+            found.append(_Mark(name, outcome.ranking_loss, 0.0, theme.GREEN, "star"))
             break
     return found
 
@@ -263,7 +249,7 @@ def _box(rows: list[Picks], budgets: list[float], origin: Origin, axis: LossAxis
         boxpoints="all" if few else "outliers",
         jitter=0.4,
         pointpos=0,
-        marker={"color": ORIGINS[origin], "size": 4, "opacity": 0.7},
+        marker={"color": theme.ORIGINS[origin], "size": 4, "opacity": 0.7},
         line={"width": 1.5},
         hovertemplate=f"{axis.name} %{{customdata:.6g}}<extra>{_NAMES[origin]}</extra>",
     )
@@ -310,14 +296,14 @@ def draw_valleys(found: Extrapolation, dark: bool = False) -> Figure:
             )  # fmt: skip
         optimum = {
             "mode": "lines+markers",
-            "line": {"color": GREY, "dash": "dot"},
+            "line": {"color": theme.GREY, "dash": "dot"},
             "marker": {"symbol": "x", "size": 8},
         }
         path, losses = list(moving.path), [*found.losses, found.loss]
         traces.append(go.Scatter(x=path, y=losses, name="optimum", showlegend=not i, **optimum, **axes))
         low, high = found.config_intervals[name]
         bars = {"error_x": _bar(path[-1], low, high), "error_y": _bar(found.loss, *found.loss_interval)}
-        target = {"color": BLUE, "size": 12, "symbol": "star"}
+        target = {"color": theme.BLUE, "size": 12, "symbol": "star"}
         traces.append(
             go.Scatter(
                 x=path[-1:], y=[found.loss], mode="markers", marker=target, name="recommended", showlegend=not i,
@@ -333,4 +319,4 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _bar(at: float, low: float, high: float) -> dict[str, Any]:
-    return {"type": "data", "symmetric": False, "array": [high - at], "arrayminus": [at - low], "color": BLUE}
+    return {"type": "data", "symmetric": False, "array": [high - at], "arrayminus": [at - low], "color": theme.BLUE}

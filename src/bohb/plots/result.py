@@ -16,22 +16,9 @@ from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
 from bohb.core.trial import Origin
 from bohb.errors import InvalidArgument
+from bohb.plots import theme
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
-from bohb.plots.theme import (
-    COLOURS,
-    GREY,
-    MOST_POINTS,
-    STATUSES,
-    Figure,
-    budget_colours,
-    duration_unit,
-    go,
-    label,
-    left_out,
-    marks,
-    thinned,
-    ticks,
-)
+from bohb.plots.theme import Figure, budget_colours, duration_unit, go, label, left_out, marks, thinned, ticks
 from bohb.units import duration
 
 _SYMBOLS = {Origin.RANDOM: "circle-open", Origin.MODEL: "circle", Origin.GIVEN: "diamond", Origin.PROMOTED: "circle"}
@@ -70,9 +57,9 @@ def draw_trajectory(history: History, dark: bool = False, over: str = "time") ->
     traces.append(axis.triangles(x, y, [step.number for step in steps]))
     if over == "cost":
         scratch = attrgetter("fresh")
-        traces.append(step_line(table.incumbents, table.end, scratch, axis, "incumbent, from scratch", GREY, 1.5))
+        traces.append(step_line(table.incumbents, table.end, scratch, axis, "incumbent, from scratch", theme.GREY, 1.5))
         traces[-1].line.dash = "dot"
-    traces.append(step_line(table.incumbents, table.end, place, axis, "incumbent", GREY, 3))
+    traces.append(step_line(table.incumbents, table.end, place, axis, "incumbent", theme.GREY, 3))
     traces[-1].mode = "lines+markers"
     dots = [colours[step.budget] for step in table.incumbents]
     traces[-1].marker = {"color": [*dots, dots[-1]], "size": [9] * len(dots) + [0]}
@@ -86,7 +73,7 @@ def draw_losses(history: History, dark: bool = False) -> Figure:
         return no_losses(history, dark)
     y = np.array([np.nan if row.loss is None else row.loss for row in rows])
     best = np.array(sorted(range(len(rows)), key=lambda i: (-rows[i].budget, np.nan_to_num(y[i], nan=np.inf)))[:200])
-    kept = thinned(len(rows), MOST_POINTS, best).tolist()
+    kept = thinned(len(rows), theme.MOST_POINTS, best).tolist()
     when = moments(history, rows)
     place, title = _across(when[-1])
     x = np.array([place(at) for at in when])
@@ -150,14 +137,7 @@ def step_line(
 
 
 def _points(
-    rows: list[Evaluation],
-    chosen: list[int],
-    x: Array,
-    axis: LossAxis,
-    name: str,
-    colour: str,
-    rank: int,
-    symbol: str,
+    rows: list[Evaluation], chosen: list[int], x: Array, axis: LossAxis, name: str, colour: str, rank: int, symbol: str
 ) -> Any:
     """Return the trials of one budget and one symbol."""
     size = min(5 + 1.5 * rank, 11) * (1.0 if len(rows) < 1500 else 0.6)
@@ -173,7 +153,7 @@ def _points(
 
 
 def _failed(rows: list[Evaluation], chosen: list[int], x: Array) -> Any:
-    colours = [STATUSES[rows[i].status] for i in chosen]
+    colours = [theme.STATUSES[rows[i].status] for i in chosen]
     return marks(
         x[chosen],
         np.zeros(len(chosen), dtype=np.int8),
@@ -205,7 +185,7 @@ def draw_comparison(histories: Mapping[str, History], dark: bool = False, over: 
     groups = [{n: t for n, t in tables.items() if goals[n].objectives[0].maximised == up} for up in (False, True)]
     title = "{} of the incumbent" if not all(groups) else "{}"  # two panels leave no room for more
     axes = [_common_axis([goals[name] for name in group], list(group.values()), title) for group in groups if group]
-    styles = itertools.cycle(itertools.product(_DASHES, COLOURS))
+    styles = itertools.cycle(itertools.product(_DASHES, theme.COLOURS))
     traces = [
         _compared(name, table, place, axis, style, index)
         for index, (axis, group) in enumerate(zip(axes, filter(None, groups), strict=True))
@@ -334,7 +314,7 @@ def _legend(bars: dict[Kind, list[Bar]], colours: dict[float, str]) -> list[Any]
     """Return empty traces that explain the colours, and the looks of failed and running trials."""
     entries = [(f"budget {budget:g}", colour, "ok", f"{budget:g}") for budget, colour in colours.items()]
     seen = {ended for _, ended in bars}
-    entries += [(ended, GREY, ended, ended) for ended in ("failed", "running") if ended in seen]
+    entries += [(ended, theme.GREY, ended, ended) for ended in ("failed", "running") if ended in seen]
     return [
         go.Bar(x=[None], y=[None], name=name, legendgroup=group, marker={"color": colour, **_LOOKS[look]})
         for name, colour, look, group in entries

@@ -24,18 +24,8 @@ from bohb.core.history import History
 from bohb.core.schedule.rules import kept_for_growth
 from bohb.core.trial import Outcome, Status, Trial
 from bohb.errors import InvalidArgument
-from bohb.running.directories import (
-    UnusableTree,
-    Workplace,
-    append,
-    copy,
-    is_directory,
-    make_durable,
-    remove,
-    size,
-    sync,
-    usable,
-)
+from bohb.running import directories
+from bohb.running.directories import UnusableTree, Workplace
 
 log = logging.getLogger("bohb")
 MARKER = "bohb-study"  # the file that says which study a directory of checkpoints belongs to
@@ -60,14 +50,14 @@ class Checkpoints:
         self._working: dict[int, Path] = {}  # by the number of the running trial
         self._clean: list[Path] = []  # empty directories that can be reused
         self._empty_file = root / "empty"  # numbers of successful trials that wrote nothing
-        with usable(root):
+        with directories.usable(root):
             root.mkdir(parents=True, exist_ok=True)
             _claim(root, study)
             homes = _homes(root)
             self._empty = _numbers(self._empty_file)
             self._workplace = Workplace(root / "working")
         # of the configurations that have a directory; 0 without a quota
-        self._sizes = {number: 0 if quota is None else size(path) for number, path in homes.items()}
+        self._sizes = {number: 0 if quota is None else directories.size(path) for number, path in homes.items()}
 
     def prepare(self, trial: Trial, directory: Path | None = None) -> Trial:
         """Return the trial with its directory; `previous_budget` becomes None if its checkpoint cannot be read.
@@ -76,7 +66,7 @@ class Checkpoints:
         """
         lost = self._working.pop(trial.number, None)
         if lost is not None:  # not reused: the lost worker may still write to it
-            remove(lost)
+            directories.remove(lost)
         self._working[trial.number] = self._new(directory)
         if trial.previous_budget is not None and not self._hand_on(trial, directory):
             trial = replace(trial, previous_budget=None)
@@ -86,7 +76,7 @@ class Checkpoints:
         """Return an empty directory: the given one, or any."""
         if directory is None:
             return self._clean.pop() if self._clean else self._workplace.make()
-        remove(directory)
+        directories.remove(directory)
         directory.mkdir(parents=True)
         return directory
 
@@ -97,18 +87,18 @@ class Checkpoints:
     def _hand_on(self, trial: Trial, directory: Path | None) -> bool:
         """Copy the previous checkpoint into the directory of a trial; return whether that was possible."""
         before = self._home(trial) / f"trial-{trial.from_trial}"
-        if not is_directory(before):
+        if not directories.is_directory(before):
             if trial.from_trial not in self._empty:
                 self._empty = _numbers(self._empty_file)  # another runner of this study may have added it
             return trial.from_trial in self._empty
         current = self._working[trial.number]
         try:
-            copy(before, current)
+            directories.copy(before, current)
         except (OSError, UnusableTree) as error:
             if isinstance(error, OSError) and error.errno in _FULL:
                 raise
             log.error("trial %d starts afresh: its checkpoint %s cannot be copied (%s)", trial.number, before, error)
-            remove(current)
+            directories.remove(current)
             self._working[trial.number] = self._new(directory)
             return False
         return True
@@ -129,33 +119,33 @@ class Checkpoints:
             return
         kept = self._home(trial) / f"trial-{trial.number}"
         if trial.config_id in self._sizes:
-            remove(kept)
+            directories.remove(kept)
         if _is_empty(current):
             self._clean.append(current)
-            append(self._empty_file, f"\n{trial.number};")  # without the semicolon it is not complete
+            directories.append(self._empty_file, f"\n{trial.number};")  # without the semicolon it is not complete
             self._empty.add(trial.number)
             return
         try:
             self._store(current, kept)
         except (OSError, UnusableTree):
-            remove(current)
-            remove(kept)
+            directories.remove(current)
+            directories.remove(kept)
             raise
         self._sizes.setdefault(trial.config_id, 0)
 
     def _store(self, current: Path, kept: Path) -> None:
         """Rename a directory once its contents are on the disk, so that a power cut leaves all of it or nothing."""
-        make_durable(current)
+        directories.make_durable(current)
         kept.parent.mkdir(exist_ok=True)
         if not self._synced:  # the checkpoints must not survive without it
-            sync(self.root / MARKER)
+            directories.sync(self.root / MARKER)
         current.rename(kept)
-        sync(kept.parent)
-        sync(self.root)
+        directories.sync(kept.parent)
+        directories.sync(self.root)
         if not self._synced:
             for parent in self.root.parents:
                 with suppress(OSError):  # one that we may not read is not one that we have created
-                    sync(parent)
+                    directories.sync(parent)
             self._synced = True
 
     def ended(self, trial: Trial, ok: bool) -> None:
@@ -170,16 +160,16 @@ class Checkpoints:
                 try:
                     for path in home.glob("trial-*"):
                         if path != kept:
-                            remove(path)
+                            directories.remove(path)
                 except OSError as error:
                     log.warning("earlier checkpoints stay in %s: %s", home, error.strerror)
             if self._quota is not None and trial.config_id in self._sizes:
-                self._sizes[trial.config_id] = size(kept)
+                self._sizes[trial.config_id] = directories.size(kept)
         current = self._working.pop(trial.number, None)
         if current is not None and _is_empty(current):
             self._clean.append(current)
         elif current is not None:
-            remove(current)
+            directories.remove(current)
 
     def close(self) -> None:
         """Remove the working directories; no trial may be running."""
@@ -206,7 +196,7 @@ class Checkpoints:
             self._drop(removable[0])
 
     def _drop(self, config_id: int) -> None:
-        remove(self.root / str(config_id))
+        directories.remove(self.root / str(config_id))
         del self._sizes[config_id]
 
 

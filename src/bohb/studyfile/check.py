@@ -216,11 +216,7 @@ def _continues(caller: _Caller, tried: _Tried, low: float, high: float, determin
 
 
 def _takes(
-    budgets: Sequence[float],
-    small: Sequence[Outcome],
-    direct: Outcome | None,
-    round_: Sequence[Bracket],
-    workers: int,
+    budgets: Sequence[float], small: Sequence[Outcome], direct: Outcome | None, round_: Sequence[Bracket], workers: int
 ) -> Finding:
     """Report how long a round of Hyperband would take, by the calls so far: one configuration on two budgets."""
     calls = [(budgets[0], outcome) for outcome in small] + ([(budgets[1], direct)] if direct is not None else [])
