@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,12 +196,10 @@ def records(history: History) -> list[Record]:
             budgets.setdefault(trial.budget, []).append(number)
     ranks: dict[str, list[float]] = {}
     for new in budgets.values():
-        compared = history.order.levels(new)
-        losses = np.array(list(compared.values()))
-        for number, loss in compared.items():
-            name = proposer(history.trials[number])
-            ties = (losses == loss).sum() - 1
-            ranks.setdefault(name, []).append(float(((losses < loss).sum() + ties / 2) / max(1, len(new) - 1)))
+        losses = np.array(list(history.order.levels(new).values()))
+        below, upto = (np.searchsorted(np.sort(losses), losses, side) for side in ("left", "right"))
+        for number, rank in zip(new, (below + upto - 1) / 2 / max(1, len(new) - 1), strict=True):
+            ranks.setdefault(proposer(history.trials[number]), []).append(float(rank))
     found = [Record(name, len(known), float(np.mean(known))) for name, known in ranks.items()]
     return sorted(found, key=lambda record: (record.rank, record.proposer))
 
@@ -233,7 +231,7 @@ def standing(history: History, number: int, rung: RungTable) -> Iterator[str]:
         others = [history.outcomes[e.number] for e in rung.entries if e.status is Status.OK and e.number != number]
         mine = goals.losses(outcome.values)
         kept = [goals.losses(other.values) for other in others if history.violation(other) == 0]
-        better = sum(_dominates(other, mine) for other in kept)
+        better = sum(other != mine and all(x <= y for x, y in zip(other, mine, strict=True)) for other in kept)
         among = f"the {counted(len(kept), 'other result')} of its rung" + (
             " that keep them" if goals.constraints else ""
         )
@@ -242,7 +240,3 @@ def standing(history: History, number: int, rung: RungTable) -> Iterator[str]:
         else:
             yield f"None of {among} dominates it, so it is on the front of its rung."
         yield "Promotion goes by fronts; within one, results that are far apart from each other come first."
-
-
-def _dominates(a: Sequence[float], b: Sequence[float]) -> bool:
-    return all(x <= y for x, y in zip(a, b, strict=True)) and tuple(a) != tuple(b)

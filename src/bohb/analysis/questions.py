@@ -64,7 +64,8 @@ def _running(seen: Overview) -> Iterator[Fact]:
     yield Fact("State", f"{n['running']} running" if n["running"] else "idle" if n["started"] else "not started")
     yield Fact("Workers", f"{seen.busy / seen.seconds:.2g} busy on average" if seen.seconds and seen.busy else "")
     yield Fact("Trials finished", f"{grouped(n['finished'])} of {grouped(n['started'])} started")
-    yield Fact("Trials failed", _counts(seen.failures))
+    kinds = [f"{grouped(kind.n)} {kind.status.value.replace('_', ' ')}" for kind in seen.failures]
+    yield Fact("Trials failed", f"{grouped(n['failed'])}{': ' if kinds else ''}{', '.join(kinds)}")
     yield Fact("Waiting for a worker", counted(n["waiting"], "trial") if n["waiting"] else "")
     reasons = "; ".join(f"{times_text(times)}: {short(reason, 200)}" for reason, times in seen.put_back)
     yield Fact("Put back", reasons)
@@ -74,11 +75,6 @@ def _running(seen: Overview) -> Iterator[Fact]:
         yield Fact("Time left", f"about {duration(left)}, until", moment=seen.now + left)
     yield Fact("Last activity", "" if seen.idle is None else f"{duration(seen.idle)} ago", since=seen.last_event)
     yield Fact("Started", "", moment=created.time if created else None)
-
-
-def _counts(kinds: Sequence[FailureKind]) -> str:
-    listed = ", ".join(f"{grouped(kind.n)} {kind.status.value.replace('_', ' ')}" for kind in kinds)
-    return f"{grouped(sum(kind.n for kind in kinds))}: {listed}" if kinds else "0"
 
 
 def _result(seen: Overview) -> Iterator[Fact]:

@@ -45,7 +45,9 @@ class App(click.Group):
         except click.Abort as error:
             _fail("bohb: interrupted", run.INTERRUPTED, error)
         except StudyMismatch as error:
-            _fail(_mismatch(error), 1, error)
+            first, *_, last = str(error).splitlines()
+            head = ("what", "stored", "given")
+            _fail(f"bohb: {first}\n{table(head, error.differences, left=head)}\n{last}", 1, error)
         except BohbError as error:
             _fail(f"bohb: {error}", 1, error)
         except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
@@ -61,23 +63,12 @@ class App(click.Group):
 
 
 def _fail(message: str, code: int, error: BaseException) -> NoReturn:
-    if _debug():
+    if "--debug" in sys.argv[1:] or os.environ.get("BOHB_DEBUG"):
         click.echo(printable("".join(traceback.format_exception(error))), err=True, nl=False)
     if not isinstance(error, StudyMismatch):
         message = " ".join(message.split())
     click.secho(printable(message), err=True, fg="red" if sys.stderr.isatty() else None)
     sys.exit(code)
-
-
-def _mismatch(error: StudyMismatch) -> str:
-    """Format the differences between a stored study and the given one as a table."""
-    first, *_, last = str(error).splitlines()
-    head = ("what", "stored", "given")
-    return f"bohb: {first}\n{table(head, error.differences, left=head)}\n{last}"
-
-
-def _debug() -> bool:
-    return "--debug" in sys.argv[1:] or bool(os.environ.get("BOHB_DEBUG"))
 
 
 @click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -203,7 +203,9 @@ def compare(targets: tuple[str, ...], as_json: bool) -> None:
     found = comparison(seen)
     named = [{"journal": shown_journal(place.journal), "study": place.study} for place in places]
     data = [name | of for name, of in zip(named, found.data(), strict=True)]
-    text = _comparison_text(_labels(places), seen, found)
+    files = [shown_journal(p.journal) if "://" in p.journal else Path(p.journal).name for p in places]
+    labels = [f"{file}::{p.study}" if files.count(file) > 1 else file for file, p in zip(files, places, strict=True)]
+    text = _comparison_text(labels, seen, found)
     emit(as_json, {"budget": found.budget, "costs": found.costs, "studies": data}, text)
 
 
@@ -227,14 +229,12 @@ def _comparison_text(labels: Sequence[str], seen: Sequence[History], found: Comp
         title = f"Best loss on budget {number(found.budget)} after so many full evaluations:"
         parts.append(f"{title}\n{table(head, rows)}")
     for first in range(0, len(seen), _BESIDE):
-        parts.append(_configurations(found, range(first, min(first + _BESIDE, len(seen)))))
-    return "\n\n".join(part for part in parts if part)
-
-
-def _labels(places: Sequence[Target]) -> list[str]:
-    """Return a name for each study: that of its file, with the study where that is not clear."""
-    files = [shown_journal(p.journal) if "://" in p.journal else Path(p.journal).name for p in places]
-    return [f"{file}::{p.study}" if files.count(file) > 1 else file for file, p in zip(files, places, strict=True)]
+        beside = found.studies[first : first + _BESIDE]
+        rows = [(short(name, _LABEL), *(short(value, _VALUE) for value in values))
+                for name, *values in configurations_beside(beside)]  # fmt: skip
+        head = ["best configuration", *(f"#{first + n}" for n in range(1, len(beside) + 1))]
+        parts += [table(head, rows, left=["best configuration"])] if rows else []
+    return "\n\n".join(parts)
 
 
 def _results(labels: Sequence[str], found: Comparison) -> str:
@@ -244,14 +244,6 @@ def _results(labels: Sequence[str], found: Comparison) -> str:
     left = max(8, _COLUMNS - sum(widths) - 2 * len(widths))
     named = [[row[0], short(printable(label), left), *row[1:]] for label, row in zip(labels, rows, strict=True)]
     return table(head, named, left=["study"]) + "\ncost: in full evaluations"
-
-
-def _configurations(found: Comparison, which: range) -> str:
-    """Return the best configurations of some studies, beside each other."""
-    rows = configurations_beside([found.studies[n] for n in which])
-    cut = [[short(name, _LABEL), *(short(value, _VALUE) for value in values)] for name, *values in rows]
-    head = ["best configuration", *(f"#{n + 1}" for n in which)]
-    return table(head, cut, left=["best configuration"]) if cut else ""
 
 
 @command()

@@ -162,16 +162,10 @@ def dashboard(
     from bohb.dashboard import serve
     from bohb.dashboard.server import PORT
 
-    journals = [_journal(target) for target in targets or (DEFAULT,)]
+    # journals need not exist yet
+    journals = [load(target).journal if target.endswith(".toml") else target for target in targets or (DEFAULT,)]
     port = PORT if port is None else port
     if as_json:
         emit(True, {"journals": [shown_journal(journal) for journal in journals], "host": host, "port": port}, "")
     with redirect_stdout(sys.stderr) if as_json else nullcontext(), suppress(KeyboardInterrupt):
         serve(journals, host=host, port=port, token=token, open_browser=browse)
-
-
-def _journal(target: str) -> str:
-    """Return a journal, or the journal of a study file; it need not exist yet."""
-    if not target.endswith(".toml"):
-        return target
-    return load(target).journal

@@ -222,12 +222,8 @@ def _named_number(text: str) -> tuple[str, float]:
     raise ValueError("must be of the form name=number, such as gpu=1, latency=10 or memory=8GB")
 
 
-def _resource(text: str) -> tuple[str, float | str]:
-    return ("gpu", "shared") if text == "gpu=shared" else _named_number(text)
-
-
 CONSTRAINT = Parsed("name<=bound", _constraint)
-RESOURCE = Parsed("name=amount", _resource)
+RESOURCE = Parsed("name=amount", lambda text: ("gpu", "shared") if text == "gpu=shared" else _named_number(text))
 SECONDS = Parsed("seconds", seconds)
 NAMED_NUMBER = Parsed("name=number", _named_number)
 _TYPES: dict[Kind, Any] = {

@@ -171,7 +171,8 @@ def track(
             listener.read()
             listener.send()
         else:
-            follow(listener, _until_stdin_closes if attached else time.sleep, shared.note, patient=attached)
+            until_stdin_closes = lambda seconds: bool(select.select([sys.stdin], [], [], seconds)[0])  # noqa: E731
+            follow(listener, until_stdin_closes if attached else time.sleep, shared.note, patient=attached)
     except KeyboardInterrupt:
         pass
     finally:
@@ -182,11 +183,6 @@ def track(
     data = {"tracker": tracker, "study": place.study, "sent": listener.sent, "waiting": listener.waiting}
     emit(as_json, data, f"{counted(listener.sent, 'trial')} sent to {tracker}, {listener.waiting} waiting")
     sys.exit(1 if listener.waiting else 0)
-
-
-def _until_stdin_closes(seconds: float) -> bool:
-    readable, _, _ = select.select([sys.stdin], [], [], seconds)
-    return bool(readable)
 
 
 @command()

@@ -168,7 +168,9 @@ class Confirmation:
     def _wanted(self) -> list[int]:
         """Return how many evaluations of each candidate the results so far call for."""
         wanted = [PILOT] * len(self.candidates)
-        if not self._known(wanted) or not self._noisy():
+        candidates = range(len(self.candidates))
+        noisy = any(len(set(self.losses(candidate)[:PILOT])) > 1 for candidate in candidates)
+        if not self._known(wanted) or not noisy:  # if repetitions never differ, they say nothing
             return wanted
         wanted[self.racing :] = [self.repeats] * (len(wanted) - self.racing)
         left = self._in_question(list(range(self.racing)), PILOT)
@@ -200,10 +202,6 @@ class Confirmation:
 
     def _known(self, wanted: Iterable[int]) -> bool:
         return all(len(self.losses(candidate)) >= n for candidate, n in enumerate(wanted))
-
-    def _noisy(self) -> bool:
-        """Whether two evaluations of one candidate ever differed; if not, repeating them says nothing."""
-        return any(len(set(self.losses(candidate)[:PILOT])) > 1 for candidate in range(len(self.candidates)))
 
     def trial(self, candidate: int, repeat: int, seed: int) -> Trial:
         """Return the trial that evaluates a candidate again.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,20 +65,14 @@ def checkpoint_files(root: Path, trial: Trial) -> tuple[list[tuple[str, int]], b
     try:
         if not _inside(home, root):
             return [], False
-        for file in _walk(home):
-            if len(found) == MOST_FILES:
-                return found, True
-            found.append(file)
+        for folder, _, names in os.walk(home, followlinks=False):
+            for path in (Path(folder) / name for name in names):
+                if len(found) == MOST_FILES:
+                    return found, True
+                found.append((str(path.relative_to(home)), path.lstat().st_size))
     except OSError:  # the runner has just removed it
         pass
     return sorted(found), False
-
-
-def _walk(home: Path) -> Iterator[tuple[str, int]]:
-    for folder, _, names in os.walk(home, followlinks=False):
-        for name in names:
-            path = Path(folder) / name
-            yield str(path.relative_to(home)), path.lstat().st_size
 
 
 def _inside(path: Path, root: Path) -> bool:

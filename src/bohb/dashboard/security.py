@@ -66,7 +66,8 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        if _plain(_hostname(host)) not in self._hosts:
+        name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]  # ::1 for `[::1]:80`
+        if _plain(name) not in self._hosts:
             return problem(scope, 403, f"This server is not known as {host!r:.80}", HOST_HELP)
         if not _same_origin(headers, host):
             return problem(scope, 403, "Another site sent you here", ORIGIN_HELP)
@@ -140,13 +141,6 @@ def _same_origin(headers: Headers, host: str) -> bool:
 
 def _equal(left: str, right: str) -> bool:
     return hmac.compare_digest(left.encode("utf-8", "replace"), right.encode())
-
-
-def _hostname(host: str) -> str:
-    """Return the Host header without its port: ::1 for `[::1]:80`."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
 
 
 def _plain(host: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bohb.core.events import BudgetsRaised, ConfigGiven, Event, NoteAdded, StudyCreated
-from bohb.core.goals import Goals, goals_of
+from bohb.core.goals import goals_of
 from bohb.core.history import History
 from bohb.core.samplers.chain import Sampler, sampler_name
 from bohb.core.schedule.rules import grown, promoting_bracket
@@ -102,7 +102,10 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
         differences.append(("eta", f"{stored.eta}", f"{wanted.eta}"))
     if seed_given and stored.seed != wanted.seed:
         differences.append(("seed", f"{stored.seed}", f"{wanted.seed}"))
-    differences += _goal_differences(history.goals, goals_of(wanted.objectives, wanted.constraints))
+    then, now = history.goals.to_json(), goals_of(wanted.objectives, wanted.constraints).to_json()
+    for name in ("objectives", "constraints"):
+        if then.get(name) != now.get(name):
+            differences.append((name, f"{then.get(name) or 'none'}", f"{now.get(name) or 'none'}"))
     differences += _setting_differences(Settings.from_json(stored.settings), Settings.from_json(wanted.settings))
     if differences:
         lines = [f"  {what}: stored {stored}, given {given}" for what, stored, given in differences]
@@ -134,12 +137,6 @@ def _setting_differences(stored: Settings, given: Settings) -> list[tuple[str, s
         if values[0] != values[1]:
             found.append((name, f"{values[0]!r}", f"{values[1]!r}"))
     return found
-
-
-def _goal_differences(stored: Goals, wanted: Goals) -> list[tuple[str, str, str]]:
-    """List what differs in the goals of two studies, as the user writes it."""
-    pairs = ((name, stored.to_json().get(name), wanted.to_json().get(name)) for name in ("objectives", "constraints"))
-    return [(name, f"{then or 'none'}", f"{now or 'none'}") for name, then, now in pairs if then != now]
 
 
 def _continued_budgets(history: History, wanted: StudyCreated) -> tuple[float, ...] | None:

@@ -37,7 +37,12 @@ def draw_correlation(history: History, dark: bool = False, pairs: str = "all") -
     """
     if not any(outcome.ok for outcome in history.outcomes.values()):
         return no_losses(history, dark)
-    return _neighbouring(history, dark) if pairs == "neighbours" else _matrix(history, dark)
+    if pairs != "neighbours":
+        return _matrix(history, dark)
+    known, rows = rung_agreement(history), bracket_choices(history)
+    if not known:
+        return empty("There is only one budget, so there is nothing to compare", dark)
+    return _over_time(rows, dark) if any(row.to_top for row in rows) else _now(known, dark)
 
 
 def _matrix(history: History, dark: bool) -> Figure:
@@ -84,16 +89,6 @@ def _sentence(row: Correlation) -> str:
         return f"{head}<br>too few for a correlation"
     interval = "" if row.interval is None else f" (95 %: {row.interval[0]:.2f} to {row.interval[1]:.2f})"
     return f"{head}<br>ρ = {row.rho:.3f}{interval}"
-
-
-def _neighbouring(history: History, dark: bool) -> Figure:
-    known = rung_agreement(history)
-    if not known:
-        return empty("There is only one budget, so there is nothing to compare", dark)
-    rows = bracket_choices(history)
-    if any(row.to_top for row in rows):
-        return _over_time(rows, dark)
-    return _now(known, dark)
 
 
 def _now(known: Sequence[Agreement], dark: bool) -> Figure:

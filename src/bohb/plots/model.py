@@ -278,7 +278,8 @@ def draw_valleys(found: Extrapolation, dark: bool = False) -> Figure:
         for k, size in enumerate(found.sizes):
             words = label(", ".join(f"{key} {number(value, 3)}" for key, value in size.items()), 60)
             look = {"color": colours[k]}
-            at = [run for run in found.runs if name in run.config and _same(run.scale, size)]
+            alike = [run for run in found.runs if all(abs(run.scale[n] / v - 1) < 1e-6 for n, v in size.items())]
+            at = [run for run in alike if name in run.config]
             near = [run for run in at if run.loss <= _SHOWN * min(each.loss for each in at)]
             x, y = [run.config[name] for run in near], [run.loss for run in near]
             once = {"name": words, "legendgroup": words}
@@ -312,10 +313,6 @@ def draw_valleys(found: Extrapolation, dark: bool = False) -> Figure:
         )  # fmt: skip
     layout["yaxis"]["title"] = "loss"
     return figure(traces, dark=dark, height=480, **layout)
-
-
-def _same(one: Any, other: Any) -> bool:
-    return all(abs(one[name] / other[name] - 1) < 1e-6 for name in other)
 
 
 def _bar(at: float, low: float, high: float) -> dict[str, Any]:

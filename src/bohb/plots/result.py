@@ -267,11 +267,6 @@ def draw_timeline(history: History, dark: bool = False) -> Figure:
     )
 
 
-def _kind(span: Span) -> Kind:
-    ended = "running" if span.status is None else "ok" if span.status == "ok" else "failed"
-    return span.budget, ended
-
-
 def _merged(spans: list[Span], rows: dict[str, int], end: float) -> dict[Kind, list[Bar]]:
     """Return bars by kind; if there are too many, those of one worker and kind in close succession are merged."""
     close = -1.0
@@ -279,7 +274,8 @@ def _merged(spans: list[Span], rows: dict[str, int], end: float) -> dict[Kind, l
         bars: dict[Kind, list[Bar]] = {}
         last: dict[tuple[int, Kind], Bar] = {}
         for span in spans:
-            kind, row, until = _kind(span), rows[span.worker], end if span.end is None else span.end
+            ended = "running" if span.status is None else "ok" if span.status == "ok" else "failed"
+            kind, row, until = (span.budget, ended), rows[span.worker], end if span.end is None else span.end
             before = last.get((row, kind))
             if before is not None and span.start - before.end <= close:
                 before.end = max(before.end, until)

@@ -107,7 +107,9 @@ def replay(
         given = isinstance(taken[0], BracketPlanned) and taken[0].rule in ("promote", "deadline")
         if isinstance(taken[0], TrialStarted | RungCut | BracketPlanned) and not given:
             with one_thread(history.settings.explains):
-                now = _moment(history, itertools.islice(events, position, None))
+                # the time of the next start decides which trials still waited for another try
+                following = itertools.islice(events, position if history.retries else len(events), None)
+                now = Now(next((event.time for event in following if isinstance(event, TrialStarted)), None))
                 decided = decider.events_in_time(now, None, None)
                 match, stored = _match(decided, events[position : position + 2], history, decider, now)
             counts[match] += 1
@@ -123,13 +125,6 @@ def replay(
         history.extend(taken)
         position += len(taken)
     return Replay(counts[_Match.EXACT], counts[_Match.WITHIN_TOLERANCE], tuple(differences))
-
-
-def _moment(history: History, following: Iterable[Event]) -> Now:
-    """Return when the next trial was started, if that decides which trials still waited for another try."""
-    if not history.retries:
-        return Now()
-    return Now(next((event.time for event in following if isinstance(event, TrialStarted)), None))
 
 
 def _match(

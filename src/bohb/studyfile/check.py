@@ -133,7 +133,8 @@ def preflight(
         return [Finding("pickles", "fail", str(error), "define the objective at the top level of a module")]
     with executor, tempfile.TemporaryDirectory(prefix="bohb-check-") as root:
         caller = _Caller(executor, Path(root), seed, goals, objective)
-        tried = _tried(caller, space, budgets[:2], [config] if config else _random_configs(space, seed))
+        random = (space.sample(np.random.default_rng([seed, i])) for i in range(TRIES))
+        tried = _tried(caller, space, budgets[:2], [config] if config else list(random))
         if isinstance(tried, Finding):
             return [tried]
         assert tried.first.loss is not None
@@ -145,10 +146,6 @@ def preflight(
             findings.append(_continues(caller, tried, budgets[0], budgets[1], same.verdict == "pass"))
         takes = _takes(budgets, [tried.first, *again], tried.direct, hyperband(budgets, eta), workers)
         return [*findings, _memory(objective, tried.first, again), takes]
-
-
-def _random_configs(space: Space, seed: int) -> list[Mapping[str, Any]]:
-    return [space.sample(np.random.default_rng([seed, i])) for i in range(TRIES)]
 
 
 class _Tried(NamedTuple):

@@ -26,18 +26,13 @@ class StudyFileError(InvalidArgument):
     """A study file breaks a rule; the message names file, key, value and rule."""
 
 
-def _places() -> dict[str, tuple[str, str, Kind]]:
-    """Return the table, the key in it and the kind of every declared argument that a study file can have, by name."""
-    found = {}
-    for group in (Budgets, Limits, SessionOptions, TrialOptions):
-        for name, (kind, key) in declared(group).items():
-            if key is not None:
-                table, _, last = key.rpartition(".")
-                found[name] = table, last, kind
-    return found
-
-
-PLACES = _places()
+# The table, the key in it and the kind of every declared argument that a study file can have, by name.
+PLACES: dict[str, tuple[str, str, Kind]] = {
+    name: (key.rpartition(".")[0], key.rpartition(".")[2], kind)
+    for group in (Budgets, Limits, SessionOptions, TrialOptions)
+    for name, (kind, key) in declared(group).items()
+    if key is not None
+}
 _TEXTS = Kind("must be a list of strings", lambda value: isinstance(value, list) and all(map(TEXT.holds, value)))
 
 
@@ -46,7 +41,6 @@ def _either(rule: str, *types: type) -> Kind:
 
 
 def _table(name: str) -> dict[str, Kind]:
-    """Return the declared keys of a table."""
     return {key: kind for table, key, kind in PLACES.values() if table == name}
 
 

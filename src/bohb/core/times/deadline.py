@@ -73,7 +73,13 @@ class InTime:
 
 def in_time(history: History, left: TimeLeft) -> InTime:
     """Return the open brackets that end in time: all, all made smaller, or only those nearest to the largest budget."""
-    nearest_first = sorted(history.schedule.open, key=lambda index: _distance(history.brackets[index]))
+
+    def distance(index: int) -> tuple[float, int]:  # in budget, and the number of trials that go there
+        bracket = history.brackets[index]
+        rungs = bracket.bracket.rungs
+        return rungs[-1].budget - rungs[bracket.rung].budget, rungs[bracket.rung].size
+
+    nearest_first = sorted(history.schedule.open, key=distance)
     if not left.knows_enough(history):
         return InTime(frozenset(nearest_first))
     with_margin = [(n, share, 1.0) for n in range(len(nearest_first), 0, -1) for share in _SHARES]
@@ -110,12 +116,6 @@ def chosen_in_time(
     if fitting == bracket:
         return usual
     return BracketPlanned(index, fitting.pairs, "deadline", seconds_left=significant(left.seconds))
-
-
-def _distance(bracket: Halving) -> tuple[float, int]:
-    """Return the budget between a bracket's current rung and its last, and the number of trials on this rung."""
-    rungs = bracket.bracket.rungs
-    return rungs[-1].budget - rungs[bracket.rung].budget, rungs[bracket.rung].size
 
 
 def _shortened(bracket: Halving, share: float) -> tuple[Rung, ...]:
