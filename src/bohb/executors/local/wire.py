@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
@@ -62,21 +63,29 @@ class Log:
         """Cut the middle out of a log that exceeds its limit: keep the first quarter and the last half of the limit.
 
         The writers append, so they continue after the remaining text and have an eighth of the limit left. The text
-        is moved inside the file, so that it stays in order; only what is written between the last two calls is lost.
+        is moved inside the file, so that it stays in order; only what is written between the last two calls is lost,
+        and of a flood that outruns the copy, what comes after a thousand rounds.
         """
-        limit = self.limit
+        start, most = self.limit // 4, self.limit // 2
         with suppress(OSError):  # the log was removed, or the disk has a problem, which must not fail the trial
-            if os.stat(self.path).st_size <= limit:
+            if os.stat(self.path).st_size <= self.limit:
                 return
             with open(self.path, "r+b", buffering=0) as file:
-                descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
-                end = limit // 4
-                end += os.pwrite(descriptor, CUT + os.pread(descriptor, limit // 2, size - limit // 2), end)
-                while new := os.pread(descriptor, limit // 8, size):  # written meanwhile
+                descriptor = file.fileno()
+                if not _locked(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):  # the guard and the worker may come at once
+                    return
+                size = os.fstat(descriptor).st_size
+                if size <= self.limit:
+                    return
+                end = start + os.pwrite(descriptor, CUT + os.pread(descriptor, most, size - most), start)
+                for _ in range(1000):
+                    new = os.pread(descriptor, start // 2, size)  # written meanwhile
+                    if not new:
+                        break
                     size += len(new)
                     end += os.pwrite(descriptor, new, end)
-                    if end > limit * 7 // 8:
-                        break
+                    if end > start + most + start // 2:  # more than fits: keep the last half again
+                        end = start + os.pwrite(descriptor, CUT + os.pread(descriptor, most, end - most), start)
                 os.ftruncate(descriptor, end)
 
     def note(self, text: str) -> None:
@@ -88,6 +97,7 @@ class Log:
         """Return the last characters, or None if there are none."""
         try:
             with open(self.path, "rb") as file:
+                _locked(file.fileno(), fcntl.LOCK_SH)  # not while the guard moves the text
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size - 16 * OUTPUT_CHARACTERS))
                 text = file.read(16 * OUTPUT_CHARACTERS).decode("utf-8", "replace")
@@ -106,6 +116,17 @@ class Log:
                 os.unlink(self.path)
             elif self.kept:
                 self.shorten()
+
+
+def _locked(descriptor: int, operation: int) -> bool:
+    """Lock a file, unless its file system has no locks; return False if somebody else has it."""
+    try:
+        fcntl.flock(descriptor, operation)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 @dataclass(frozen=True, slots=True)
