@@ -27,7 +27,7 @@ ROOMS = {
     "running": (2_990, 13),
     "studyfile": (950, 4),
     "analysis": (3_900, 16),
-    "plots": (2_850, 11),
+    "plots": (2_700, 11),
     "cli": (2_450, 11),
     "testing": (600, 3),
     "dashboard": (1_800, 9),

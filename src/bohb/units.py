@@ -7,6 +7,7 @@ import datetime
 import json
 import math
 import re
+import shlex
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
@@ -121,6 +122,17 @@ def value_text(value: object) -> str:
     if isinstance(value, float):
         return number(value)
     return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def option_text(value: object) -> str:
+    """Format the value of a hyperparameter for a command: text and numbers as they are, anything else as JSON."""
+    return json.dumps(value) if isinstance(value, bool | list | tuple | None) else str(value)
+
+
+def command_line(config: Mapping[str, object]) -> str:
+    """Format a configuration as options of a command, quoted for a shell."""
+    parts = ((f"--{name}", option_text(value)) for name, value in config.items())
+    return " ".join(shlex.quote(part) for pair in parts for part in pair)
 
 
 def aligned(rows: Iterable[tuple[str, str]], width: int | None = None) -> str:

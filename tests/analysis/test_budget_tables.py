@@ -89,14 +89,14 @@ def test_the_promoted_are_those_that_ran_on_the_next_rung(kind: str) -> None:
 
 
 def test_a_path_follows_a_configuration_from_budget_to_budget() -> None:
-    by_id = {path.config_id: path for path in paths(tiny().history)}
-    assert (by_id[1].budgets, by_id[1].losses, by_id[1].numbers) == ((1, 3), (0.2, 0.1), (1, 3))
+    by_id = {path.numbers[0]: path for path in paths(tiny().history)}
+    assert (by_id[1].x, by_id[1].losses, by_id[1].numbers) == ([1, 3], [0.2, 0.1], [1, 3])
     assert 2 not in by_id  # it failed
 
 
 def test_learning_curves_are_what_was_reported() -> None:
-    found = {curve.number: curve for curve in curves(played("mixed"))}
-    assert found[0].steps == tuple(range(1, int(found[0].budget) + 1))
+    found = {curve.numbers[0]: curve for curve in curves(played("mixed"))}
+    assert found[0].x == tuple(range(1, int(found[0].budget) + 1))
     loss = played("mixed").outcomes[0].ranking_loss
     assert found[0].losses[-1] == pytest.approx(loss + 1 / found[0].budget)
     assert curves(tiny().history) == []

@@ -22,8 +22,9 @@ from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots import PLOTS, write_plot, write_report
 from bohb.plots.registry import GROUPS
-from bohb.plots.report import command_line, environment, report
+from bohb.plots.report import environment, report
 from bohb.plots.theme import get_plotlyjs
+from bohb.units import command_line
 from tests.analysis.studies import HOSTILE, Watch, mostly, ordinary_plots, play, played
 
 QUESTIONS = ["Is it running well?", "How good is it?", "What should I do?"]
@@ -166,7 +167,7 @@ def test_the_best_configuration_can_be_copied() -> None:
 
 def test_options_are_quoted_for_a_shell() -> None:
     config = {"a b": "x; rm -rf /", "lr": 0.1, "t": (1, 2), "n": None}
-    assert shlex.split(command_line(config)) == ["--a b", "x; rm -rf /", "--lr", "0.1", "--t", "(1, 2)", "--n", "None"]
+    assert shlex.split(command_line(config)) == ["--a b", "x; rm -rf /", "--lr", "0.1", "--t", "[1, 2]", "--n", "null"]
 
 
 def test_the_study_can_be_run_again_from_its_report() -> None:

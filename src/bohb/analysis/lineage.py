@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,51 +95,44 @@ def rung_of(history: History, number: int) -> RungTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """The learning curve of one trial.
+class Line:
+    """Losses in order: a configuration from budget to budget, or the learning curve of a trial.
 
-    losses: what the objective reported, a score if the study maximises one; NaN and infinities are possible.
+    budget: the largest one that the configuration has reached, or that of the trial.
+    x: the budgets, or the steps at which the objective reported.
+    losses: to be minimised; those of a curve may be NaN or infinite.
+    numbers: the trial of each.
     """
 
-    number: int
     budget: float
-    steps: tuple[float, ...]
-    losses: tuple[float, ...]
+    x: Sequence[float]
+    losses: Sequence[float]
+    numbers: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
-    """The budgets on which one configuration was evaluated with a result, in order, with the losses and the trials."""
-
-    config_id: int
-    budgets: tuple[float, ...]
-    losses: tuple[float, ...]
-    numbers: tuple[int, ...]
-
-
-def curves(history: History) -> list[Curve]:
+def curves(history: History) -> list[Line]:
     """Return the learning curves that objectives reported, in the order in which trials finished."""
     found = []
     for number, outcome in history.outcomes.items():
         trial = history.trials[number]
         if outcome.curve and trial.reuses is None:
-            steps, losses = zip(*outcome.curve, strict=True)
-            found.append(Curve(number, trial.budget, steps, losses))
+            steps, values = zip(*outcome.curve, strict=True)
+            losses = [history.goals.minimised(value) for value in values]
+            found.append(Line(trial.budget, steps, losses, [number] * len(steps)))
     return found
 
 
-def paths(history: History) -> list[Path]:
+def paths(history: History) -> list[Line]:
     """Return every configuration that has a loss with its losses from budget to budget."""
     numbers: dict[int, list[int]] = {}
     for number, outcome in history.outcomes.items():
         if outcome.ok:
             numbers.setdefault(history.trials[number].config_id, []).append(number)
     found = []
-    for config_id, mine in numbers.items():
+    for mine in numbers.values():
         mine.sort(key=lambda n: history.trials[n].budget)
-        budgets = tuple(history.trials[n].budget for n in mine)
-        losses = tuple(history.outcomes[n].ranking_loss for n in mine)
-        found.append(Path(config_id, budgets, losses, tuple(mine)))
+        budgets = [history.trials[n].budget for n in mine]
+        found.append(Line(budgets[-1], budgets, [history.outcomes[n].ranking_loss for n in mine], mine))
     return found
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import re
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -33,7 +32,7 @@ from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
 from bohb.journal.location import shown_journal
 from bohb.journal.lock import entries
-from bohb.units import counted, number, value_text
+from bohb.units import command_line, counted, number, value_text
 
 
 @command()
@@ -148,9 +147,7 @@ def _config_text(config: Mapping[str, Any], form: str) -> str:
         case "json":
             return json.dumps(config)
         case "args":
-            from bohb.studyfile.command import text_of
-
-            return " ".join(f"--{shlex.quote(name)} {shlex.quote(text_of(value))}" for name, value in config.items())
+            return command_line(config)
         case "toml":
             return "\n".join(f"{_key(name)} = {json.dumps(value)}" for name, value in config.items())
         case _:

@@ -20,7 +20,7 @@ from bohb.analysis.axes import Array, Axis, LossRange, drawable, loss_range
 from bohb.analysis.importance import importance
 from bohb.core.goals import Goals
 from bohb.core.history import History
-from bohb.plots.theme import HEIGHT, TRIALS, Figure, go, label, template, text_at, ticks
+from bohb.plots.theme import HEIGHT, Figure, go, label, marks, template, text_at, ticks
 from bohb.units import counted
 
 _PAD = 0.06  # room beyond the losses, as a share of their range
@@ -104,23 +104,11 @@ class LossAxis:
         chosen = values[outside]
         place = self.place(chosen)
         middle = self.sign * (self.bottom + self.top) / 2
-        return go.Scatter(
-            x=np.asarray(x, dtype=float)[outside],
-            y=place,
-            customdata=np.column_stack([np.asarray(numbers)[outside], self.values(chosen)]).tolist(),
-            mode="markers",
-            name="outlier",
-            legendgroup="outlier",
-            meta=TRIALS,
-            marker={
-                "symbol": ["triangle-up" if y > middle else "triangle-down" for y in place.tolist()],
-                "size": 10,
-                "color": "#7d6bc4",
-                "line": {"width": 1, "color": "#ffffff"},
-            },
-            hovertemplate="trial %{customdata[0]}<br>"
-            f"{self.name} %{{customdata[1]:.6g}}<br>outside the axis<extra></extra>",
-        )
+        symbols = ["triangle-up" if y > middle else "triangle-down" for y in place.tolist()]
+        look = {"symbol": symbols, "size": 10, "color": "#7d6bc4", "line": {"width": 1, "color": "#ffffff"}}
+        rows = np.column_stack([np.asarray(numbers)[outside], self.values(chosen)])
+        hover = f"{self.name} %{{customdata[1]:.6g}}<br>outside the axis"
+        return marks(np.asarray(x, dtype=float)[outside], place, rows, "outlier", hover, look)
 
     @property
     def note(self) -> str:
@@ -188,7 +176,6 @@ class LossAxis:
 def figure(
     traces: Sequence[Any] = (),
     *,
-    dark: bool = False,
     height: int = HEIGHT,
     notes: Sequence[str] = (),
     notes_from: int = 0,
@@ -222,7 +209,7 @@ def figure(
     return go.Figure(
         [trace for trace in traces if trace is not None],
         {
-            "template": template(dark),
+            "template": template(),
             "height": height,
             **layout,
             "margin": {"t": max(40, room + (_BAR if buttons or lines else 0)), **layout.get("margin", {})},
@@ -232,25 +219,22 @@ def figure(
     )
 
 
-def empty(message: str, dark: bool = False) -> Figure:
+def empty(message: str) -> Figure:
     """Return a figure without data that shows why there is none."""
     hidden = {"visible": False, "range": [0, 1]}
     lines = "<br>".join(textwrap.wrap(message, 44))  # so that it fits on a phone
     words = text_at(0.5, 0.5, lines, 15, xanchor="center", yanchor="middle")
-    return figure(dark=dark, height=220, xaxis=hidden, yaxis=hidden, annotations=[words])
+    return figure(height=220, xaxis=hidden, yaxis=hidden, annotations=[words])
 
 
-def no_losses(history: History, dark: bool) -> Figure:
+def no_losses(history: History) -> Figure:
     """Return an empty figure for a study without a loss."""
-    message = (
-        "No trial has a result yet: all that finished have failed" if history.outcomes else "No finished trial yet"
-    )
-    return empty(message, dark)
+    failed = "No trial has a result yet: all that finished have failed"
+    return empty(failed if history.outcomes else "No finished trial yet")
 
 
 def panels(
     drawn: list[Panel],
-    dark: bool,
     yaxis: dict[str, Any] | None = None,
     losses: LossAxis | None = None,
     notes: Sequence[str] = (),
@@ -266,10 +250,11 @@ def panels(
     height = (_PANEL + _BELOW) * rows - _BELOW
     traces: list[Any] = []
     layout: dict[str, Any] = {"annotations": []}
+    named: set[str] = set()
     for index, (title, axis, mine) in enumerate(drawn):
         row, column = divmod(index, columns)
         name = "" if index == 0 else str(index + 1)
-        across = [column / columns + (_GAP if column else 0), (column + 1) / columns]
+        across = across_panel(column, columns)
         top = 1 - row * (_PANEL + _BELOW) / height
         up = [max(0.0, top - _PANEL / height), top]
         layout[f"xaxis{name}"] = {**panel_axis(axis), "domain": across, "anchor": f"y{name}"}
@@ -281,13 +266,29 @@ def panels(
             **({"matches": "y"} if losses is not None and index else {}),
         }
         layout["annotations"].append(text_at(sum(across) / 2, up[1], title, 13, xanchor="center", yshift=2))
-        for trace in mine:
-            trace.xaxis, trace.yaxis = f"x{name}", f"y{name}"
-            traces.append(trace)
+        traces += in_panel(mine, name, named)
     names = [key for key in layout if key.startswith("yaxis")]
-    found = figure(traces, dark=dark, notes=notes, losses=losses, loss_axes=names, titles=_TITLE, bargap=0.2, **layout)
+    found = figure(traces, notes=notes, losses=losses, loss_axes=names, titles=_TITLE, bargap=0.2, **layout)
     found.layout.height = height + found.layout.margin.t + 90
     return found
+
+
+def in_panel(traces: list[Any], suffix: str, named: set[str]) -> list[Any]:
+    """Put traces into a panel and return them; the legend has every name once.
+
+    suffix: of the panel's axes.
+    named: the names that the legend has already.
+    """
+    for trace in traces:
+        trace.xaxis, trace.yaxis, trace.legendgroup = f"x{suffix}", f"y{suffix}", trace.name
+        trace.showlegend = trace.name is not None and trace.name not in named
+        named.add(trace.name)
+    return traces
+
+
+def across_panel(column: int, columns: int) -> list[float]:
+    """Return where a panel begins and ends, as shares of the width."""
+    return [column / columns + (_GAP if column else 0), (column + 1) / columns]
 
 
 def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:

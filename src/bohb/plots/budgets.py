@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bohb.analysis.agreement import Agreement, BracketChoice, Correlation, bracket_choices, correlations, rung_agreement
 from bohb.analysis.axes import Array
-from bohb.analysis.lineage import curves, paths
+from bohb.analysis.lineage import Line, curves, paths
 from bohb.core.history import History
 from bohb.plots import theme
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
@@ -28,7 +27,7 @@ _VERDICTS = {
 }
 
 
-def draw_correlation(history: History, dark: bool = False, pairs: str = "all") -> Figure:
+def draw_correlation(history: History, pairs: str = "all") -> Figure:
     """Draw how well the losses on two budgets agree.
 
     pairs: "all" for Spearman's ρ of each pair of budgets, with the number of configurations that have both;
@@ -36,19 +35,19 @@ def draw_correlation(history: History, dark: bool = False, pairs: str = "all") -
         the course of what brackets were chosen by.
     """
     if not any(outcome.ok for outcome in history.outcomes.values()):
-        return no_losses(history, dark)
+        return no_losses(history)
     if pairs != "neighbours":
-        return _matrix(history, dark)
+        return _matrix(history)
     known, rows = rung_agreement(history), bracket_choices(history)
     if not known:
-        return empty("There is only one budget, so there is nothing to compare", dark)
-    return _over_time(rows, dark) if any(row.to_top for row in rows) else _now(known, dark)
+        return empty("There is only one budget, so there is nothing to compare")
+    return _over_time(rows) if any(row.to_top for row in rows) else _now(known)
 
 
-def _matrix(history: History, dark: bool) -> Figure:
+def _matrix(history: History) -> Figure:
     rows = [row for row in correlations(history) if row.n > 0]
     if not rows:
-        return empty("No configuration has a result on two budgets yet", dark)
+        return empty("No configuration has a result on two budgets yet")
     budgets = sorted({row.low for row in rows} | {row.high for row in rows})
     size = len(budgets) - 1
     rho = np.full((size, size), np.nan)
@@ -77,7 +76,6 @@ def _matrix(history: History, dark: bool) -> Figure:
     )
     return figure(
         [heatmap],
-        dark=dark,
         xaxis=budget_ticks(budgets[:-1], range(size), title={"text": "smaller budget"}, showgrid=False),
         yaxis=budget_ticks(budgets[1:], range(size), title={"text": "larger budget"}, showgrid=False),
     )
@@ -91,7 +89,7 @@ def _sentence(row: Correlation) -> str:
     return f"{head}<br>ρ = {row.rho:.3f}{interval}"
 
 
-def _now(known: Sequence[Agreement], dark: bool) -> Figure:
+def _now(known: Sequence[Agreement]) -> Figure:
     rho, bottom, top = np.array([(row.rho, *row.interval) for row in known]).T
     bars = go.Scatter(
         x=list(range(len(known))),
@@ -106,7 +104,6 @@ def _now(known: Sequence[Agreement], dark: bool) -> Figure:
     names = [f"{row.low:g} and {row.high:g}<br>n = {row.shared}" for row in known]
     return figure(
         [bars],
-        dark=dark,
         xaxis=ticks(names, title={"text": "budgets"}),
         yaxis={"title": {"text": "ρ"}, "range": [-1, 1.05]},
     )
@@ -135,14 +132,13 @@ def _to_top(rows: Sequence[BracketChoice]) -> list[Any]:
     ]
 
 
-def _over_time(rows: Sequence[BracketChoice], dark: bool) -> Figure:
+def _over_time(rows: Sequence[BracketChoice]) -> Figure:
     """Draw what the process of an informed study expected over brackets, and below it where the brackets start."""
     kept = [rows[i] for i in thinned(len(rows), _MOST_BRACKETS).tolist()]
     traces = [*_to_top(kept), *(_starts(kept, verdict) for verdict in _VERDICTS)]
     budgets = sorted({rung.budget for row in rows for rung in row.bracket.rungs})
     return figure(
         traces,
-        dark=dark,
         height=520,
         xaxis={"title": {"text": "bracket"}, "anchor": "y2"},
         yaxis={"title": {"text": "correlation with<br>the largest budget"}, "range": [-1, 1.05], "domain": [0.42, 1]},
@@ -175,27 +171,17 @@ def _hover(row: BracketChoice) -> str:
     return sizes + (f"<br>expected gain{gains}" if gains else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One line: a configuration from budget to budget, or the learning curve of a trial."""
-
-    budget: float
-    x: Sequence[float]
-    losses: Sequence[float]
-    numbers: Sequence[int]
-
-
-def draw_curves(history: History, dark: bool = False, along: str = "budgets") -> Figure:
+def draw_curves(history: History, along: str = "budgets") -> Figure:
     """Draw losses as lines.
 
     along: "budgets" for the losses of each configuration from budget to budget; "steps" for the learning curves that
         objectives reported.
     """
     steps, unit = along == "steps", "step" if along == "steps" else "budget"
-    found = _reported(history) if steps else _promoted(history)
+    found = _reported(history) if steps else paths(history)
     if not found:
         message = "No learning curve was reported; call trial.report(step, …) in the objective to see one"
-        return empty(message, dark) if steps and history.outcomes else no_losses(history, dark)
+        return empty(message) if steps and history.outcomes else no_losses(history)
     most = theme.MOST_LINES if steps else 2 * theme.MOST_LINES
     last = np.nan_to_num([line.losses[-1] for line in found], nan=np.inf)
     best = np.lexsort((last, np.array([-line.budget for line in found])))[: most // 2]
@@ -214,19 +200,19 @@ def draw_curves(history: History, dark: bool = False, along: str = "budgets") ->
         budgets = sorted(set(x.tolist()))
         kind = "log" if budgets[-1] > 3 * budgets[0] else "linear"
         across = budget_ticks(budgets, budgets, title={"text": "budget"}, type=kind)
-    return figure(traces, dark=dark, losses=axis, notes=notes, xaxis=across)
+    return figure(traces, losses=axis, notes=notes, xaxis=across)
 
 
-def draw_selected(history: History, numbers: Sequence[int], dark: bool = False) -> Figure:
+def draw_selected(history: History, numbers: Sequence[int]) -> Figure:
     """Draw some trials over each other: learning curves, or the results of their configurations from budget to budget.
 
     Each configuration has a colour; a single one has a colour for each budget.
     """
     chosen = list(dict.fromkeys(history.trials[n].config_id for n in numbers))
     reported = [line for line in _reported(history) if _config(history, line) in chosen]
-    found = reported or [line for line in _promoted(history) if _config(history, line) in chosen]
+    found = reported or [line for line in paths(history) if _config(history, line) in chosen]
     if not found:
-        return empty("No trial is selected" if not numbers else "The selected trials have no results yet", dark)
+        return empty("No trial is selected" if not numbers else "The selected trials have no results yet")
     axis = LossAxis(history.goals, [y for line in found for y in line.losses], "reported {}" if reported else "{}")
     shades = budget_colours([line.budget for line in found])
     colours = dict(zip(chosen, itertools.cycle(theme.COLOURS), strict=False))
@@ -244,14 +230,14 @@ def draw_selected(history: History, numbers: Sequence[int], dark: bool = False) 
     across = {"title": {"text": "reported step" if reported else "budget"}}
     without = len(chosen) - len({_config(history, line) for line in found})
     notes = [f"{without} of {len(chosen)} configurations have nothing to show"] if without else []
-    return figure(traces, dark=dark, losses=axis, notes=notes, xaxis=across, showlegend=len(found) <= _MOST_NAMED)
+    return figure(traces, losses=axis, notes=notes, xaxis=across, showlegend=len(found) <= _MOST_NAMED)
 
 
-def _config(history: History, line: _Line) -> int:
+def _config(history: History, line: Line) -> int:
     return history.trials[line.numbers[-1]].config_id
 
 
-def _end(axis: LossAxis, line: _Line, colour: str) -> Any:
+def _end(axis: LossAxis, line: Line, colour: str) -> Any:
     """Return the mark at the end of a line, labelled with its budget."""
     return go.Scatter(
         x=[line.x[-1]],
@@ -267,22 +253,16 @@ def _end(axis: LossAxis, line: _Line, colour: str) -> Any:
     )
 
 
-def _promoted(history: History) -> list[_Line]:
-    """Return the losses of each configuration on its way to the largest budget it reached."""
-    return [_Line(path.budgets[-1], path.budgets, path.losses, path.numbers) for path in paths(history)]
+def _reported(history: History) -> list[Line]:
+    """Return the learning curves, of a long one only some points."""
+    found = []
+    for line in curves(history):
+        chosen = thinned(len(line.x), _CURVE_POINTS).tolist()
+        found.append(Line(line.budget, *([of[i] for i in chosen] for of in (line.x, line.losses, line.numbers))))
+    return found
 
 
-def _reported(history: History) -> list[_Line]:
-    """Return the learning curves, of a long one only some points; a score counts as its negative."""
-    lines = []
-    for curve in curves(history):
-        chosen = thinned(len(curve.steps), _CURVE_POINTS).tolist()
-        losses = [history.goals.minimised(curve.losses[i]) for i in chosen]
-        lines.append(_Line(curve.budget, [curve.steps[i] for i in chosen], losses, [curve.number] * len(chosen)))
-    return lines
-
-
-def _columns(lines: Sequence[_Line], gap: tuple[float, ...] = ()) -> tuple[Array, Array, Array]:
+def _columns(lines: Sequence[Line], gap: tuple[float, ...] = ()) -> tuple[Array, Array, Array]:
     """Return places, losses and trials of all points, with a gap after each line."""
     x, losses, numbers = (
         np.concatenate([(*getattr(line, name), *gap) for line in lines]) for name in ("x", "losses", "numbers")
@@ -290,7 +270,7 @@ def _columns(lines: Sequence[_Line], gap: tuple[float, ...] = ()) -> tuple[Array
     return x, losses, numbers
 
 
-def _lines(axis: LossAxis, lines: list[_Line], name: str, colour: str, unit: str) -> Any:
+def _lines(axis: LossAxis, lines: list[Line], name: str, colour: str, unit: str) -> Any:
     """Return several lines as one trace; lines of steps have dots only if one of them is a single point."""
     x, losses, numbers = _columns(lines, (np.nan,))
     dots = unit == "budget" or any(len(line.x) == 1 for line in lines)

@@ -42,11 +42,11 @@ _MOST_TICKS = 5  # per axis
 _AXIS_WIDTH = 92  # pixels; with less the tick labels of neighbouring axes touch
 
 
-def draw_importance(history: History, dark: bool = False, budget: float | None = None) -> Figure:
+def draw_importance(history: History, budget: float | None = None) -> Figure:
     """Draw a bar per hyperparameter, the most important on top."""
     table = importance(history, budget)
     if table is None:
-        return empty(f"Too few results: importance needs at least {ENOUGH} on one budget, with different values", dark)
+        return empty(f"Too few results: importance needs at least {ENOUGH} on one budget, with different values")
     rows = table.rows[:_MOST_BARS][::-1]
     places, names = np.arange(len(rows)), [axis.name for axis in axes(history.space)]
     most = 125 * max(row.share for row in table.rows)
@@ -71,7 +71,6 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
     source = "random picks" if table.budget is None else f"results on budget {table.budget:g}"
     return figure(
         [bars, by_chance],
-        dark=dark,
         height=max(240, 150 + 28 * len(rows)),
         xaxis={"title": {"text": "share (%)"}, "range": [0, most]},
         yaxis=ticks(
@@ -87,7 +86,6 @@ def draw_importance(history: History, dark: bool = False, budget: float | None =
 
 def draw_slice(
     history: History,
-    dark: bool = False,
     budget: float | Literal["all"] | None = None,
     parameters: list[str] | None = None,
 ) -> Figure:
@@ -97,7 +95,7 @@ def draw_slice(
     parameters: the hyperparameters to show. Default: all, or the most important ones if these are too many.
     """
     if not history.outcomes:
-        return no_losses(history, dark)
+        return no_losses(history)
     budget = telling_budget(history) if budget is None else budget
     table = configurations(history, None if budget == "all" else budget)
     names = [axis.name for axis in table.axes]
@@ -107,10 +105,9 @@ def draw_slice(
         raise InvalidArgument(f"parameters={chosen!r}: {unknown[0]!r} is not a hyperparameter that varies")
     losses = LossAxis(history.goals, table.losses)
     most = max(200, MOST_POINTS // max(1, len(chosen)))
-    named: set[str] = set()
     colours = budget_colours([history.trials[number].budget for number in history.outcomes])
     drawn = [
-        (label(name, 28), table.axes[j], _slice_traces(table, j, most, losses, colours, named))
+        (label(name, 28), table.axes[j], _slice_traces(table, j, most, losses, colours))
         for j, name in enumerate(names)
         if name in chosen
     ]
@@ -118,16 +115,13 @@ def draw_slice(
     notes = [f"{counted(len(table.losses), 'trial')} on {where}"]
     if parameters is None:
         notes += left_out(len(chosen), len(names), "hyperparameters")
-    return panels(drawn, dark, losses=losses, notes=notes)
+    return panels(drawn, losses=losses, notes=notes)
 
 
-def _slice_traces(
-    table: Configurations, j: int, most: int, axis: LossAxis, colours: dict[float, str], named: set[str]
-) -> list[Any]:
+def _slice_traces(table: Configurations, j: int, most: int, axis: LossAxis, colours: dict[float, str]) -> list[Any]:
     """Return the trials of one panel: a trace per budget, one for failed trials and one for outliers.
 
     colours: of all budgets of the study, the smallest first.
-    named: the names that the legend has already.
     """
     active = np.flatnonzero(~np.isnan(table.places[:, j]))
     losses, budgets, numbers = table.losses[active], table.budgets[active], table.numbers[active]
@@ -147,25 +141,19 @@ def _slice_traces(
     crosses = {"symbol": "x-thin", "size": 6, "line": {"width": 1.5, "color": theme.ORANGE}}
     traces.append(drawn(kept[failed[kept]], np.full(len(x), axis.worst), "failed", "failed", crosses))
     traces.append(axis.triangles(x, losses, numbers.tolist()))
-    shown = [trace for trace in traces if trace is not None and len(trace.x)]
-    for trace in shown:
-        trace.showlegend = trace.name not in named
-        named.add(trace.name)
-    return shown
+    return [trace for trace in traces if trace is not None and len(trace.x)]
 
 
-def draw_contour(
-    history: History, dark: bool = False, x: str | None = None, y: str | None = None, budget: float | None = None
-) -> Figure:
+def draw_contour(history: History, x: str | None = None, y: str | None = None, budget: float | None = None) -> Figure:
     """Draw the loss over two hyperparameters, by default the most important ones."""
     table = contour(history, x, y, budget)
     if table is None:
         if history.created is not None and history.space.d < 2:
-            return empty("Only one hyperparameter varies; there is no second axis", dark)
-        return no_losses(history, dark)
+            return empty("Only one hyperparameter varies; there is no second axis")
+        return no_losses(history)
     usual = loss_range(table.losses)
     if usual is None:
-        return empty("No trial with a result has both hyperparameters active", dark)
+        return empty("No trial with a result has both hyperparameters active")
     axis = LossAxis(history.goals, table.losses)
     measure = np.log10 if table.log else np.asarray  # losses on the scale of the colours
     measured = axis.sign * measure(usual.clip(table.losses))
@@ -178,7 +166,6 @@ def draw_contour(
         notes.append(f"{counted(outliers, 'outlier')} in the last colour")
     return figure(
         traces,
-        dark=dark,
         height=480,
         xaxis=panel_axis(table.x, titled=True),
         yaxis=panel_axis(table.y, titled=True),
@@ -237,14 +224,14 @@ def _contour_points(table: Contour, measured: Array, axis: LossAxis) -> list[Any
     return shown
 
 
-def draw_parallel(history: History, dark: bool = False, budget: float | None = None) -> Figure:
+def draw_parallel(history: History, budget: float | None = None) -> Figure:
     """Draw every configuration of one budget as a line through its values.
 
     budget: default: the largest one with enough losses.
     """
     budget = telling_budget(history) if budget is None else budget
     if budget is None:
-        return no_losses(history, dark)
+        return no_losses(history)
     table = configurations(history, budget)
     columns = _columns(history, table)
     shown = [table.axes[j] for j in columns]
@@ -267,7 +254,7 @@ def draw_parallel(history: History, dark: bool = False, budget: float | None = N
         *left_out(len(kept), len(best), "configurations"),
         *left_out(len(columns), len(table.axes), "hyperparameters"),
     ]
-    return _parallel_figure(traces, shown, axis.name, scale, notes, dark)
+    return _parallel_figure(traces, shown, axis.name, scale, notes)
 
 
 def _columns(history: History, table: Configurations) -> list[int]:
@@ -364,7 +351,7 @@ def _words(trial: Trial, loss: float, axes: list[Axis], losses: LossAxis) -> lis
 
 
 def _parallel_figure(
-    traces: list[Any], drawn: list[Axis], name: str, scale: list[tuple[float, str]], notes: list[str], dark: bool
+    traces: list[Any], drawn: list[Axis], name: str, scale: list[tuple[float, str]], notes: list[str]
 ) -> Figure:
     """Return the lines with a labelled axis for each hyperparameter and one for the loss."""
     columns = [_few(list(zip(axis.ticks, axis.labels, strict=True)), axis.discrete) for axis in drawn] + [_few(scale)]
@@ -377,7 +364,6 @@ def _parallel_figure(
     tilted = len(names) >= 7
     return figure(
         traces,
-        dark=dark,
         height=460,
         shapes=[{**line, "x0": x, "x1": x} for x in range(len(columns))],
         annotations=values,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bohb.analysis.axes import LARGEST
-from bohb.analysis.extrapolation import Extrapolation
+from bohb.analysis.extrapolation import Extrapolation, Moving
 from bohb.analysis.lineage import Picks, picks
 from bohb.analysis.models import Beliefs, Marginal, Slice, beliefs, densities, proposed, uses_process
 from bohb.core.history import History
@@ -16,7 +17,7 @@ from bohb.core.samplers.density import points_needed
 from bohb.core.samplers.gaussian import GaussianSampler
 from bohb.core.trial import Origin
 from bohb.plots import theme
-from bohb.plots.axis import MOST_PARAMETERS, LossAxis, empty, figure, no_losses, panels
+from bohb.plots.axis import MOST_PARAMETERS, LossAxis, across_panel, empty, figure, in_panel, no_losses, panels
 from bohb.plots.theme import Figure, budget_colours, budget_ticks, go, label, left_out, thinned
 from bohb.units import number
 
@@ -27,7 +28,6 @@ _BAND = "rgba(42,128,194,0.2)"  # blue
 
 def draw_model(
     history: History,
-    dark: bool = False,
     model: str | None = None,
     number: int | None = None,
     sampler: GaussianSampler | None = None,
@@ -40,32 +40,29 @@ def draw_model(
     sampler: an earlier sampler of this study, whose fits are used again.
     """
     if (uses_process(history) if model is None else model == "process") or number is not None:
-        return _process(history, dark, number, sampler)
-    return _densities(history, dark)
+        return _process(history, number, sampler)
+    return _densities(history)
 
 
-def _densities(history: History, dark: bool) -> Figure:
+def _densities(history: History) -> Figure:
     table = densities(history)
     if history.created is None:
-        return no_losses(history, dark)
+        return no_losses(history)
     if table is None:
         needed = points_needed(history.space, history.settings)
-        return empty(f"No model yet: it needs {needed} results on one budget, at least one of them successful", dark)
+        return empty(f"No model yet: it needs {needed} results on one budget, at least one of them successful")
     marginals = [marginal for marginal in table.marginals if len(marginal.good_points) + len(marginal.bad_points)]
     seen = {marginal.axis.name for marginal in marginals}
     unseen = [marginal.axis.name for marginal in table.marginals if marginal.axis.name not in seen]
     shown = marginals
     if len(marginals) > MOST_PARAMETERS:
         shown = sorted(marginals, key=lambda marginal: -marginal.distance)[:MOST_PARAMETERS]
-    drawn = [
-        (_panel_title(marginal), marginal.axis, _density_traces(marginal, first=index == 0))
-        for index, marginal in enumerate(shown)
-    ]
+    drawn = [(_panel_title(marginal), marginal.axis, list(_density_traces(marginal))) for marginal in shown]
     notes = [f"budget {table.budget:g}: {table.n} results, {table.good} good, {table.bad} bad"]
     if unseen:
         notes.append(f"inactive in all of them: {label(', '.join(unseen), 30)}")
     notes += left_out(len(shown), len(marginals), "hyperparameters")
-    return panels(drawn, dark, {"rangemode": "tozero", "showticklabels": False, "ticks": ""}, notes=notes)
+    return panels(drawn, {"rangemode": "tozero", "showticklabels": False, "ticks": ""}, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +76,23 @@ class _Mark:
     symbol: str
 
 
-def _process(history: History, dark: bool, number: int | None, sampler: GaussianSampler | None) -> Figure:
+def _process(history: History, number: int | None, sampler: GaussianSampler | None) -> Figure:
     if not uses_process(history):
-        return empty("This study has no Gaussian process", dark)
+        return empty("This study has no Gaussian process")
     table = beliefs(history, number, sampler)
     if table is None:
-        return empty("No Gaussian process yet: it needs more results with different values", dark)
+        return empty("No Gaussian process yet: it needs more results with different values")
     shown = sorted(table.slices, key=lambda each: -float(np.ptp(each.mean)))[:MOST_PARAMETERS]
     marks = _marks(history, table)
     ends = [end for mark in marks for end in (mark.loss - mark.spread, mark.loss + mark.spread)]
     bands = [np.concatenate([s.mean - 2 * s.deviation, s.mean + 2 * s.deviation]) for s in shown]
     axis = LossAxis(history.goals, np.concatenate([*bands, ends]), "expected {}")
-    drawn = [
-        (label(each.axis.name, 28), each.axis, [*_band(each, axis, index == 0), *_at(each, marks, axis, index == 0)])
-        for index, each in enumerate(shown)
-    ]
+    drawn = [(label(s.axis.name, 28), s.axis, [*_band(s, axis), *_at(s, marks, axis)]) for s in shown]
     notes = [
         f"through trial {table.trial.number}, on budget {table.budget:g}, given {table.n} results",
         *left_out(len(shown), len(table.slices), "hyperparameters"),
     ]
-    return panels(drawn, dark, losses=axis, notes=notes)
+    return panels(drawn, losses=axis, notes=notes)
 
 
 def _panel_title(marginal: Marginal) -> str:
@@ -107,75 +101,47 @@ def _panel_title(marginal: Marginal) -> str:
     return label(marginal.axis.name, 24) + (f" (inactive in {100 * inactive / n:.0f} %)" if inactive else "")
 
 
-def _density_traces(marginal: Marginal, first: bool) -> list[Any]:
-    traces = []
+def _density_traces(marginal: Marginal) -> Iterator[Any]:
+    peak = float(max(marginal.good.max(), marginal.bad.max()))
     sides = (
-        ("bad: g", marginal.bad, marginal.bad_points, theme.BAD),
-        ("good: l", marginal.good, marginal.good_points, theme.GOOD),
+        ("bad: g", marginal.bad, marginal.bad_points, theme.BAD, "dash", -0.12),
+        ("good: l", marginal.good, marginal.good_points, theme.GOOD, "solid", -0.05),
     )
-    for name, density, points, colour in sides:
-        shared = {"name": name, "legendgroup": name, "showlegend": first}
+    for name, density, points, colour, dash, below in sides:
         if marginal.axis.kind == "categorical":
-            traces.append(
-                go.Bar(
-                    x=marginal.places,
-                    y=density,
-                    marker={"color": colour},
-                    hovertemplate="probability %{y:.3f}<extra>" + name + "</extra>",
-                    **shared,
-                )
-            )
+            hover = f"probability %{{y:.3f}}<extra>{name}</extra>"
+            yield go.Bar(x=marginal.places, y=density, name=name, marker={"color": colour}, hovertemplate=hover)
             continue
-        traces.append(
-            go.Scatter(
-                x=marginal.places.astype(np.float32),
-                y=density.astype(np.float32),
-                mode="lines",
-                line={"color": colour, "width": 2, "dash": "solid" if colour == theme.GOOD else "dash"},
-                hovertemplate="density %{y:.3g}<extra>" + name + "</extra>",
-                **shared,
-            )
+        yield go.Scatter(
+            x=marginal.places.astype(np.float32),
+            y=density.astype(np.float32),
+            mode="lines",
+            name=name,
+            line={"color": colour, "width": 2, "dash": dash},
+            hovertemplate=f"density %{{y:.3g}}<extra>{name}</extra>",
         )
-        peak = float(max(marginal.good.max(), marginal.bad.max()))
-        traces.append(_rug(points, colour, -0.05 * peak if colour == theme.GOOD else -0.12 * peak))
-    return traces
+        rug = points[thinned(len(points), _RUG)].astype(np.float32)
+        strokes = {"symbol": "line-ns", "size": 6, "line": {"width": 1, "color": colour}}
+        height = np.full(len(rug), below * peak, dtype=np.float32)
+        yield go.Scatter(x=rug, y=height, mode="markers", marker=strokes, hoverinfo="skip")
 
 
-def _rug(points: Any, colour: str, height: float) -> Any:
-    shown = points[thinned(len(points), _RUG)]
-    return go.Scatter(
-        x=shown.astype(np.float32),
-        y=np.full(len(shown), height, dtype=np.float32),
-        mode="markers",
-        showlegend=False,
-        hoverinfo="skip",
-        marker={"symbol": "line-ns", "size": 6, "line": {"width": 1, "color": colour}},
-    )
-
-
-def _band(each: Slice, axis: LossAxis, first: bool) -> list[Any]:
+def _band(each: Slice, axis: LossAxis) -> list[Any]:
     """Return the mean, and the range of two deviations around it."""
     low, high = axis.place(each.mean - 2 * each.deviation), axis.place(each.mean + 2 * each.deviation)
-    hover = "expected %{y:.4g} ± %{customdata:.2g}<extra></extra>"
+    mean = go.Scatter(
+        x=each.places,
+        y=axis.place(each.mean),
+        customdata=each.deviation,
+        name="mean ± 2 deviations",
+        hovertemplate="expected %{y:.4g} ± %{customdata:.2g}<extra></extra>",
+    )
     if each.axis.kind == "categorical":
-        bars = {"type": "data", "array": 2 * each.deviation}
-        dots = {"mode": "markers", "marker": {"color": theme.BLUE, "size": 8}, "error_y": {**bars, "color": theme.BLUE}}
-        return [_trace(each.places, axis.place(each.mean), each.deviation, "mean ± 2 deviations", hover, first, **dots)]
-    around = np.concatenate([each.places, each.places[::-1]]), np.concatenate([high, low[::-1]])
-    area = go.Scatter(x=around[0], y=around[1], mode="lines", line={"width": 0}, fill="toself", fillcolor=_BAND,
-                      hoverinfo="skip", showlegend=False)  # fmt: skip
-    line = {"mode": "lines", "line": {"color": theme.BLUE, "width": 2}}
-    return [
-        area,
-        _trace(each.places, axis.place(each.mean), each.deviation, "mean ± 2 deviations", hover, first, **line),
-    ]
-
-
-def _trace(x: Any, y: Any, custom: Any, name: str, hover: str, first: bool, **options: Any) -> Any:
-    return go.Scatter(
-        x=np.asarray(x), y=np.asarray(y), customdata=custom, name=name, legendgroup=name, showlegend=first,
-        hovertemplate=hover, **options,
-    )  # fmt: skip
+        bars = {"type": "data", "array": 2 * each.deviation, "color": theme.BLUE}
+        return [mean.update(mode="markers", marker={"color": theme.BLUE, "size": 8}, error_y=bars)]
+    x, y = np.concatenate([each.places, each.places[::-1]]), np.concatenate([high, low[::-1]])
+    around = {"mode": "lines", "line": {"width": 0}, "fill": "toself", "fillcolor": _BAND, "hoverinfo": "skip"}
+    return [go.Scatter(x=x, y=y, **around), mean.update(mode="lines", line={"color": theme.BLUE, "width": 2})]
 
 
 def _marks(history: History, table: Beliefs) -> list[_Mark]:
@@ -195,26 +161,25 @@ def _marks(history: History, table: Beliefs) -> list[_Mark]:
     return found
 
 
-def _at(each: Slice, marks: list[_Mark], axis: LossAxis, first: bool) -> list[Any]:
-    traces = []
+def _at(each: Slice, marks: list[_Mark], axis: LossAxis) -> Iterator[Any]:
     for mark in marks:
-        options: dict[str, Any] = {
-            "mode": "markers",
-            "marker": {"color": mark.colour, "size": 10, "symbol": mark.symbol},
-        }
-        if mark.spread:
-            options["error_y"] = {"type": "data", "array": [mark.spread], "color": mark.colour}
-        y, known = axis.place([mark.loss]), axis.values([mark.loss])
-        hover = f"{mark.name}: %{{customdata:.5g}}<extra></extra>"
-        traces.append(_trace([each.place], y, known, mark.name, hover, first, **options))
-    return traces
+        yield go.Scatter(
+            x=[each.place],
+            y=axis.place([mark.loss]),
+            customdata=axis.values([mark.loss]),
+            mode="markers",
+            name=mark.name,
+            marker={"color": mark.colour, "size": 10, "symbol": mark.symbol},
+            error_y={"type": "data", "array": [mark.spread], "color": mark.colour} if mark.spread else None,
+            hovertemplate=f"{mark.name}: %{{customdata:.5g}}<extra></extra>",
+        )
 
 
-def draw_picks(history: History, dark: bool = False) -> Figure:
+def draw_picks(history: History) -> Figure:
     """Draw the losses of new configurations by origin, on each budget on which brackets start."""
     rows = picks(history)
     if not any(row.losses for row in rows):
-        return no_losses(history, dark)
+        return no_losses(history)
     budgets = sorted({row.budget for row in rows})
     axis = LossAxis(history.goals, [loss for row in rows for loss in row.losses])
     traces = [
@@ -224,7 +189,6 @@ def draw_picks(history: History, dark: bool = False) -> Figure:
     ]
     return figure(
         traces,
-        dark=dark,
         losses=axis,
         boxmode="group",
         xaxis=budget_ticks(budgets, title={"text": "first budget of a configuration"}, showgrid=False),
@@ -259,60 +223,45 @@ _SHOWN = 1.15  # times the best loss of its size up to which a run is shown
 _WIDE = 1.3  # the same for the fitted valleys
 
 
-def draw_valleys(found: Extrapolation, dark: bool = False) -> Figure:
+def draw_valleys(found: Extrapolation) -> Figure:
     """Draw a panel for each hyperparameter whose optimum follows the size."""
-    names = list(found.moving)
-    colours = list(budget_colours(range(len(found.sizes))).values())
     traces: list[Any] = []
     layout: dict[str, Any] = {}
-    for i, name in enumerate(names):
+    named: set[str] = set()
+    for i, (name, moving) in enumerate(found.moving.items()):
         suffix = "" if i == 0 else str(i + 1)
-        axes = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
-        moving = found.moving[name]
-        log = "log" if min(moving.values) > 0 else "linear"
-        gap = 0.08 / max(1, len(names) - 1) if len(names) > 1 else 0.0
-        width = (1 - gap * (len(names) - 1)) / len(names)
-        domain = [i * (width + gap), min(1.0, i * (width + gap) + width)]
-        layout[f"xaxis{suffix}"] = {"type": log, "title": label(name), "domain": domain, "anchor": axes["yaxis"]}
-        layout[f"yaxis{suffix}"] = {"type": "log", "anchor": axes["xaxis"], "matches": "y" if i else None}
-        for k, size in enumerate(found.sizes):
-            words = label(", ".join(f"{key} {number(value, 3)}" for key, value in size.items()), 60)
-            look = {"color": colours[k]}
-            alike = [run for run in found.runs if all(abs(run.scale[n] / v - 1) < 1e-6 for n, v in size.items())]
-            at = [run for run in alike if name in run.config]
-            near = [run for run in at if run.loss <= _SHOWN * min(each.loss for each in at)]
-            x, y = [run.config[name] for run in near], [run.loss for run in near]
-            once = {"name": words, "legendgroup": words}
-            traces.append(
-                go.Scatter(x=x, y=y, mode="markers", marker={**look, "size": 5}, showlegend=not i, **once, **axes)
-            )
-            line = [
-                (v, w) for v, w in zip(moving.values, moving.valleys[k], strict=True) if w <= _WIDE * found.losses[k]
-            ]
-            traces.append(
-                go.Scatter(
-                    x=[v for v, _ in line], y=[w for _, w in line], mode="lines", line=look, showlegend=False,
-                    hoverinfo="skip", **once, **axes,
-                )
-            )  # fmt: skip
-        optimum = {
-            "mode": "lines+markers",
-            "line": {"color": theme.GREY, "dash": "dot"},
-            "marker": {"symbol": "x", "size": 8},
-        }
-        path, losses = list(moving.path), [*found.losses, found.loss]
-        traces.append(go.Scatter(x=path, y=losses, name="optimum", showlegend=not i, **optimum, **axes))
-        low, high = found.config_intervals[name]
-        bars = {"error_x": _bar(path[-1], low, high), "error_y": _bar(found.loss, *found.loss_interval)}
-        target = {"color": theme.BLUE, "size": 12, "symbol": "star"}
-        traces.append(
-            go.Scatter(
-                x=path[-1:], y=[found.loss], mode="markers", marker=target, name="recommended", showlegend=not i,
-                **bars, **axes,
-            )
-        )  # fmt: skip
+        kind = "log" if min(moving.values) > 0 else "linear"
+        across = {"domain": across_panel(i, len(found.moving)), "anchor": f"y{suffix}"}
+        layout[f"xaxis{suffix}"] = {"type": kind, "title": label(name), **across}
+        layout[f"yaxis{suffix}"] = {"type": "log", "anchor": f"x{suffix}", "matches": "y" if i else None}
+        traces += in_panel([*_valleys(found, name, moving), *_optima(found, name, moving)], suffix, named)
     layout["yaxis"]["title"] = "loss"
-    return figure(traces, dark=dark, height=480, **layout)
+    return figure(traces, height=480, **layout)
+
+
+def _valleys(found: Extrapolation, name: str, moving: Moving) -> Iterator[Any]:
+    """Yield the best runs of each size, and its fitted valley."""
+    colours = budget_colours(range(len(found.sizes))).values()
+    for size, valley, least, colour in zip(found.sizes, moving.valleys, found.losses, colours, strict=True):
+        words = label(", ".join(f"{key} {number(value, 3)}" for key, value in size.items()), 60)
+        alike = [run for run in found.runs if all(abs(run.scale[n] / v - 1) < 1e-6 for n, v in size.items())]
+        at = [run for run in alike if name in run.config]
+        near = [run for run in at if run.loss <= _SHOWN * min(each.loss for each in at)]
+        x, y = [run.config[name] for run in near], [run.loss for run in near]
+        dots = {"mode": "markers", "marker": {"color": colour, "size": 5}}
+        yield go.Scatter(x=x, y=y, name=words, **dots)
+        line = [(v, loss) for v, loss in zip(moving.values, valley, strict=True) if loss <= _WIDE * least]
+        x, y = [v for v, _ in line], [loss for _, loss in line]
+        yield go.Scatter(x=x, y=y, name=words, mode="lines", line={"color": colour}, hoverinfo="skip")
+
+
+def _optima(found: Extrapolation, name: str, moving: Moving) -> Iterator[Any]:
+    """Yield the optimum from size to size, and what is recommended."""
+    look = {"line": {"color": theme.GREY, "dash": "dot"}, "marker": {"symbol": "x", "size": 8}}
+    yield go.Scatter(x=moving.path, y=[*found.losses, found.loss], name="optimum", mode="lines+markers", **look)
+    x, star = moving.path[-1], {"color": theme.BLUE, "size": 12, "symbol": "star"}
+    bars = {"error_x": _bar(x, *found.config_intervals[name]), "error_y": _bar(found.loss, *found.loss_interval)}
+    yield go.Scatter(x=[x], y=[found.loss], name="recommended", mode="markers", marker=star, **bars)
 
 
 def _bar(at: float, low: float, high: float) -> dict[str, Any]:

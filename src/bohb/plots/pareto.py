@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from bohb.analysis.objectives import Front, front, volumes
 from bohb.core.history import History
-from bohb.plots.axis import empty, figure, no_losses
+from bohb.plots.axis import empty, figure, in_panel, no_losses
 from bohb.plots.theme import BLUE, COLOURS, GREY, MOST_POINTS, ORANGE, PINK, Figure, go, label, left_out, marks, thinned
 from bohb.units import counted, number
 
@@ -24,16 +24,16 @@ _KINDS = (
 _WITHOUT_OBJECTIVES = ("keeps the constraints", BLUE, "circle", "circle")
 
 
-def draw_front(history: History, dark: bool = False, budget: float | None = None) -> Figure:
+def draw_front(history: History, budget: float | None = None) -> Figure:
     """Draw all results on one budget: in two or three dimensions, or as pairs if there are more values.
 
     budget: default: the largest one with a result that keeps the constraints.
     """
     if history.goals.single:
-        return empty("This study has one objective and no constraint, so its front is its best result", dark)
+        return empty("This study has one objective and no constraint, so its front is its best result")
     table = front(history, budget)
     if table is None:
-        return no_losses(history, dark)
+        return no_losses(history)
     notes = [f"{counted(len(table.numbers), 'result')} on budget {table.budget:g}"]
     parts = [f"{int(table.best.sum())} on the front"] if table.goals.several else []
     parts += [f"{int((~table.feasible).sum())} violate the constraints"] if table.goals.constraints else []
@@ -41,29 +41,29 @@ def draw_front(history: History, dark: bool = False, budget: float | None = None
     kept = thinned(len(table.numbers), MOST_POINTS // 2, np.flatnonzero(table.best))
     notes += left_out(len(kept), len(table.numbers), "results")
     if len(table.names) == 3 and table.goals.several:
-        return _solid(table, kept, notes, dark)
+        return _solid(table, kept, notes)
     pairs = list(itertools.combinations(range(len(table.names)), 2))
     if not table.goals.several:
         pairs = [pair for pair in pairs if pair[0] == 0]  # the objective against each constraint
     notes += left_out(min(len(pairs), _MOST_PAIRS), len(pairs), "pairs of values")
-    return _flat(table, kept, pairs[:_MOST_PAIRS], notes, dark)
+    return _flat(table, kept, pairs[:_MOST_PAIRS], notes)
 
 
-def draw_hypervolume(history: History, dark: bool = False) -> Figure:
+def draw_hypervolume(history: History) -> Figure:
     """Draw the volume that the front dominates over the spent budget."""
     if not history.goals.several:
-        return empty("This study has one objective; a front needs several", dark)
-    return draw_volumes({"": history}, dark)
+        return empty("This study has one objective; a front needs several")
+    return draw_volumes({"": history})
 
 
-def draw_volumes(histories: Mapping[str, History], dark: bool = False) -> Figure:
+def draw_volumes(histories: Mapping[str, History]) -> Figure:
     """Draw the volumes that the fronts of studies dominate, as shares of one common space.
 
     histories: the studies by the names in the legend.
     """
     found = volumes(*histories.values())
     if not any(found):
-        return no_losses(next(iter(histories.values())), dark)
+        return no_losses(next(iter(histories.values())))
     lines = [
         go.Scatter(
             x=np.array([volume.at.continued for volume in mine]),
@@ -81,7 +81,6 @@ def draw_volumes(histories: Mapping[str, History], dark: bool = False) -> Figure
     of = f" of {number(full)}" if len(histories) == 1 else ""
     return figure(
         lines,
-        dark=dark,
         xaxis={"title": {"text": f"budget spent (full evaluations{of})"}, "rangemode": "tozero"},
         yaxis={"title": {"text": "dominated volume (%)"}, "range": [0, 102]},
     )
@@ -110,30 +109,29 @@ def _hover(table: Front) -> str:
     return "<br>".join(f"{label(name, 24)} %{{customdata[{i}]:.6g}}" for i, name in enumerate(table.names, start=1))
 
 
-def _flat(table: Front, kept: Any, pairs: list[tuple[int, int]], notes: list[str], dark: bool) -> Figure:
+def _flat(table: Front, kept: Any, pairs: list[tuple[int, int]], notes: list[str]) -> Figure:
     """Draw one panel per pair of values."""
     columns = 1 if len(pairs) == 1 else 2 if len(pairs) <= 4 else 3
     rows = -(-len(pairs) // columns)
     traces: list[Any] = []
     layout: dict[str, Any] = {"shapes": []}
+    named: set[str] = set()
     custom = np.column_stack([table.numbers, table.values])
     for index, (i, j) in enumerate(pairs):
         row, column = divmod(index, columns)
         name = "" if index == 0 else str(index + 1)
-        top = 1 - row / rows
         across = [column / columns + (0.1 if column else 0), (column + 1) / columns]
-        up = [top - 1 / rows + (0.12 if rows > 1 else 0), top]
+        up = [1 - (row + 1) / rows + (0.12 if rows > 1 else 0), 1 - row / rows]
         layout[f"xaxis{name}"] = _axis(table, i, {"domain": across, "anchor": f"y{name}"})
         layout[f"yaxis{name}"] = _axis(table, j, {"domain": up, "anchor": f"x{name}"})
-        place = {"xaxis": f"x{name}", "yaxis": f"y{name}"}
-        if table.goals.several and table.best.any():
-            traces.append(_stairs(table, i, j, place) if len(table.names) == 2 else None)
-        for title, colour, symbol, _, mine in _kinds(table, kept):
+        mine = [_stairs(table, i, j)] if len(table.names) == 2 and table.goals.several and table.best.any() else []
+        for title, colour, symbol, _, chosen in _kinds(table, kept):
             look = {"color": colour, "symbol": symbol, "size": 10 if symbol in ("diamond", "star") else 7}
-            x, y = table.values[mine, i], table.values[mine, j]
-            traces.append(marks(x, y, custom[mine], title, _hover(table), look, showlegend=index == 0, **place))
-        layout["shapes"] += _bounds(table, i, j, place)
-    return figure(traces, dark=dark, height=430 if rows == 1 else 320 * rows, notes=notes, showlegend=True, **layout)
+            x, y = table.values[chosen, i], table.values[chosen, j]
+            mine.append(marks(x, y, custom[chosen], title, _hover(table), look))
+        traces += in_panel(mine, name, named)
+        layout["shapes"] += _bounds(table, (i, f"x{name}"), (j, f"y{name}"))
+    return figure(traces, height=430 if rows == 1 else 320 * rows, notes=notes, showlegend=True, **layout)
 
 
 def _axis(table: Front, i: int, layout: dict[str, Any]) -> dict[str, Any]:
@@ -144,35 +142,28 @@ def _axis(table: Front, i: int, layout: dict[str, Any]) -> dict[str, Any]:
     return {"title": {"text": _title(table, table.names[i])}, "tickformat": "~g", **kind, **layout}
 
 
-def _stairs(table: Front, i: int, j: int, place: dict[str, str]) -> Any:
+def _stairs(table: Front, i: int, j: int) -> Any:
     """Return the line between what the front dominates and what it does not."""
     points = table.values[table.best][:, [i, j]]
     points = points[np.argsort(points[:, 0], kind="stable")]
     if table.maximised(table.names[i]):
         points = points[::-1]  # from the best first value to the worst
     line = {"color": BLUE, "width": 1.5, "shape": "hv"}
-    return go.Scatter(
-        x=points[:, 0], y=points[:, 1], mode="lines", line=line, hoverinfo="skip", showlegend=False, **place
-    )
+    return go.Scatter(x=points[:, 0], y=points[:, 1], mode="lines", line=line, hoverinfo="skip")
 
 
-def _bounds(table: Front, i: int, j: int, place: dict[str, str]) -> list[dict[str, Any]]:
-    """Return dashed lines at the bounds of constraints."""
-    x, y, lines = place["xaxis"], place["yaxis"], []
+def _bounds(table: Front, x: tuple[int, str], y: tuple[int, str]) -> Iterator[dict[str, Any]]:
+    """Yield dashed lines at the bounds of constraints; x and y are the values on the axes, and the axes."""
+    dashes = {"type": "line", "line": {"color": ORANGE, "width": 1.5, "dash": "dash"}, "layer": "below"}
     for goal in table.goals.constraints:
-        dashes = {"type": "line", "line": {"color": ORANGE, "width": 1.5, "dash": "dash"}, "layer": "below"}
-        if goal.name == table.names[i]:
-            lines.append(
-                {**dashes, "xref": x, "yref": f"{y} domain", "x0": goal.bound, "x1": goal.bound, "y0": 0, "y1": 1}
-            )
-        if goal.name == table.names[j]:
-            lines.append(
-                {**dashes, "xref": f"{x} domain", "yref": y, "x0": 0, "x1": 1, "y0": goal.bound, "y1": goal.bound}
-            )
-    return lines
+        at = {"x0": goal.bound, "x1": goal.bound, "y0": goal.bound, "y1": goal.bound}
+        if goal.name == table.names[x[0]]:
+            yield {**dashes, **at, "xref": x[1], "yref": f"{y[1]} domain", "y0": 0, "y1": 1}
+        if goal.name == table.names[y[0]]:
+            yield {**dashes, **at, "xref": f"{x[1]} domain", "yref": y[1], "x0": 0, "x1": 1}
 
 
-def _solid(table: Front, kept: Any, notes: list[str], dark: bool) -> Figure:
+def _solid(table: Front, kept: Any, notes: list[str]) -> Figure:
     """Draw three objectives in space."""
     custom = np.column_stack([table.numbers, table.values])
     traces = [
@@ -192,4 +183,4 @@ def _solid(table: Front, kept: Any, notes: list[str], dark: bool) -> Figure:
     titles = [{"title": {"text": f"{label(name, 20)} {arrows[name]}"}, "tickformat": "~g"} for name in table.names]
     scene = dict(zip(("xaxis", "yaxis", "zaxis"), titles, strict=True))
     scene["camera"] = {"eye": {"x": 1.6, "y": 1.6, "z": 1.1}}
-    return figure(traces, dark=dark, height=560, notes=notes, showlegend=True, scene=scene)
+    return figure(traces, height=560, notes=notes, showlegend=True, scene=scene)

@@ -14,7 +14,7 @@ from bohb.core.history import History
 from bohb.errors import InvalidArgument
 from bohb.plots import budgets, hyperparameters, model, pareto, result
 from bohb.plots.choices import CHOICES
-from bohb.plots.theme import Figure
+from bohb.plots.theme import Figure, template
 
 GROUPS = {
     "result": "The result",
@@ -31,7 +31,7 @@ class Plot:
     """One plot.
 
     title, explanation: what it shows and how to read it; pages have `texts`, which speak of a score if it is one.
-    draw: the function, `draw(history, dark=False, …)`.
+    draw: the function, `draw(history, …)`.
     group: what it is about, one of `GROUPS`.
     scaled: whether it has an axis of losses, which may be logarithmic.
     wide: whether it needs so much width that a phone has to scroll it sideways.
@@ -54,6 +54,7 @@ class Plot:
     def __call__(self, history: History, dark: bool = False, **options: Any) -> Figure:
         """Draw the plot.
 
+        dark: whether it is for a dark page.
         options: of the function, and `metric`: the objective or constraint that is shown as the loss.
         """
         for name, value in options.items():
@@ -64,7 +65,10 @@ class Plot:
         for name, value in _WITHOUT_METRIC.items():
             if metric is not None and options.get(name) == value:
                 raise InvalidArgument(f"metric={metric!r} cannot be shown with {name}={value!r}; leave one of them out")
-        return self.draw(history if metric is None else seen_by(history, metric), dark=dark, **options)
+        figure = self.draw(history if metric is None else seen_by(history, metric), **options)
+        if dark:
+            figure.layout.template = template(dark)
+        return figure
 
     def texts(self, history: History) -> tuple[str, str]:
         """Return title and explanation in the words of a study: with the name of what it optimises for "loss"."""

@@ -9,7 +9,6 @@ import itertools
 import json
 import platform
 import pprint
-import shlex
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata, resources
@@ -33,7 +32,7 @@ from bohb.plots.axis import empty
 from bohb.plots.choices import CHOICES, PAIR
 from bohb.plots.registry import Plot, suitable
 from bohb.plots.theme import CONFIG, Figure, get_plotlyjs, label, templates
-from bohb.units import counted, date, number
+from bohb.units import command_line, counted, date, number
 
 try:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -71,14 +70,14 @@ def report(history: History, *, name: str = "study") -> str:
         raise InvalidArgument("the history is empty: there is no study to report on")
     seen, groups = Overview(history), suitable(history)
     best = seen.best
-    chosen = {plot.key: variants(plot, history) for plots in groups.values() for plot in plots}
-    figures = {plot.key: _drawn(plot, history) for plots in groups.values() for plot in plots}
+    plots = [plot for group in groups.values() for plot in group]
+    chosen = {plot.key: variants(plot, history) for plot in plots}
+    figures = {plot.key: _drawn(plot, history) for plot in plots}
     drawn = {
         plot.key: {
             option: {text: _drawn(plot, history, **options) for text, options in texts.items()}
             for option, texts in chosen[plot.key].items()
         }
-        for plots in groups.values()
         for plot in plots
     }
     shown = {
@@ -154,12 +153,6 @@ def copies(config: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("As a Python dict", pprint.pformat(dict(config), sort_dicts=False, width=88)),
         ("As command-line options", command_line(config)),
     ]
-
-
-def command_line(config: Mapping[str, Any]) -> str:
-    """Format a configuration as options of a command, quoted for a shell."""
-    texts = {name: value if isinstance(value, str) else repr(value) for name, value in config.items()}
-    return " ".join(f"{shlex.quote('--' + name)} {shlex.quote(text)}" for name, text in texts.items())
 
 
 def _plan(history: History) -> tuple[list[str], list[list[object]], str]:

@@ -36,7 +36,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
 Place = Callable[[Moment], float]
 
 
-def draw_trajectory(history: History, dark: bool = False, over: str = "time") -> Figure:
+def draw_trajectory(history: History, over: str = "time") -> Figure:
     """Draw the incumbent and the best loss per budget.
 
     over: "time" for the run time, or for trials if no time was recorded; "cost" for the spent budget, with a second
@@ -44,7 +44,7 @@ def draw_trajectory(history: History, dark: bool = False, over: str = "time") ->
     """
     table = trajectory(history)
     if table.end is None or not table.incumbents:
-        return no_losses(history, dark)
+        return no_losses(history)
     place, title = _across(table.end, over, f" of {history.budgets[-1]:g}")
     colours = budget_colours(list(table.per_budget))
     steps = [step for steps in table.per_budget.values() for step in steps]
@@ -63,14 +63,14 @@ def draw_trajectory(history: History, dark: bool = False, over: str = "time") ->
     traces[-1].mode = "lines+markers"
     dots = [colours[step.budget] for step in table.incumbents]
     traces[-1].marker = {"color": [*dots, dots[-1]], "size": [9] * len(dots) + [0]}
-    return figure(traces, dark=dark, losses=axis, xaxis={"title": {"text": title}, "rangemode": "tozero"})
+    return figure(traces, losses=axis, xaxis={"title": {"text": title}, "rangemode": "tozero"})
 
 
-def draw_losses(history: History, dark: bool = False) -> Figure:
+def draw_losses(history: History) -> Figure:
     """Draw every finished trial over run time, or over trials if no time was recorded."""
     rows = losses(history)
     if not rows:
-        return no_losses(history, dark)
+        return no_losses(history)
     y = np.array([np.nan if row.loss is None else row.loss for row in rows])
     best = np.array(sorted(range(len(rows)), key=lambda i: (-rows[i].budget, np.nan_to_num(y[i], nan=np.inf)))[:200])
     kept = thinned(len(rows), theme.MOST_POINTS, best).tolist()
@@ -93,7 +93,6 @@ def draw_losses(history: History, dark: bool = False) -> Figure:
         traces.append(_failed(rows, bad, x))
     return figure(
         traces,
-        dark=dark,
         losses=axis,
         notes=left_out(len(kept), len(rows), "trials"),
         xaxis={"title": {"text": title}, "rangemode": "tozero"},
@@ -166,7 +165,7 @@ def _failed(rows: list[Evaluation], chosen: list[int], x: Array) -> Any:
     )
 
 
-def draw_comparison(histories: Mapping[str, History], dark: bool = False, over: str = "cost") -> Figure:
+def draw_comparison(histories: Mapping[str, History], over: str = "cost") -> Figure:
     """Draw the incumbents of any number of studies; the axis suits how they end, not how they begin.
 
     Studies that maximise have a panel of their own below those that minimise.
@@ -178,7 +177,7 @@ def draw_comparison(histories: Mapping[str, History], dark: bool = False, over: 
         raise InvalidArgument(f"over={over!r} must be 'cost' or 'time'")
     tables = {name: table for name, history in histories.items() if (table := trajectory(history)).incumbents}
     if not tables:
-        return empty("No study has a result yet", dark)
+        return empty("No study has a result yet")
     ends = [table.end for table in tables.values() if table.end is not None]
     place, across = _across(replace(ends[0], seconds=max(end.seconds or 0.0 for end in ends)), over)
     goals = {name: histories[name].goals for name in tables}
@@ -196,7 +195,7 @@ def draw_comparison(histories: Mapping[str, History], dark: bool = False, over: 
         panels["xaxis"]["anchor"] = "y2"
         panels |= {"yaxis": {"domain": [0.55, 1]}, "yaxis2": {**axes[1].layout(), "domain": [0, 0.45]}}
     notes = [axis.note for axis in axes[1:]]
-    return figure(traces, dark=dark, losses=axes[0], notes=notes, showlegend=True, **panels)
+    return figure(traces, losses=axes[0], notes=notes, showlegend=True, **panels)
 
 
 def _common_axis(goals: list[Goals], tables: list[Trajectory], title: str) -> LossAxis:
@@ -238,12 +237,12 @@ class Bar:
     spans: list[Span]
 
 
-def draw_timeline(history: History, dark: bool = False) -> Figure:
+def draw_timeline(history: History) -> Figure:
     """Draw a bar per trial, one row per worker, coloured by budget."""
     spans = timeline(history)
     if not spans:
         message = "No trial has started yet" if not history.trials else "No times were recorded for these trials"
-        return empty(message, dark)
+        return empty(message)
     end = max(span.start if span.end is None else span.end for span in spans)
     workers = list(dict.fromkeys(sorted((span.worker for span in spans), key=_natural)))
     shown = workers[:_MOST_WORKERS]
@@ -258,7 +257,6 @@ def draw_timeline(history: History, dark: bool = False) -> Figure:
         notes.append("bars in close succession are merged")
     return figure(
         traces,
-        dark=dark,
         height=max(240, min(1400, 150 + 26 * len(shown))),
         barmode="overlay",
         xaxis={"title": {"text": f"run time ({unit})"}, "range": [0, 1.01 * end / size]},

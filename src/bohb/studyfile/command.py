@@ -26,6 +26,7 @@ from typing import Any
 from bohb.core.trial import Outcome, Status, Trial, jsonable, outcome_of
 from bohb.errors import InvalidArgument, InvalidResult, Retry
 from bohb.executors.local.processes import signal_name
+from bohb.units import option_text
 
 PLACE = re.compile(r"\{\{([^{}\s]+)\}\}|\{([^{}\s]+)\}")  # {{name}} stands for {name} itself
 _SHELLS = {"sh", "ash", "bash", "dash", "ksh", "mksh", "zsh"}
@@ -264,7 +265,7 @@ def texts(trial: Trial) -> dict[str, str]:
         "python": sys.executable,
         **trial.config,
     }
-    return {name: text_of(value) for name, value in values.items() if value is not None}
+    return {name: option_text(value) for name, value in values.items() if value is not None}
 
 
 def result_in(printed: str) -> Any:
@@ -301,11 +302,6 @@ def _split(command: str | Sequence[str], shell: bool) -> list[str]:
 def _whole(budget: float | None) -> float | None:
     """Return a whole budget as an integer, because most programs expect `--epochs 3`."""
     return int(budget) if budget is not None and float(budget).is_integer() else budget
-
-
-def text_of(value: Any) -> str:
-    """Format the value of a hyperparameter as it is inserted into a command."""
-    return json.dumps(jsonable(value)) if isinstance(value, bool | list | tuple | None) else str(value)
 
 
 def _environment(trial: Trial) -> dict[str, str]:
