@@ -136,9 +136,12 @@ def test_the_parallel_experiment_runs_in_small(tmp_path: Path) -> None:
 @long
 def test_sharing_a_gpu_is_measured_in_small_without_one(tmp_path: Path) -> None:
     gpu_sharing.main(["--smoke", "--out", str(tmp_path)])
-    (row,) = json.loads((tmp_path / "gpu_sharing.json").read_text())["rows"]
-    assert row["failed"] == 0
-    assert row["trials_per_hour"] > 0
+    found = json.loads((tmp_path / "gpu_sharing.json").read_text())
+    assert [row["share"] for row in found["throughput"]] == [1, 2]
+    assert [row["share"] for row in found["studies"]] == [1, "shared"]
+    assert all(row["failed"] == 0 for row in [*found["throughput"], *found["studies"]])
+    assert all(row["trials_per_hour"] > 0 for row in found["throughput"])
+    assert "## Trials per hour" in (tmp_path / "gpu_sharing.md").read_text()
 
 
 @long
