@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,19 +23,23 @@ def run_isolated(file: Path, timeout: float = 280) -> str:
     script = 'ip link set lo up && exec "$@"'
     limit = f"--timeout={timeout * 3 / 7:g}"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", limit, str(file)]
-    ran = subprocess.run(
-        [*isolate, "sh", "-c", script, "sh", *command],
-        cwd=ROOT,
-        env={**os.environ, "RAY_raylet_start_wait_time_s": "100"},  # 30 s are not enough on a busy machine
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    for _ in range(2):
+        ran = subprocess.run(
+            [*isolate, "sh", "-c", script, "sh", *command],
+            cwd=ROOT,
+            env={**os.environ, "RAY_raylet_start_wait_time_s": "100"},  # 30 s are not enough on a busy machine
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        if ran.returncode != -signal.SIGSEGV:  # compiled code of Ray may crash when one of its nodes is killed
+            break
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert "skipped" not in ran.stdout
     return ran.stdout
 
 
+@pytest.mark.timeout(600)
 def test_the_executor_contract_holds_on_a_real_ray_cluster() -> None:
     printed = run_isolated(Path(__file__).with_name("ray_inside.py"))
     assert int(re.findall(r"(\d+) passed", printed)[-1]) >= 10, printed[-2000:]
