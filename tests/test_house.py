@@ -20,15 +20,15 @@ SOURCE = ROOT / "src"
 LINES, MODULES = 34_000, 164  # the goal is 30 000 lines
 # The most lines and modules of each room. A change that raises one has to say why.
 ROOMS = {
-    "core": (8_300, 43),
+    "core": (8_260, 43),
     "journal": (2_050, 10),
-    "optimizer": (1_150, 6),
+    "optimizer": (1_185, 6),
     "executors": (3_610, 18),
-    "running": (2_990, 13),
+    "running": (2_960, 13),
     "studyfile": (950, 4),
-    "analysis": (3_900, 16),
+    "analysis": (3_860, 16),
     "plots": (2_700, 11),
-    "cli": (2_450, 11),
+    "cli": (2_430, 11),
     "testing": (600, 3),
     "dashboard": (1_800, 9),
     "integrations": (2_750, 11),

@@ -7,14 +7,14 @@ import pytest
 from bohb import BOHB
 from bohb.analysis.lineage import Record, records
 from bohb.analysis.overview import Overview
-from bohb.analysis.trajectory import Moment, losses, run_clock, timeline, trajectory
+from bohb.analysis.trajectory import Moment, evaluations, run_clock, timeline, trajectory
 from bohb.core.trial import Origin, Status
 from tests.analysis.studies import KINDS, XY, Watch, play, played, smooth, tiny
 
 
 def test_every_finished_trial_has_one_row_with_its_time_at_work() -> None:
-    rows = losses(tiny().history)
-    assert [(row.number, row.budget, row.loss, row.seconds) for row in rows] == [
+    rows = evaluations(tiny().history)
+    assert [(row.trial.number, row.trial.budget, row.outcome.loss, row.at.seconds) for row in rows] == [
         (0, 1, 0.5, 1),
         (1, 1, 0.2, 11),
         (2, 1, None, 21),
@@ -22,8 +22,8 @@ def test_every_finished_trial_has_one_row_with_its_time_at_work() -> None:
         (4, 3, 0.3, 43),
         (5, 3, 0.05, 53),
     ]
-    assert [row.status for row in rows][2] is Status.CRASHED
-    assert rows[3].origin is Origin.PROMOTED
+    assert rows[2].outcome.status is Status.CRASHED
+    assert rows[3].trial.origin is Origin.PROMOTED
     assert rows[3].picked is rows[1].picked is Origin.RANDOM
 
 
@@ -93,7 +93,7 @@ def test_counts_add_up(kind: str) -> None:
 
 def test_trials_without_times_have_none() -> None:
     history = played("untimed")
-    assert {row.seconds for row in losses(history)} == {None}
+    assert {row.at.seconds for row in evaluations(history)} == {None}
     assert Overview(history).seconds is None
     assert trajectory(history).incumbents[-1].at.seconds is None
     assert timeline(history) == []
@@ -109,7 +109,7 @@ def test_a_pause_between_two_sessions_is_not_run_time() -> None:
     play(optimizer, 1, smooth, watch)  # until 5001
     clock = run_clock(optimizer.history)
     assert (clock.origin, clock.pauses) == (1000, ((1011, 5000),))
-    assert [row.seconds for row in losses(optimizer.history)] == [1, 11, 12]
+    assert [row.at.seconds for row in evaluations(optimizer.history)] == [1, 11, 12]
     assert clock.seconds(3000) == 11
 
 

@@ -57,8 +57,8 @@ def test_minimize_takes_an_executor_that_was_put_together_elsewhere(tmp_path: Pa
     ("executor", "error"),
     [
         (3, "executor=3 must be a pool"),
-        ("slurm", r"executor='slurm' must be dask://"),
-        ("http://host", r"executor='http://host' must be dask://"),
+        ("slurm", r"executor='slurm' must be .*dask://"),
+        ("http://host", r"executor='http://host' must be .*dask://"),
     ],
 )
 def test_what_is_no_engine_is_refused(executor: Any, error: str) -> None:
@@ -302,7 +302,7 @@ def test_a_study_file_names_executor_and_resources_and_options_replace_them(
         assert error in refused.output
     with pytest.raises(InvalidArgument, match=r"'gpu'\]='shared' is not scheduled by a ThreadPoolExecutor"):
         runner.invoke(run_command, [str(tmp_path / "study.toml"), "--resource", "gpu=shared"], catch_exceptions=False)
-    with pytest.raises(InvalidArgument, match=r"executor='http://nowhere' must be dask://"):
+    with pytest.raises(InvalidArgument, match=r"executor='http://nowhere' must be .*dask://"):
         runner.invoke(
             run_command, [str(tmp_path / "study.toml"), "--executor", "http://nowhere"], catch_exceptions=False
         )

@@ -134,28 +134,18 @@ def rung_agreement(history: History) -> list[Agreement]:
 
 def agreements(rng: np.random.Generator, steps: Sequence[float], seen: Mapping[float, Losses]) -> list[Agreement]:
     """Return the agreement of each budget and the next, given the losses on each."""
-    draws, tail = drawn_correlations(rng, steps, seen), (1 - CERTAINTY) / 2
-    found = []
-    for i, (low, high) in enumerate(itertools.pairwise(steps)):
-        bottom, middle, top = np.quantile(draws[:, i, i + 1], [tail, 0.5, 1 - tail]).tolist()
-        shared = len(seen.get(low, {}).keys() & seen.get(high, {}).keys())
-        found.append(Agreement(low, high, shared, middle, (bottom, top)))
-    return found
-
-
-def drawn_correlations(rng: np.random.Generator, steps: Sequence[float], seen: Mapping[float, Losses]) -> Array:
-    """Draw correlation matrices of all rungs from their posterior, (draws, rungs, rungs)."""
     scores = [_scores(seen.get(step, {})) for step in steps]
-    middle = np.ones((1, 1))  # the covariance of the posterior mean, which the next regression uses …
+    middle = np.ones((1, 1))  # the covariance of the last rungs, the newest first: of the posterior mean …
     drawn = np.ones((DRAWS, 1, 1))  # … and as drawn
-    for i in range(1, len(steps)):
-        below = [i - 1, i - 2][: min(i, 2)]
-        regression = _regress(scores[i], [scores[j] for j in below], middle[np.ix_(below, below)])
+    tail, found = (1 - CERTAINTY) / 2, []
+    for i, (low, high) in enumerate(itertools.pairwise(steps), 1):
+        regression = _regress(scores[i], scores[max(0, i - 2) : i][::-1], middle)
         slopes, noise = regression.draw(rng)
-        middle = _extend(middle[None], below, regression.slope[None], np.array([regression.noise]))[0]
-        drawn = _extend(drawn, below, slopes, noise)
-    spread = np.sqrt(np.einsum("dii->di", drawn))
-    found: Array = drawn / (spread[:, :, None] * spread[:, None, :])
+        middle = _next(middle[None], regression.slope[None], np.array([regression.noise]))[0]
+        drawn = _next(drawn, slopes, noise)
+        rho = drawn[:, 0, 1] / np.sqrt(drawn[:, 0, 0] * drawn[:, 1, 1])
+        bottom, median, top = np.quantile(rho, [tail, 0.5, 1 - tail]).tolist()
+        found.append(Agreement(low, high, len(scores[i - 1].keys() & scores[i].keys()), median, (bottom, top)))
     return found
 
 
@@ -226,15 +216,12 @@ def _shared(above: Losses, below: Sequence[Losses], covariance: Array) -> tuple[
     return np.concatenate(X), np.concatenate(y), len(y)
 
 
-def _extend(known: Array, below: Sequence[int], slopes: Array, noise: Array) -> Array:
-    """Extend covariances by one variable, which depends on some of the others by slopes and noise."""
-    n = known.shape[1]
-    across = np.einsum("db,dbj->dj", slopes, known[:, below, :])
-    found = np.empty((len(known), n + 1, n + 1))
-    found[:, :n, :n] = known
-    found[:, n, :n] = found[:, :n, n] = across
-    found[:, n, n] = np.einsum("db,db->d", slopes, across[:, below]) + noise
-    return found
+def _next(known: Array, slopes: Array, noise: Array) -> Array:
+    """Return the covariances of the next rung and the last one; it depends on the last rungs by slopes and noise."""
+    across = np.einsum("db,dbj->dj", slopes, known)
+    variance = np.einsum("db,db->d", slopes, across) + noise
+    rows = [[variance, across[:, 0]], [across[:, 0], known[:, 0, 0]]]
+    return np.moveaxis(np.array(rows), -1, 0)
 
 
 def _scores(losses: Losses) -> dict[bytes, float]:

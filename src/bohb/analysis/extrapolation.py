@@ -11,12 +11,14 @@ import numpy as np
 
 from bohb.analysis.valley import COVERED, Runs, Valley, contradicts, fitted
 from bohb.core.space import Array
+from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument
 from bohb.units import aligned, number, value_text
 
 Kind = Literal["log", "linear", "choice"]
 FEWEST_RUNS = 10
 _POINTS = 41  # of a line that is drawn
+_STORED = ("at", "config", "config_intervals", "loss", "loss_interval", "cost", "cost_of_search", "warnings")
 _EDGE = 0.1  # share of the tried range within which an optimum counts as on its edge
 
 
@@ -94,16 +96,8 @@ class Extrapolation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the recommendation without the runs."""
-        return {
-            "at": self.at,
-            "config": self.config,
-            "config_intervals": {name: list(ends) for name, ends in self.config_intervals.items()},
-            "loss": self.loss,
-            "loss_interval": list(self.loss_interval),
-            "cost": self.cost,
-            "cost_of_search": self.cost_of_search,
-            "warnings": list(self.warnings),
-        }
+        found: dict[str, Any] = jsonable({name: getattr(self, name) for name in _STORED})
+        return found
 
 
 class _Columns:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bohb.analysis.axes import Array
-from bohb.analysis.trajectory import Moment, losses, moments
+from bohb.analysis.trajectory import Moment, evaluations
 from bohb.core.events import ObservationAdded
 from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
@@ -114,17 +114,16 @@ def volumes(*histories: History) -> list[list[Volume]]:
 def _grown(history: History, points: dict[int, Array], reference: Array) -> list[Volume]:
     """Return how the volume between the points of a study and the reference point grew."""
     box = float(np.prod(reference))
-    rows = losses(history)
     found: list[Volume] = []
     so_far = np.empty((0, len(reference)))
-    for row, at in zip(rows, moments(history, rows), strict=True):
-        if row.number not in points:
+    for trial, _, _, at in evaluations(history):
+        if trial.number not in points:
             continue
-        so_far = np.vstack([so_far, points[row.number]])
+        so_far = np.vstack([so_far, points[trial.number]])
         so_far = so_far[first_front(so_far)]
         share = hypervolume(so_far.tolist(), reference.tolist()) / box
         if not found or share > found[-1].share:
-            found.append(Volume(row.number, share, at))
+            found.append(Volume(trial.number, share, at))
     return found
 
 

@@ -6,11 +6,12 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from bohb.analysis.trials import finished, started
 from bohb.core.history import History
 from bohb.core.results import Leaders, Result
-from bohb.core.trial import Origin, Status
+from bohb.core.trial import Origin, Outcome, Status, Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,6 @@ class Span:
     end: float | None
     status: Status | None
     budget: float
-    bracket: int
-    attempt: int
 
 
 def timeline(history: History) -> list[Span]:
@@ -105,7 +104,7 @@ def timeline(history: History) -> list[Span]:
         kind = "running" if outcome is None else "slot"
         worker = _lane(kind, lanes[kind], start, end) if named is None else named
         status = None if outcome is None else outcome.status
-        spans.append(Span(number, worker, start, end, status, trial.budget, trial.bracket, trial.attempt))
+        spans.append(Span(number, worker, start, end, status, trial.budget))
     return spans
 
 
@@ -114,47 +113,6 @@ def _lane(kind: str, ends: list[float], start: float, end: float | None) -> str:
     free = next((lane for lane, until in enumerate(ends) if until <= start), len(ends))
     ends[free : free + 1] = [math.inf if end is None else end]
     return f"{kind} {free + 1}"
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """One finished trial.
-
-    picked: how its configuration was first chosen; `origin` is "promoted" on all later rungs.
-    loss: None if it failed.
-    seconds: the run time of the study when it finished; None if no time was recorded.
-    reused: whether it reuses the result of another trial.
-    """
-
-    number: int
-    budget: float
-    origin: Origin
-    picked: Origin
-    status: Status
-    loss: float | None
-    seconds: float | None
-    reused: bool
-
-
-def losses(history: History) -> list[Evaluation]:
-    """Return one row per finished trial."""
-    clock = run_clock(history)
-    rows = []
-    for number, outcome in history.outcomes.items():
-        trial = history.trials[number]
-        rows.append(
-            Evaluation(
-                number=number,
-                budget=trial.budget,
-                origin=trial.origin,
-                picked=history.trials[trial.config_id].origin,
-                status=outcome.status,
-                loss=outcome.loss,
-                seconds=clock.seconds(finished(history, number)),
-                reused=trial.reuses is not None,
-            )
-        )
-    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +129,37 @@ class Moment:
     seconds: float | None
     fresh: float
     continued: float
+
+
+class Evaluation(NamedTuple):
+    """A finished trial.
+
+    picked: how its configuration was first chosen; the origin is "promoted" on all later rungs.
+    at: the progress of the study when it finished; its times never decrease.
+    """
+
+    trial: Trial
+    outcome: Outcome
+    picked: Origin
+    at: Moment
+
+
+def evaluations(history: History) -> list[Evaluation]:
+    """Return every finished trial, in the order in which they finished."""
+    clock, full = run_clock(history), history.budgets[-1] if history.created is not None else 1.0
+    fresh = continued = 0.0
+    seconds: float | None = None
+    found = []
+    for count, (number, outcome) in enumerate(history.outcomes.items(), start=1):
+        trial, ended = history.trials[number], clock.seconds(finished(history, number))
+        if trial.reuses is None:
+            fresh += trial.budget
+            continued += trial.budget - (trial.previous_budget or 0.0)
+        if ended is not None:
+            seconds = ended if seconds is None else max(seconds, ended)
+        at = Moment(count, seconds, fresh / full, continued / full)
+        found.append(Evaluation(trial, outcome, history.trials[trial.config_id].origin, at))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,42 +187,24 @@ class Trajectory:
     end: Moment | None
 
 
-def moments(history: History, rows: list[Evaluation]) -> list[Moment]:
-    """Return the progress after each finished trial; times never decrease."""
-    full = history.budgets[-1] if history.created is not None else 1.0
-    fresh = continued = 0.0
-    seconds: float | None = None
-    found = []
-    for count, row in enumerate(rows, start=1):
-        if not row.reused:
-            fresh += row.budget
-            continued += row.budget - (history.trials[row.number].previous_budget or 0.0)
-        if row.seconds is not None:
-            seconds = row.seconds if seconds is None else max(seconds, row.seconds)
-        found.append(Moment(count, seconds, fresh / full, continued / full))
-    return found
-
-
 def trajectory(history: History) -> Trajectory:
     """Return the incumbents and the best losses per budget, in the order in which trials finished."""
-    rows = losses(history)
-    when = moments(history, rows)
+    rows = evaluations(history)
     incumbents: list[Step] = []
     per_budget: dict[float, list[Step]] = {}
     leaders = Leaders()  # by the loss alone: `Leaders` compares by the violations that it is given
-    for row, at in zip(rows, when, strict=True):
-        if row.loss is None:
+    for trial, outcome, _, at in rows:
+        if outcome.loss is None:
             continue
-        step = Step(row.number, row.loss, row.budget, at)
-        outcome = history.outcomes[row.number]
-        result = Result(history.trials[row.number], outcome, history.violation(outcome))
+        step = Step(trial.number, outcome.loss, trial.budget, at)
+        result = Result(trial, outcome, history.violation(outcome))
         leaders.add(result)
-        if leaders.best[row.budget] is result:
-            per_budget.setdefault(row.budget, []).append(step)
+        if leaders.best[trial.budget] is result:
+            per_budget.setdefault(trial.budget, []).append(step)
         if leaders.trajectory[-1] is result:
             incumbents.append(step)
     return Trajectory(
         tuple(incumbents),
         {budget: tuple(per_budget[budget]) for budget in sorted(per_budget)},
-        when[-1] if when else None,
+        rows[-1].at if rows else None,
     )

@@ -98,6 +98,7 @@ NOTES: dict[str, Callable[[History, int], Any]] = {  # of studies in which the u
     "tags": lambda history, number: ", ".join(tags_of(history, number)) or None,
     "note": lambda history, number: "\n".join(note.text for note in notes_of(history, number) if note.text) or None,
 }
+ALIASES = {"trial": "number", "time": "seconds", "duration": "seconds"}  # what tables call these columns
 _TAKEN = {*COLUMNS, *NOTES, "config", "reason", "values"}  # names that mean something else in a record of a trial
 _FLOATS = ("budget", "previous_budget", "started", "finished", "seconds", "cost")
 
@@ -128,6 +129,16 @@ def columns(history: History) -> dict[str, Callable[[History, int], Any]]:
     infos = dict.fromkeys(chain.from_iterable(outcome.info for outcome in history.outcomes.values()))
     names |= dict.fromkeys([*(CONFIG + name for name in configs), *(INFO + name for name in infos)])
     return fixed_columns(history) | {name: column(name) for name in names}
+
+
+def named_column(history: History, name: str) -> str | None:
+    """Return the column that a reader means: with or without its prefix, or as tables call it; None if there is none.
+
+    The values of what the study optimises come first, then hyperparameters and entries of `info`.
+    """
+    known = columns(history)
+    full = {**ALIASES, "loss": loss_column(history.goals)}.get(name, name)
+    return next((found for found in (name, full, VALUES + name, CONFIG + name, INFO + name) if found in known), None)
 
 
 def table(history: History, rows: Iterable[int]) -> dict[str, list[Any]]:

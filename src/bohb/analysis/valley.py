@@ -86,7 +86,6 @@ class Valley:
         p, k, moving = runs.x.shape[1], runs.s.shape[1], np.flatnonzero(runs.moves)
         self._x0, self._s0, self._moving = runs.x.mean(axis=0), runs.s.mean(axis=0), moving
         self._unit = np.maximum(np.ptp(runs.x, axis=0), 1e-9) / 4
-        self._effects = runs.effects
         lengths = {
             "level": 1, "reducible": k, "decline": k, "curvature": p, "tilt": p * (p - 1) // 2,
             "centre": p, "exponents": len(moving) * k, "effects": runs.effects.shape[1],

@@ -24,7 +24,6 @@ from bohb.units import DASH, counted, duration, number, printable, short, value_
 _ORIGINS = [origin.value for origin in Origin]
 _NOTE = 40  # characters of a note in the table; CSV and JSON have all of it
 _STUDY_NOTE = 60
-_ALIASES = {"trial": "number", "time": "seconds"}  # what the table calls these columns
 _COLUMNS = 80  # of a terminal, in which all tables fit
 _LABEL = 20  # characters of the name of a hyperparameter
 _VALUE = 12  # characters of the value of a hyperparameter
@@ -83,14 +82,12 @@ def trials(
 
 def _column(history: History, sort: str) -> str:
     """Return the column that `--sort` names: by its full name, as the table calls it, or a hyperparameter."""
-    known, name = rows_of.columns(history), sort.removeprefix("-")
-    aliases = {**_ALIASES, "loss": rows_of.loss_column(history.goals)}
-    for full in (name, aliases.get(name, name), rows_of.VALUES + name, rows_of.CONFIG + name):
-        if full in known:
-            return full
-    if not history.trials:
-        return "number"
-    raise InvalidArgument(f"--sort={sort!r}: there is no column {name!r}; there are {', '.join((*_ALIASES, *known))}")
+    name = sort.removeprefix("-")
+    found = rows_of.named_column(history, name)
+    if found is None and history.trials:
+        known = ", ".join((*rows_of.ALIASES, *rows_of.columns(history)))
+        raise InvalidArgument(f"--sort={sort!r}: there is no column {name!r}; there are {known}")
+    return found or "number"
 
 
 def _write(history: History, rows: list[int], form: str, out: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Results: the best so far, the answers of a study, and the evidence that models are fitted to."""
+"""Results: the best so far, and the evidence that models are fitted to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Outcome, Trial
@@ -60,58 +60,6 @@ class Result:
     def caveat(self) -> str:
         """A warning for people if it violates the constraints; empty if it keeps them."""
         return "" if self.feasible else ", violates the constraints"
-
-
-class _Known(Protocol):
-    """What a History knows of its best results."""
-
-    @property
-    def goals(self) -> Goals: ...
-    @property
-    def incumbent(self) -> Result | None: ...
-    @property
-    def front(self) -> list[Result]: ...
-    def require_incumbent(self) -> Result: ...
-
-
-class BestResults:
-    """The answers of a study, for whatever has its `history`."""
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def history(self) -> _Known:
-            """Everything that happened."""
-
-    @property
-    def incumbent(self) -> Result | None:
-        """The best configuration: the largest budget counts first, then the lowest loss. None if nothing succeeded."""
-        return self.history.incumbent
-
-    @property
-    def best_config(self) -> dict[str, Any]:
-        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
-        return dict(self.history.require_incumbent().config)
-
-    @property
-    def best_loss(self) -> float:
-        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
-        return self.history.goals.shown(self.history.require_incumbent().loss)
-
-    @property
-    def best_trial(self) -> Trial:
-        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
-        return self.history.require_incumbent().trial
-
-    @property
-    def front(self) -> list[Result]:
-        """The results that no other dominates and that keep the constraints, by their first loss.
-
-        They are those on the largest budget that has any. `Result.values` has what the objective returned.
-        """
-        return self.history.front
 
 
 class Leaders:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from bohb.analysis.trials import CONFIG, INFO, NOTES, VALUES, loss_column, sorted_trials
+from bohb.analysis.trials import CONFIG, INFO, NOTES, VALUES, loss_column, named_column, sorted_trials
 from bohb.analysis.trials import columns as all_columns
 from bohb.core.history import History
 from bohb.core.trial import Status
@@ -126,11 +126,8 @@ def _condition(history: History, name: str, sign: str, text: str) -> Callable[[i
 
 def _named(history: History, name: str) -> Value:
     """Return the column that a reader means by a name, with or without its prefix."""
-    known = all_columns(history)
-    aliases = {"trial": "number", "duration": "seconds", "loss": loss_column(history.goals)}
-    for candidate in (name, aliases.get(name, name), VALUES + name, CONFIG + name, INFO + name):
-        if candidate in known:
-            return known[candidate]
+    if (found := named_column(history, name)) is not None:
+        return all_columns(history)[found]
     names = [column.title if column.kind == "value" else column.name for column in columns(history)]
     close = get_close_matches(name, names, 1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"

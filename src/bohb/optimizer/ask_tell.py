@@ -18,7 +18,7 @@ from bohb.core.events import FORMAT, Event, StudyCreated, TrialStarted
 from bohb.core.goals import Direction, Objectives, goals_of
 from bohb.core.history import History
 from bohb.core.limits import Limits
-from bohb.core.results import BestResults
+from bohb.core.results import Result
 from bohb.core.samplers.chain import Sampler
 from bohb.core.samplers.density import Model
 from bohb.core.schedule.brackets import Plan, plan
@@ -39,6 +39,46 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("bohb")
 _LONGEST_NAME = 200  # of a client
+
+
+class BestResults:
+    """The answers of a study, for whatever has its `history`."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def history(self) -> History:
+            """Everything that happened."""
+
+    @property
+    def incumbent(self) -> Result | None:
+        """The best configuration: the largest budget counts first, then the lowest loss. None if nothing succeeded."""
+        return self.history.incumbent
+
+    @property
+    def best_config(self) -> dict[str, Any]:
+        """The configuration of the incumbent. Raises NoResult if no trial has succeeded."""
+        return dict(self.history.require_incumbent().config)
+
+    @property
+    def best_loss(self) -> float:
+        """The loss of the incumbent, or the value of its first objective as the user returned it. Raises NoResult."""
+        return self.history.goals.shown(self.history.require_incumbent().loss)
+
+    @property
+    def best_trial(self) -> Trial:
+        """The trial of the incumbent. Raises NoResult if no trial has succeeded."""
+        return self.history.require_incumbent().trial
+
+    @property
+    def front(self) -> list[Result]:
+        """The results that no other dominates and that keep the constraints, by their first loss.
+
+        They are those on the largest budget that has any. `Result.values` has what the objective returned.
+        """
+        return self.history.front
 
 
 @with_help({"Budgets": Budgets, "Single settings, which replace those of the preset": Settings})

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from bohb.analysis.axes import Array, settled_range
-from bohb.analysis.trajectory import Evaluation, Moment, Span, Step, Trajectory, losses, moments, timeline, trajectory
+from bohb.analysis.trajectory import Evaluation, Moment, Span, Step, Trajectory, evaluations, timeline, trajectory
 from bohb.core.goals import Goals, Objective
 from bohb.core.history import History
 from bohb.core.trial import Origin
@@ -68,27 +68,27 @@ def draw_trajectory(history: History, over: str = "time") -> Figure:
 
 def draw_losses(history: History) -> Figure:
     """Draw every finished trial over run time, or over trials if no time was recorded."""
-    rows = losses(history)
+    rows = evaluations(history)
     if not rows:
         return no_losses(history)
-    y = np.array([np.nan if row.loss is None else row.loss for row in rows])
-    best = np.array(sorted(range(len(rows)), key=lambda i: (-rows[i].budget, np.nan_to_num(y[i], nan=np.inf)))[:200])
+    y = np.array([row.outcome.loss for row in rows], dtype=float)  # NaN if it failed
+    budgets = np.array([row.trial.budget for row in rows])
+    best = np.lexsort((np.nan_to_num(y, nan=np.inf), -budgets))[:200]
     kept = thinned(len(rows), theme.MOST_POINTS, best).tolist()
-    when = moments(history, rows)
-    place, title = _across(when[-1])
-    x = np.array([place(at) for at in when])
+    place, title = _across(rows[-1].at)
+    x = np.array([place(row.at) for row in rows])
     axis = LossAxis(history.goals, y)
     outlier = axis.outside(y)
-    bad = [i for i in kept if rows[i].loss is None]
+    bad = [i for i in kept if np.isnan(y[i])]
     traces: list[Any] = []
-    for rank, (budget, colour) in enumerate(budget_colours([row.budget for row in rows]).items()):
-        here = [i for i in kept if rows[i].budget == budget and rows[i].loss is not None and not outlier[i]]
+    for rank, (budget, colour) in enumerate(budget_colours(budgets.tolist()).items()):
+        here = [i for i in kept if budgets[i] == budget and not np.isnan(y[i]) and not outlier[i]]
         symbols = sorted({_SYMBOLS[rows[i].picked] for i in here})
         for symbol in symbols:
             mine = [i for i in here if _SYMBOLS[rows[i].picked] == symbol]
             traces.append(_points(rows, mine, x, axis, f"budget {budget:g}", colour, rank, symbol))
             traces[-1].showlegend = symbol == symbols[0]
-    traces.append(axis.triangles(x, y, [row.number for row in rows]))
+    traces.append(axis.triangles(x, y, [row.trial.number for row in rows]))
     if bad:
         traces.append(_failed(rows, bad, x))
     return figure(
@@ -142,25 +142,25 @@ def _points(
     size = min(5 + 1.5 * rank, 11) * (1.0 if len(rows) < 1500 else 0.6)
     return marks(
         x[chosen],
-        axis.values(np.array([rows[i].loss for i in chosen], dtype=float)),
-        np.array([rows[i].number for i in chosen], dtype=np.int32),
+        axis.values(np.array([rows[i].outcome.loss for i in chosen], dtype=float)),
+        np.array([rows[i].trial.number for i in chosen], dtype=np.int32),
         name,
         f"{axis.name} %{{y:.6g}}<br>{name}<br>%{{text}}",
         {"color": colour, "size": size, "symbol": symbol, "line": {"width": 1, "color": colour}},
-        text=[f"{rows[i].origin.value}, first {rows[i].picked.value}" for i in chosen],
+        text=[f"{rows[i].trial.origin.value}, first {rows[i].picked.value}" for i in chosen],
     )
 
 
 def _failed(rows: list[Evaluation], chosen: list[int], x: Array) -> Any:
-    colours = [theme.STATUSES[rows[i].status] for i in chosen]
+    colours = [theme.STATUSES[rows[i].outcome.status] for i in chosen]
     return marks(
         x[chosen],
         np.zeros(len(chosen), dtype=np.int8),
-        np.array([[rows[i].number, rows[i].budget] for i in chosen], dtype=float),
+        np.array([[rows[i].trial.number, rows[i].trial.budget] for i in chosen], dtype=float),
         "failed",
         "%{text}<br>budget %{customdata[1]:~g}",
         {"symbol": "x-thin", "size": 8, "line": {"width": 2, "color": colours}},
-        text=[rows[i].status.value for i in chosen],
+        text=[rows[i].outcome.status.value for i in chosen],
         yaxis="y2",
     )
 

@@ -102,7 +102,12 @@ def choose_executor(objective: Objective, executor: Any, workers: int | None, op
     if executor is None:
         return _inline(objective, options) if workers is None else LocalExecutor(objective, workers, options)
     if all(hasattr(executor, name) for name in _PROTOCOL):
-        return _as_given(executor, workers, options)
+        if workers is not None or options != TrialOptions(log_dir=options.log_dir):
+            raise InvalidArgument(
+                f"executor={executor!r} has its own workers and limits; set workers, trial_seconds, trial_memory, "
+                "recycle_after, start_method and resources where you create it"
+            )
+        return executor  # type: ignore[no-any-return]  # it has the four methods
     engine = _engine(executor, options.resources)
     try:
         chosen = EngineExecutor(engine, objective, workers, options)
@@ -128,48 +133,27 @@ def _inline(objective: Objective, options: TrialOptions) -> Executor:
     return InlineExecutor(objective)
 
 
-def _as_given(executor: Executor, workers: int | None, options: TrialOptions) -> Executor:
-    """Return an executor that the user has built, with its own objective and limits."""
-    if workers is not None or options != TrialOptions(log_dir=options.log_dir):
-        raise InvalidArgument(
-            f"executor={executor!r} has its own workers and limits; set workers, trial_seconds, trial_memory, "
-            "recycle_after, start_method and resources where you create it"
-        )
-    return executor
-
-
 def _engine(executor: Any, resources: Resources) -> Engine:
-    if isinstance(executor, str):
-        return _engine_at(executor, resources)
+    scheme = executor.partition("://")[0] if isinstance(executor, str) else ""
     if isinstance(executor, futures.Executor):
         from bohb.executors.engines.engine import PoolEngine
 
         return PoolEngine(executor, resources)
     # an object of one of these libraries exists only if the library has been imported
-    if "distributed" in sys.modules and isinstance(executor, sys.modules["distributed"].Client):
-        from bohb.executors.engines.dask import DaskEngine
+    if scheme == "dask" or ("distributed" in sys.modules and isinstance(executor, sys.modules["distributed"].Client)):
+        from bohb.executors.engines.dask import DaskEngine, connect
 
-        return DaskEngine(executor, resources)
+        return DaskEngine(connect(executor) if scheme else executor, resources, owned=bool(scheme))
+    if scheme == "ray":
+        from bohb.executors.engines.ray import RayEngine
+
+        return RayEngine(executor, resources)
     if "submitit" in sys.modules and isinstance(executor, sys.modules["submitit"].Executor):
         from bohb.executors.engines.slurm import SubmititEngine
 
         return SubmititEngine(executor, resources)
     raise InvalidArgument(
         f"executor={executor!r} must be a pool of concurrent.futures, a Dask client, a submitit executor, an address "
-        "such as 'dask://host:8786' or 'ray://auto', or have slots, submit, wait and shutdown"
-    )
-
-
-def _engine_at(address: str, resources: Resources) -> Engine:
-    match address.partition("://")[0]:
-        case "dask":
-            from bohb.executors.engines.dask import DaskEngine, connect
-
-            return DaskEngine(connect(address), resources, owned=True)
-        case "ray":
-            from bohb.executors.engines.ray import RayEngine
-
-            return RayEngine(address, resources)
-    raise InvalidArgument(
-        f"executor={address!r} must be dask://host:port, dask:///path/of/scheduler.json, ray://auto or ray://host:port"
+        "(dask://host:port, dask:///path/of/scheduler.json, ray://auto or ray://host:port), or an object with slots, "
+        "submit, wait and shutdown"
     )

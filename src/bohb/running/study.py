@@ -20,14 +20,14 @@ from bohb.core.confirm import Confirmation, last_confirmed
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.limits import common_cause
-from bohb.core.results import BestResults, Result
+from bohb.core.results import Result
 from bohb.core.schedule.brackets import Plan
 from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument, JournalError, MissingExtra
 from bohb.executors.base import Objective
 from bohb.journal import SqlJournal, stored_events, study_names
 from bohb.journal.location import shown_journal
-from bohb.optimizer.ask_tell import BOHB
+from bohb.optimizer.ask_tell import BOHB, BestResults
 from bohb.running.confirmation import Default, confirm
 from bohb.running.run_options import RunSetup
 from bohb.units import aligned, number
