@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from bohb.arguments import MOMENT, check_names, pick, with_help
+from bohb.arguments import MOMENT, check_names, known_names, pick, with_help
 from bohb.core.goals import Direction, Objectives
 from bohb.core.limits import Limits
 from bohb.core.samplers.chain import Sampler
@@ -128,33 +128,20 @@ def minimize(
     Pressing Ctrl-C once finishes the running trials and returns; pressing it twice stops at once. No finished trial is
     lost either way.
     """
+    given = {**locals(), **options}  # all arguments by name
     check_names(minimize, MinimizeOptions, options)
     functions = checked_callbacks(callbacks)
-    limits = pick(Limits, {**options, "until": _moment(options.get("until"))})
-    session, trials = pick(SessionOptions, options), trial_options({**options, "resources": resources})
-    further: Any = {name: value for name, value in options.items() if name in StudyOptions.__optional_keys__}
+    limits = pick(Limits, {**given, "until": _moment(given.get("until"))})
+    session, trials = pick(SessionOptions, given), trial_options(given)
+    names = known_names(BOHB, StudyOptions) & given.keys()
+    # a server may have to be asked twice, and a generator could be used only once
+    asked: Any = {name: list(of) if isinstance(of := given[name], Iterator) else of for name in names}
     with ExitStack() as stack:
         on_server = isinstance(journal, str) and journal.startswith("postgres")
         opened = patiently(on_server, lambda: open_journal(journal, study))
         if opened is not journal:
             stack.callback(opened.close)
-        create = partial(
-            BOHB,
-            space,
-            min_budget=min_budget,
-            max_budget=max_budget,
-            budgets=budgets,
-            seed=seed,
-            preset=preset,
-            sampler=sampler,
-            objectives=objectives,
-            constraints=constraints,
-            direction=direction,
-            initial_configs=_repeatable(initial_configs),
-            warm_start=_repeatable(warm_start),
-            journal=opened,
-            **further,
-        )
+        create = partial(BOHB, **{**asked, "journal": opened})
         optimizer = patiently(shared_journal(opened) is not None, create)
         limits = limits.or_one_round(optimizer.history)
         files = stack.enter_context(files_of(opened, study, directory))
@@ -169,11 +156,6 @@ def minimize(
     where = opened if journal is None else journal
     setup = RunSetup(where, study, directory, objective, executor, workers, trials, session)
     return replace(found, setup=setup, _source=opened.source if isinstance(opened, SqlJournal) else None)
-
-
-def _repeatable(given: Any) -> Any:
-    """Return a list in place of a generator, which could be used only once."""
-    return list(given) if isinstance(given, Iterator) else given
 
 
 def _moment(until: object) -> float | None:
