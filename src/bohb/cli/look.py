@@ -14,15 +14,8 @@ from typing import Any
 
 import click
 
+from bohb.analysis import verdicts
 from bohb.analysis.overview import Overview
-from bohb.analysis.verdicts import (
-    below_the_largest_budget,
-    confirmation_data,
-    headline,
-    last_verdict,
-    remarks,
-    result_data,
-)
 from bohb.cli.shared import Bounds, Target, bound_options, command, emit, emit_data, on_study, pairs, table
 from bohb.core.confirm import Confirmation, last_confirmed
 from bohb.core.history import History
@@ -125,8 +118,8 @@ def best(place: Target, budget: float | None, form: str, max_bounds: Bounds, min
     if form != "text" and not as_json:
         emit_data(_config_text(config, form))
         return
-    notes = remarks(seen, model=not as_json) if confirmed is not None or row is seen.incumbent else []
-    lines = [headline(seen.goals, row)] if confirmed is None else last_verdict(seen)
+    notes = verdicts.remarks(seen, model=not as_json) if confirmed is not None or row is seen.incumbent else []
+    lines = [verdicts.headline(seen.goals, row)] if confirmed is None else verdicts.last_verdict(seen)
     text = "\n".join([lines[0], _config_text(config, form), *lines[1:], *notes])
     emit(as_json, best_data(seen, row, confirmed, notes), text)
 
@@ -134,12 +127,12 @@ def best(place: Target, budget: float | None, form: str, max_bounds: Bounds, min
 def best_data(seen: History, row: Result, confirmed: Confirmation | None, notes: list[str]) -> dict[str, Any]:
     """Return the winner of a confirmation as JSON, or else the result in `row`."""
     if confirmed is None:
-        return result_data(seen.goals, row) | {"remarks": notes}
+        return verdicts.result_data(seen.goals, row) | {"remarks": notes}
     trial = confirmed.winner.trial
     data: dict[str, Any] = {"trial": None, "config": confirmed.config}  # a default configuration that no trial had
     if trial is not None:
-        data = result_data(seen.goals, Result(trial, seen.outcomes[trial.number]))
-    return data | {"remarks": notes, "confirmation": confirmation_data(confirmed)}
+        data = verdicts.result_data(seen.goals, Result(trial, seen.outcomes[trial.number]))
+    return data | {"remarks": notes, "confirmation": verdicts.confirmation_data(confirmed)}
 
 
 def _config_text(config: Mapping[str, Any], form: str) -> str:
@@ -178,9 +171,9 @@ def front(place: Target, budget: float | None, max_bounds: Bounds, min_bounds: B
     found = seen.front if budget is None else seen.fronts.get(budget, [])
     if budget is not None and not seen.goals.several and budget in seen.best:
         found = [seen.best[budget]]
-    notes = below_the_largest_budget(seen) if budget is None else []
+    notes = verdicts.below_the_largest_budget(seen) if budget is None else []
     kept = within(sorted(found, key=lambda each: each.loss), max_bounds, min_bounds)
-    data = [result_data(seen.goals, each) for each in kept]
+    data = [verdicts.result_data(seen.goals, each) for each in kept]
     emit(as_json, data, "\n".join([_front_text(seen, place.name, found, kept), *notes]))
 
 

@@ -157,10 +157,10 @@ def _time_like(planned: Plan, workers: int, like: str, data: dict[str, Any]) -> 
     from bohb.core.times.forecast import planned_time
 
     place = find(like, None)
-    costs = learnt(place.history())
-    if costs is None:
+    durations = learnt(place.history())
+    if durations is None:
         raise InvalidArgument(f"{place.name} has no successful trial with a known duration; name another study")
-    expected, low, high = planned_time(planned.brackets, workers, costs)
+    expected, low, high = planned_time(planned.brackets, workers, durations)
     data |= {"workers": workers, "seconds": expected, "seconds_low": low, "seconds_high": high}
     return f"this will take {duration(expected)} ({duration(low)} to {duration(high)}) on {counted(workers, 'worker')}"
 

@@ -8,20 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bohb.core import streams
-from bohb.core.decide import (
-    Decision,
-    PlanBracket,
-    Restart,
-    StartPromotion,
-    StartSample,
-    decide,
-    delayed,
-    first_run,
-    fits,
-    restart,
-    twin,
-)
+from bohb.core import decide, streams
 from bohb.core.events import BracketPlanned, BracketShortened, Event, RungCut, TrialFinished, TrialStarted
 from bohb.core.history import History
 from bohb.core.limits import UNLIMITED, Limits, Now, reason_to_stop
@@ -69,11 +56,11 @@ class Decider:
         if elapsed is None:  # nobody runs the trials: what counts is the time since the study was created
             elapsed = max(0.0, time - (created.time or time))
         left = self._time_left(now, limits.seconds_left(elapsed, time))
-        waiting = delayed(self._history, now.time)
+        waiting = decide.delayed(self._history, now.time)
         # if more wait than can run at once, the place is to blame, and new trials would only join them
         crowded = waiting and len(waiting) > (now.workers or max(1, len(self._history.running)))
         if crowded or reason_to_stop(limits, self._history, elapsed, time) is not None:
-            return self.carry_out(restart(self._history, left, now.time), now)
+            return self.carry_out(decide.restart(self._history, left, now.time), now)
         return self.events_in_time(now, limits.max_brackets, left)
 
     def events_in_time(self, now: Now, max_brackets: int | None, left: TimeLeft | None) -> list[Event]:
@@ -86,20 +73,20 @@ class Decider:
             self._samplers = Samplers(self._history, self._function)
         changes = () if left is None else self._changes(left)
         kept = () if left is None else self._in_time.kept
-        return [*changes] or self.carry_out(decide(self._history, max_brackets, left, kept, now.time), now, left)
+        return [*changes] or self.carry_out(decide.decide(self._history, max_brackets, left, kept, now.time), now, left)
 
-    def carry_out(self, decision: Decision, now: Now, left: TimeLeft | None = None) -> list[Event]:
+    def carry_out(self, decision: decide.Decision, now: Now, left: TimeLeft | None = None) -> list[Event]:
         """Return the events of a decision."""
         match decision:
-            case Restart(trial):
+            case decide.Restart(trial):
                 return [started(replace(trial, attempt=trial.attempt + 1), now)]
-            case StartSample() as start:
+            case decide.StartSample() as start:
                 return self._sample(start, now)
-            case StartPromotion() as start:
+            case decide.StartPromotion() as start:
                 return self._promote(start, now)
-            case PlanBracket(index, None):
+            case decide.PlanBracket(index, None):
                 return self._open(index, now, left)
-            case PlanBracket(index, budget):
+            case decide.PlanBracket(index, budget):
                 assert budget is not None
                 return [BracketPlanned(index, ((budget, 1),), "given")]
             case Wait() | Done():
@@ -150,11 +137,11 @@ class Decider:
         if left is not None:
             planned = chosen_in_time(history, index, planned, left, self._in_time.kept)
         if planned is None:
-            run = first_run(history, index)
-            return self.carry_out(run, now) if left is None or fits(history, run, left) else []
+            run = decide.first_run(history, index)
+            return self.carry_out(run, now) if left is None or decide.fits(history, run, left) else []
         return [planned] if left is None or left.fits(planned.rungs[0][0]) else []
 
-    def _given(self, start: StartSample) -> Proposal | None:
+    def _given(self, start: decide.StartSample) -> Proposal | None:
         """Return the user's configuration for this place; None if there is none."""
         history = self._history
         if history.schedule.rule(start.bracket) == "given":
@@ -163,7 +150,7 @@ class Decider:
             return Proposal(history.space.restore(history.given.anywhere[0]), Origin.GIVEN)
         return None
 
-    def _sample(self, start: StartSample, now: Now) -> list[Event]:
+    def _sample(self, start: decide.StartSample, now: Now) -> list[Event]:
         """Start a new configuration."""
         number = len(self._history.trials)
         proposal = self._given(start)
@@ -176,24 +163,24 @@ class Decider:
         trial = replace(trial, explains=proposal.explains, reason=proposal.reason)
         return [started(trial, now)]
 
-    def _cut(self, start: StartSample) -> list[Event]:
+    def _cut(self, start: decide.StartSample) -> list[Event]:
         """End the rung, as nothing new is left on this budget, unless a whole round of brackets stayed empty."""
         last = self._history.brackets[-len(self._history.schedule.round) :]
         whole_round = len(last) == len(self._history.schedule.round)
         return [] if whole_round and all(bracket.empty for bracket in last) else [RungCut(start.bracket, start.rung)]
 
-    def _promote(self, start: StartPromotion, now: Now) -> list[Event]:
+    def _promote(self, start: decide.StartPromotion, now: Now) -> list[Event]:
         """Start a survivor on the next rung; if another bracket has its result there, take that one over."""
         history = self._history
         before = history.trials[start.number]
         reason: dict[str, Any] = {"loss": history.outcomes[start.number].loss, **self._place(start)}
-        known = twin(history, start.number, start.budget)
+        known = decide.twin(history, start.number, start.budget)
         trial = promoted_trial(before, len(history.trials), start.budget, start.bracket, start.rung)
         trial = replace(trial, reuses=known, reason=reason)
         start_event = started(trial, now)
         return [start_event] if known is None else [start_event, TrialFinished(trial.number, history.outcomes[known])]
 
-    def _place(self, start: StartPromotion) -> dict[str, Any]:
+    def _place(self, start: decide.StartPromotion) -> dict[str, Any]:
         """Return the place of a promoted trial in its rung, if the loss alone does not tell it."""
         history, before = self._history, self._history.trials[start.number]
         if history.goals.single:

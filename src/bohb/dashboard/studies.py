@@ -142,18 +142,17 @@ class Studies:
         patience: seconds after which a large study is returned as far as it has been read.
         """
         index, study = self._place(name)
-        while True:
-            length = index.lengths().get(study)
-            if length is None:
-                raise UnknownStudy(f"this journal has no study named {short(name, 250)!r}")
-            followed = self._follow(name, index, study, length)
-            try:
-                snapshot = followed.snapshot(length, time.monotonic() + patience)
-            except BohbError:
-                self._drop(followed)
-                raise
-            if snapshot is not None:  # None: another request evicted it
-                return snapshot
+        length = index.lengths().get(study)
+        if length is None:
+            raise UnknownStudy(f"this journal has no study named {short(name, 250)!r}")
+        followed = self._follow(name, index, study, length)
+        try:
+            return followed.snapshot(length, time.monotonic() + patience)
+        except BohbError:
+            with self._lock:  # the next request opens the journal again
+                if self._followed.get(name) is followed:
+                    del self._followed[name]
+            raise
 
     def snapshots(self, names: Sequence[str]) -> list[Snapshot]:
         """Return the current states of several studies, and keep at least as many histories in memory."""
@@ -189,10 +188,7 @@ class Studies:
     def close(self) -> None:
         """Close all files."""
         with self._lock:
-            followed = list(self._followed.values())
             self._followed.clear()
-        for each in followed:
-            each.close()
         for index in self._indexes.values():
             index.close()
 
@@ -206,23 +202,13 @@ class Studies:
     def _follow(self, name: str, index: _Index, study: str, length: int) -> _Followed:
         with self._lock:
             known = self._followed.pop(name, None)
-            outdated = []
-            if known is not None and (known.length > length or known.opening != index.opening):
-                outdated, known = [known], None  # a repair cut it back, or another file took its place
-            if known is None:
+            if known is None or known.length > length or known.opening != index.opening:
+                # it is new, a repair cut it back, or another file took its place
                 known = _Followed(name, SqlJournal(index.target, study, read_only=True), index.opening)
             self._followed[name] = known
-            outdated += [self._followed.popitem(last=False)[1] for _ in range(len(self._followed) - self._keep)]
-        for old in outdated:  # outside the lock: closing waits for a read in progress
-            old.close()
+            while len(self._followed) > self._keep:
+                self._followed.popitem(last=False)
         return known
-
-    def _drop(self, followed: _Followed) -> None:
-        """Forget a study whose journal failed, so that the next request opens it again."""
-        with self._lock:
-            if self._followed.get(followed.name) is followed:
-                del self._followed[followed.name]
-        followed.close()
 
     def _new_entry(self, name: str, version: int) -> Entry | None:
         try:
@@ -289,7 +275,7 @@ class _Index:
 
 
 class _Followed:
-    """A study that is kept up to date: its read-only journal and its history so far."""
+    """A study that is kept up to date: its history so far, and its read-only journal, which is closed with it."""
 
     def __init__(self, name: str, journal: SqlJournal, opening: int) -> None:
         self.name = name
@@ -299,21 +285,18 @@ class _Followed:
         self._history = History()
         self._snapshot: Snapshot | None = None
         self._encoding = threading.RLock()
-        self._closed = False
 
     @property
     def length(self) -> int:
         """The number of events read so far."""
         return self._history.n_events
 
-    def snapshot(self, length: int, deadline: float) -> Snapshot | None:
-        """Return the state of the study, as far as it can be read by the deadline; None after `close`.
+    def snapshot(self, length: int, deadline: float) -> Snapshot:
+        """Return the state of the study, as far as it can be read by the deadline.
 
         length: the number of its events, as far as it is known.
         """
         with self._lock:
-            if self._closed:
-                return None
             while events := self._journal.read(self.length, AT_ONCE):
                 self._keep_what_is_seen()
                 with no_collector():
@@ -335,12 +318,6 @@ class _Followed:
         if seen() is not None:
             with self._encoding:
                 self._history, self._encoding = self._history.snapshot(), threading.RLock()
-
-    def close(self) -> None:
-        """Stop reading the journal."""
-        with self._lock:
-            self._closed = True
-            self._journal.close()
 
 
 def _files_of(journal: str | Path) -> list[str | Path]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
-import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,6 +16,7 @@ from bohb.core.trial import Trial
 from bohb.errors import InvalidArgument, InvalidResult, InvalidSpace, MissingExtra, install_hint
 from bohb.journal import open_journal
 from bohb.optimizer.ask_tell import BOHB
+from bohb.optimizer.session import runner_name
 
 try:
     from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
@@ -85,7 +84,7 @@ class Sweep:
             seed=options.seed,
             journal=journal,
         )
-        optimizer.session.begin(f"{platform.node()}:{os.getpid()}")
+        optimizer.session.begin(runner_name(shared=False))
         return optimizer
 
     def _overrides(self, trial: Trial) -> list[str]:

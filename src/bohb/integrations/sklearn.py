@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +21,7 @@ from bohb.core.trial import Outcome, Trial
 from bohb.errors import InvalidArgument, MissingExtra, install_hint
 from bohb.journal import Journal, open_journal
 from bohb.optimizer.ask_tell import BOHB
+from bohb.optimizer.session import runner_name
 from bohb.running.progress import Progress
 from bohb.running.study import Study
 
@@ -174,7 +173,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 max_seconds=self.max_seconds,
                 max_reported_cost=self.max_cost,
             ).or_one_round(optimizer.history)
-            optimizer.session.begin(f"{platform.node()}:{os.getpid()}")
+            optimizer.session.begin(runner_name(shared=False))
             self.min_resource_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}
             self._fits: list[data.Fit] = []

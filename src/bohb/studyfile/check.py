@@ -218,9 +218,9 @@ def _takes(
     """Report how long a round of Hyperband would take, by the calls so far: one configuration on two budgets."""
     calls = [(budgets[0], outcome) for outcome in small] + ([(budgets[1], direct)] if direct is not None else [])
     known = [Sample(0, b, None, (o.finished or 0.0) - (o.started or 0.0)) for b, o in calls if o.ok]
-    costs = fit_durations(known)
-    assert costs is not None
-    expected, low, high = planned_time(round_, workers, costs)
+    durations = fit_durations(known)
+    assert durations is not None
+    expected, low, high = planned_time(round_, workers, durations)
     span = f"{duration(expected)} ({duration(low)} to {duration(high)}) on {counted(workers, 'worker')}"
     return Finding("takes", "pass", f"a round of {len(round_)} brackets: about {span}")
 

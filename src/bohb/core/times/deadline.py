@@ -30,14 +30,14 @@ class TimeLeft:
 
     seconds: until the deadline; negative once it has passed.
     workers: number of trials that run at once.
-    costs: None while no trial has finished.
+    durations: None while no trial has finished.
     remaining: expected seconds until the running trials end, by number.
     alone: whether this runner is the only one, so that it may change brackets.
     """
 
     seconds: float
     workers: int
-    costs: DurationModel | None = None
+    durations: DurationModel | None = None
     remaining: Mapping[int, float] = field(default_factory=dict)
     alone: bool = True
 
@@ -46,15 +46,15 @@ class TimeLeft:
 
         config_id: None for a new configuration.
         """
-        if self.seconds <= 0 or self.costs is None:
+        if self.seconds <= 0 or self.durations is None:
             return self.seconds > 0
-        return self.costs.expected(budget, previous, config_id).chance(self.seconds) >= LIKELY
+        return self.durations.expected(budget, previous, config_id).chance(self.seconds) >= LIKELY
 
     def knows_enough(self, history: History) -> bool:
         """Whether durations are known well enough to change brackets: also how they grow with the budget."""
-        if not self.alone or self.costs is None or self.costs.n < ENOUGH_TRIALS:
+        if not self.alone or self.durations is None or self.durations.n < ENOUGH_TRIALS:
             return False
-        return len(self.costs.levels) >= min(2, len(history.budgets))
+        return len(self.durations.levels) >= min(2, len(history.budgets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +191,13 @@ def _load(
     bracket: the open bracket that the rungs belong to; its trials that have started do not count.
     previous: the budget that the configurations have reached.
     """
-    assert left.costs is not None
+    assert left.durations is not None
     work = chain = extra = 0.0
     started = 0
     if bracket is not None:
         started, previous = bracket.started, bracket.previous_budget
     for rung in rungs:
-        duration, size = left.costs.expected(rung.budget, previous), max(0, rung.size - started)
+        duration, size = left.durations.expected(rung.budget, previous), max(0, rung.size - started)
         work += size * duration.mean
         chain += duration.mean if size else 0.0
         extra = duration.high - duration.median
