@@ -22,7 +22,7 @@ def final_regret(seed: int, evaluations: int, random_fraction: float) -> float:
     return problem.regret(study.incumbent.config)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_on_counting_ones_bohb_learns_and_hyperband_does_not() -> None:
     """8 + 8 dimensions, budgets 9…729, 5 seeds, 128 full evaluations: the mean regret is at most half of Hyperband's.
 

@@ -25,7 +25,7 @@ def output_of(name: str, directory: Path, *arguments: str) -> str:
         cwd=directory,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout

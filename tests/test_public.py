@@ -116,7 +116,7 @@ def run_without(missing: set[str], code: str, directory: Path, *path: str) -> su
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path or [str(Path(bohb.__file__).parents[1])])},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -168,7 +168,7 @@ def test_a_wheel_works_without_any_extra(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert built.returncode == 0, built.stdout + built.stderr
     [wheel] = tmp_path.glob("*.whl")

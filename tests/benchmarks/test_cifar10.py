@@ -29,7 +29,7 @@ def test_the_example_tunes_made_up_images_on_a_cpu(tmp_path: Path) -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ran.returncode == 0, ran.stderr
     assert "on budget 3" in ran.stdout

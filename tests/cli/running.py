@@ -58,7 +58,7 @@ def process(*arguments: str | Path, cwd: Path, code: int = 0) -> subprocess.Comp
         env={**os.environ, "PYTHONWARNINGS": "error"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr

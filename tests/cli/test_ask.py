@@ -158,7 +158,7 @@ def test_the_examples_in_other_languages_run_side_by_side(tmp_path: Path, script
     pipe = subprocess.PIPE
     loops = [subprocess.Popen(arguments, env=environment, stdout=pipe, stderr=pipe, text=True) for _ in range(2)]
     try:
-        printed = [loop.communicate(timeout=280) for loop in loops]
+        printed = [loop.communicate(timeout=560) for loop in loops]
     finally:
         for loop in loops:
             loop.kill()

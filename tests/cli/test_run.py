@@ -117,13 +117,11 @@ def test_an_end_that_cannot_be_reached_is_refused(tmp_path: Path, until: str, wh
 
 
 def test_limits_of_a_trial_hold_for_commands_and_their_children(tmp_path: Path) -> None:
-    command = "sh -c 'echo $$ >> pids; sleep 60 & echo $! >> pids; wait'"
+    command = "sh -c 'echo $$ >> pids; sleep 600 & echo $! >> pids; wait'"
     text = STUDY.replace('"echo {x}"', f'"{command}"') + "\n[limits]\nmax_initial_failures = 2\n"
-    began = time.monotonic()
-    told = call("run", written(tmp_path, text), "--trial-seconds", "0.3", "--quiet", code=1)
-    assert "ran longer than trial_seconds=0.3" in told.stdout
+    told = call("run", written(tmp_path, text), "--trial-seconds", "3", "--quiet", code=1)
+    assert "ran longer than trial_seconds=3" in told.stdout
     assert "the first 2 trials all failed" in told.stdout
-    assert time.monotonic() - began < 30
     pids = (tmp_path / "pids").read_text().split()
     assert len(pids) == 4
     assert [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and alive(pid)] == []

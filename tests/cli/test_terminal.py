@@ -67,7 +67,7 @@ def test_a_study_goes_on_when_nobody_can_see_its_progress(
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
     assert done.returncode == 0
@@ -79,7 +79,7 @@ def test_a_study_goes_on_when_nobody_can_see_its_progress(
 def test_a_study_without_any_output_stream_runs(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
     line = f"{shlex.quote(sys.executable)} -m bohb run --max-trials 9 <&- >&- 2>&-"
-    assert subprocess.run(line, shell=True, cwd=tmp_path, timeout=120, check=False).returncode == 0
+    assert subprocess.run(line, shell=True, cwd=tmp_path, timeout=300, check=False).returncode == 0
     with SqlJournal(tmp_path / "study.db", "bowl", read_only=True) as journal:
         assert len(BOHB.from_events(journal.read(0)).history.outcomes) == 9
 
@@ -87,7 +87,7 @@ def test_a_study_without_any_output_stream_runs(tmp_path: Path) -> None:
 def test_a_reader_that_has_gone_ends_a_command_quietly(escaping: Path) -> None:
     with closed_pipe() as stdout:
         command = [sys.executable, "-m", "bohb", "trials", "a.db"]
-        done = subprocess.run(command, cwd=escaping, stdout=stdout, stderr=subprocess.PIPE, timeout=120, check=False)
+        done = subprocess.run(command, cwd=escaping, stdout=stdout, stderr=subprocess.PIPE, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (1, b"")
 
 
@@ -157,7 +157,7 @@ def test_escape_sequences_of_names_and_values_do_not_reach_a_terminal(command: s
         stdout=terminal,
         stderr=terminal,
         env={**os.environ, "NO_COLOR": "1", "COLUMNS": "80"},
-        timeout=60,
+        timeout=300,
         check=False,
     )
     os.close(terminal)
@@ -176,7 +176,7 @@ def test_sentences_are_wrapped_between_words_at_the_width_of_the_terminal(comman
         stdout=terminal,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "COLUMNS": "40"},
-        timeout=60,
+        timeout=300,
         check=True,
     )
     os.close(terminal)

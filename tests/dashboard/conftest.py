@@ -113,7 +113,7 @@ def tab(browser: Browser, usual: BrowserContext, server: str) -> Iterator[Opener
     def new(at: str = server, **options: Any) -> Tab:
         context = browser.new_context(**options) if options else usual
         page = context.new_page()
-        page.set_default_timeout(30_000)  # the machine may be busy
+        page.set_default_timeout(90_000)  # the machine may be busy
         opened.append(context if options else page)
         return Tab(page, at)
 

@@ -26,6 +26,6 @@ if __name__ == "__main__":
         workers=1,
         journal=sys.argv[1],
         study="live",
-        max_seconds=60,
+        max_seconds=600,
         seed=1,
     )

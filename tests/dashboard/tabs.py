@@ -37,7 +37,7 @@ class Tab:
             figures.nth(index).locator("svg.main-svg").first.wait_for(timeout=120_000)
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if holds():

@@ -137,7 +137,7 @@ def test_pages_follow_a_study_that_runs(tab: Opener, tmp_path: Path) -> None:
 
 def _follow_overview(page: Page) -> None:
     done = page.locator("dt", has_text="Trials finished").locator("xpath=following-sibling::dd")
-    first = int(done.inner_text(timeout=20_000).split()[0])
+    first = int(done.inner_text(timeout=60_000).split()[0])
     page.locator("[data-drawn]").first.wait_for(state="attached", timeout=120_000)
     page.locator("#brackets summary, .brackets a").first.focus()
     page.evaluate("document.body.dataset.mark = 'same page'; scrollTo(0, 120)")
@@ -189,7 +189,7 @@ def test_the_theme_is_remembered_and_a_menu_draws_another_plot(tab: Opener) -> N
     shown.draw_all("#contour")
     title = page.locator("#contour .xtitle")
     page.select_option("#contour-x", "units")
-    assert eventually(lambda: title.text_content() == "units (log scale)", 60)
+    assert eventually(lambda: title.text_content() == "units (log scale)")
     shown.draw_all("#trajectory")
     page.select_option("#trajectory-scale", "log")
     assert eventually(lambda: page.evaluate("document.querySelector('#trajectory .plot').layout.yaxis.type") == "log")
@@ -219,7 +219,7 @@ def test_a_report_draws_all_plots_and_what_its_menus_choose_without_a_server(tab
     page.locator("#theme").click()
     assert page.inner_text("#theme") == "Theme: light"
     ground = "getComputedStyle(document.querySelector('#slice svg.main-svg')).backgroundColor"
-    assert eventually(lambda: _luminance(page.evaluate(ground)) > 0.8, 60), "plots follow the theme"
+    assert eventually(lambda: _luminance(page.evaluate(ground)) > 0.8), "plots follow the theme"
     page.evaluate("bohbScale(document.getElementById('slice-scale'), {meta: {no_log: 'not for a maximised score'}})")
     log = page.locator("#slice-scale option[value=log]")
     assert (log.is_disabled(), log.text_content()) == (True, "log: not for a maximised score")

@@ -251,7 +251,7 @@ def test_addresses_are_what_one_can_open() -> None:
 )
 def test_raw_requests_fare_no_better(server: str, request_line: str, host: str, statuses: set[int]) -> None:
     port = int(server.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(f"{request_line}\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     assert int(answer.split()[1]) in statuses

@@ -51,7 +51,7 @@ class PoolPlace:
 
     def works(self) -> bool:
         try:
-            return self.pool.submit(abs, -3).result(timeout=30) == 3
+            return self.pool.submit(abs, -3).result(timeout=120) == 3
         except futures.BrokenExecutor:
             return False
 

@@ -59,7 +59,7 @@ class RayPlace:
         return host_of(pid)
 
     def works(self) -> bool:
-        return bool(ray.get(ray.remote(lambda: 3).remote(), timeout=60) == 3)
+        return bool(ray.get(ray.remote(lambda: 3).remote(), timeout=120) == 3)
 
 
 @pytest.fixture(scope="module")

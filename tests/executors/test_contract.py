@@ -77,7 +77,7 @@ def test_a_task_that_an_engine_runs_again_is_refused_and_the_next_attempt_is_not
 
         pool.submit = twice  # type: ignore[method-assign, assignment]
         assert isinstance(run_all(executor, [trial])[0], Outcome)
-        while_it_runs, after_its_end = again[0].result(timeout=60), again[1]()
+        while_it_runs, after_its_end = again[0].result(timeout=120), again[1]()
         for answer in (while_it_runs, after_its_end):
             assert answer["charged"]
             assert "was told to start it again" in answer["lost"]

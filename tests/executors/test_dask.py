@@ -43,7 +43,7 @@ class Cluster:
             self.add()
         self.client = Client(scheduler_file=str(self._file), set_as_default=False)
         if workers:
-            self.client.wait_for_workers(workers, timeout=60)
+            self.client.wait_for_workers(workers, timeout=120)
 
     @property
     def address(self) -> str:
@@ -74,7 +74,7 @@ class Cluster:
     def remove(self) -> None:
         worker = self.workers.pop()
         worker.send_signal(signal.SIGINT)
-        worker.wait(30)
+        worker.wait(120)
 
     def executor(self, objective: Objective, **options: Any) -> Executor:
         return on(self.client, objective, **options)
@@ -83,7 +83,7 @@ class Cluster:
         return host_of(pid)
 
     def works(self) -> bool:
-        return bool(self.client.submit(abs, -3, pure=False).result(timeout=30) == 3)
+        return bool(self.client.submit(abs, -3, pure=False).result(timeout=120) == 3)
 
     def close(self) -> None:
         self.client.close(timeout=5)
@@ -102,7 +102,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 class TestDask(ElasticContract):
     @pytest.fixture
     def place(self, cluster: Cluster) -> Cluster:
-        cluster.client.wait_for_workers(2, timeout=60)
+        cluster.client.wait_for_workers(2, timeout=120)
         return cluster
 
 
@@ -117,7 +117,7 @@ def test_a_study_survives_the_death_of_a_dask_nanny(cluster: Cluster, tmp_path: 
 def test_dask_does_not_start_a_lost_trial_again_in_its_dirty_directory(cluster: Cluster, tmp_path: Path) -> None:
     """Dask runs a task again by itself if its worker has died, up to `distributed.scheduler.allowed-failures` times."""
     cluster.add()  # another test may have removed a nanny and its worker
-    cluster.client.wait_for_workers(2, timeout=60)
+    cluster.client.wait_for_workers(2, timeout=120)
     check_that_no_trial_starts_in_a_dirty_directory(cluster.client, tmp_path, host_of)
 
 
@@ -158,9 +158,10 @@ def test_a_scheduler_without_workers_is_reported(tmp_path: Path, caplog: pytest.
         executor.submit(make_trial(0, act="fine"))
         said = "Dask's scheduler has no workers; trials that wait for a worker: 1"
         until(lambda: executor.wait(0.1) or said in caplog.text, "it says so")
+        executor.wait(0.5)
+        assert caplog.text.count("no workers") == 1, "once a minute"
         cluster.add()
         assert getattr(collect(executor, 1)[0], "loss", None) == 0
-        assert caplog.text.count("no workers") == 1, "once a minute"
         executor.shutdown(kill=True)
     finally:
         cluster.close()

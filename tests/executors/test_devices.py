@@ -103,7 +103,7 @@ def test_as_many_trials_share_a_device_as_fit_by_what_finished_ones_have_needed(
     executor = on(None, training(gpus), 8, resources=Resources(gpu="shared"))
     assert executor.slots == 1, "the first trial shows what a trial needs"
     executor.submit(make_trial(0, gb=3.0))
-    assert all(isinstance(done.result, Outcome) for done in executor.wait(60))
+    assert isinstance(collect(executor, 1)[0], Outcome)
     outcomes, again = run(executor, [3.0] * 6, beside=2)
     assert all(outcome.ok for outcome in outcomes)
     assert (gpus.together(), again) == (3, 0)

@@ -199,8 +199,9 @@ def test_no_descriptor_of_the_coordinator_reaches_a_worker(started: LocalExecuto
         assert len([target for target in targets if target.startswith("socket:")]) == 1
 
 
-def test_workers_do_not_draw_the_same_numbers(started: LocalExecutor) -> None:
-    infos = [ok(result).info for result in run_all(started, [make_trial(n, act="draws") for n in range(6)]).values()]
+def test_workers_do_not_draw_the_same_numbers(started: LocalExecutor, tmp_path: Path) -> None:
+    trials = [make_trial(n, act="draws", where=str(tmp_path)) for n in range(6)]
+    infos = [ok(result).info for result in run_all(started, trials).values()]
     assert len({info["pid"] for info in infos}) == 2
     assert len({tuple(info["drawn"]) for info in infos}) == 6
     assert len({info["drawn"][1] for info in infos}) == 6
@@ -319,11 +320,11 @@ def test_a_script_needs_no_main_guard(tmp_path: Path) -> None:
         for method in ("spawn", "forkserver", "fork"):
             executor = LocalExecutor(objective, 2, TrialOptions(start_method=method))
             executor.submit(Trial(0, {}, 1.0, 0, 0, 0, 0, Origin.RANDOM))
-            print(method, [done.result.loss for done in executor.wait(20)])
+            print(method, [done.result.loss for done in executor.wait(None)])
         """)
     )
     command = [sys.executable, "-W", "error", str(script)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (ran.stdout, ran.stderr) == ("spawn [8.0]\nforkserver [8.0]\nfork [8.0]\n", "")
 
 

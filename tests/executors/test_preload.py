@@ -58,7 +58,8 @@ def test_a_module_that_workers_cannot_be_forked_after_is_named_and_refused(
     module: Write, source: str, said: str
 ) -> None:
     """CUDA is recognised by the file that it opens; here that is a file of this name elsewhere."""
-    options = TrialOptions(preload=[module(source)], start_seconds=2.0, start_method="forkserver")
+    seconds = 2.0 if "TimeoutError" in said else 120.0
+    options = TrialOptions(preload=[module(source)], start_seconds=seconds, start_method="forkserver")
     with (
         LocalExecutor(lambda trial: 0.0, 1, options) as executor,
         pytest.raises(InvalidArgument, match=r"the module 'heavy_to_import' .*leave it out of preload") as refused,

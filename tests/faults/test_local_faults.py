@@ -62,11 +62,13 @@ def test_a_killed_worker_is_a_loss_that_names_signal_and_process(
 def test_the_neighbour_of_a_killed_worker_notices_nothing(tmp_path: Path) -> None:
     with LocalExecutor(objectives.anything, 2) as executor:
         executor.submit(make_trial(0, act="sleeps", note=str(tmp_path / "a")))
-        executor.submit(make_trial(1, act="sleeps", note=str(tmp_path / "b"), seconds=1.0))
+        executor.submit(make_trial(1, act="waits", note=str(tmp_path / "b"), go=str(tmp_path / "go")))
         [victim], [neighbour] = noted(tmp_path / "a"), noted(tmp_path / "b")
         os.kill(victim, signal.SIGKILL)
         executor.submit(make_trial(2, act="pid"))
-        results = {done.trial.number: done.result for done in collect(executor, 3)}
+        results = {done.trial.number: done.result for done in collect(executor, 2)}
+        (tmp_path / "go").touch()
+        results |= {done.trial.number: done.result for done in collect(executor, 1)}
     assert isinstance(results[0], Lost)
     assert isinstance(results[1], Outcome)
     assert results[1].ok
@@ -157,38 +159,47 @@ def test_in_chaos_every_trial_ends_exactly_once() -> None:
 # --- row 14: a hang
 
 
+LIMITS = (1, 20)  # seconds; on a busy machine a trial may need more than the first before it hangs
+
+
 def test_a_hang_is_killed_at_its_limit_with_its_whole_tree(tmp_path: Path, method: StartMethod) -> None:
-    with LocalExecutor(objectives.anything, 2, TrialOptions(trial_seconds=1.0, start_method=method)) as executor:
-        executor.submit(make_trial(0, act="hangs", note=str(tmp_path / "pids")))
-        executor.submit(make_trial(1, act="fine"))
-        pids = noted(tmp_path / "pids")
-        results = {done.trial.number: done.result for done in collect(executor, 2)}
-        until(lambda: not any(map(alive, pids)), "the tree dies")
-        assert still_works(executor)
-    hung, fine = results[0], results[1]
+    for limit in LIMITS:
+        with LocalExecutor(objectives.anything, 2, TrialOptions(trial_seconds=limit, start_method=method)) as executor:
+            executor.submit(make_trial(0, act="hangs", note=str(tmp_path / "pids")))
+            executor.submit(make_trial(1, act="fine"))
+            results = {done.trial.number: done.result for done in collect(executor, 2)}
+            hung, fine = results[0], results[1]
+            assert isinstance(hung, Outcome)
+            if hung.output is None and limit < LIMITS[-1]:
+                continue
+            pids = noted(tmp_path / "pids")
+            until(lambda pids=pids: not any(map(alive, pids)), "the tree dies")  # type: ignore[misc]
+            assert still_works(executor)
+            break
     assert isinstance(hung, Outcome)
-    assert (hung.status, hung.error, hung.output) == (Status.TIMEOUT, "ran longer than trial_seconds=1", "hanging\n")
+    said = f"ran longer than trial_seconds={limit}"
+    assert (hung.status, hung.error, hung.output) == (Status.TIMEOUT, said, "hanging\n")
     assert hung.started is not None
     assert hung.finished is not None
-    assert 1.0 <= hung.finished - hung.started <= 1.0 + bound(1.0)
+    assert limit <= hung.finished - hung.started <= limit + bound(1.0)
     assert isinstance(fine, Outcome)
     assert fine.ok
 
 
 def test_a_limit_holds_while_the_coordinator_does_something_else(tmp_path: Path) -> None:
-    with LocalExecutor(objectives.anything, 1, TrialOptions(trial_seconds=0.3)) as executor:
-        executor.submit(make_trial(0, act="hangs", note=str(tmp_path / "pids")))
+    with LocalExecutor(objectives.anything, 1, TrialOptions(trial_seconds=3)) as executor:
+        executor.submit(make_trial(0, act="waits", note=str(tmp_path / "pids"), go=str(tmp_path / "never")))
         pids = noted(tmp_path / "pids")
-        until(lambda: not any(map(alive, pids)), "the tree dies, though nobody waits")
+        until(lambda: not any(map(alive, pids)), "the trial is killed, though nobody waits")
         [done] = collect(executor, 1)
     assert isinstance(done.result, Outcome)
     assert done.result.status is Status.TIMEOUT
 
 
 def test_a_result_that_waits_for_a_busy_coordinator_does_not_time_out(tmp_path: Path) -> None:
-    with LocalExecutor(objectives.anything, 1, TrialOptions(trial_seconds=1.0)) as executor:
+    with LocalExecutor(objectives.anything, 1, TrialOptions(trial_seconds=3.0)) as executor:
         executor.submit(make_trial(0, act="large_info", size=3_000_000))  # more than the socket holds
-        time.sleep(1.5)
+        time.sleep(4.0)
         [done] = collect(executor, 1)
     assert isinstance(done.result, Outcome)
     assert done.result.ok

@@ -54,7 +54,7 @@ def kill_until_done(
 def test_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path: Path) -> None:
     path, n = tmp_path / "killed.db", size(80, 250)
     kills = kill_until_done(path, n, 0, seed=1, fewest=0, most=4)
-    assert kills >= size(15, 50)
+    assert kills >= size(5, 50)
     killed = BOHB.from_events(stored(path))
     whole = minimize(objectives.quadratic, SPACE, min_budget=1, max_budget=9, seed=11, max_trials=n, progress=False)
     mine = [(t.config, t.budget, t.seed, t.origin, t.reason) for t in killed.history.trials.values()]
@@ -79,7 +79,7 @@ def test_kills_of_a_running_study_lose_nothing_and_change_nothing(tmp_path: Path
 def test_kills_of_a_parallel_study_lose_and_double_nothing(tmp_path: Path) -> None:
     path, n = tmp_path / "parallel.db", size(100, 300)
     kills = kill_until_done(path, n, 3, seed=2, fewest=1, most=n // 10, kills_at_most=12)
-    assert kills >= 3
+    assert kills >= 2
     events = stored(path)
     finished = Counter(e.number for e in events if isinstance(e, TrialFinished))
     assert finished == Counter(range(n))
@@ -103,7 +103,7 @@ def test_a_runner_killed_with_its_trials_leaves_no_process_behind(tmp_path: Path
             assert len(marked(tmp_path)) >= 3
         finally:
             runner.kill()
-    wait_for(lambda: not marked(tmp_path), seconds=10)
+    wait_for(lambda: not marked(tmp_path), seconds=60)
 
 
 def marked(mark: Path) -> list[int]:

@@ -109,7 +109,7 @@ def check_outage(
     assert not study.done(), study.exception()
     assert calls == list(range(5)), "no trial starts meanwhile"
     repair()
-    assert "reached" in study.result(timeout=60).stopped
+    assert "reached" in study.result(timeout=120).stopped
     assert calls == list(range(12))
     events = stored(direct or url)
     assert finished(events) == calls
@@ -156,6 +156,7 @@ def test_a_server_that_accepts_and_never_answers_does_not_hang_its_runner(
     check_outage(caplog, server.url_at(proxy.port), lambda: proxy.stall(**ways), expected, proxy.heal, server.url_at())
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_slow_connection_is_no_outage(
     server: StoppableServer, proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -231,7 +232,7 @@ def test_ctrl_c_twice_ends_a_runner_whose_server_is_out_of_reach(
     while "press Ctrl-C again" not in said:
         said += runner.stderr.readline()
     runner.send_signal(signal.SIGINT)
-    out, err = runner.communicate(timeout=60)
+    out, err = runner.communicate(timeout=120)
     assert out.startswith("interrupted twice"), err
     assert "Traceback" not in said + err
     finish(start("first_waits", server.url_at(), tmp_path, max_trials=6))
@@ -336,7 +337,7 @@ def test_defaults_of_the_server_do_not_matter(server: StoppableServer, setting: 
             with first.database.transaction() as connection:
                 connection.execute(f"SELECT pg_sleep({busy})")
             time.sleep(idle)
-        waiting.join(timeout=60)
+        waiting.join(timeout=120)
         assert list(first.read()) == numbered_events(3)
 
 
@@ -365,7 +366,7 @@ def test_a_statement_or_session_that_is_ended_from_outside_is_repeated(server: S
             waiting.start()
             until(lambda: _blocked(url), "a statement that waits")
             execute(url, f"SELECT {act}(pid) FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0")
-            waiting.join(timeout=60)
+            waiting.join(timeout=120)
         assert len(caught) == 1
         second.append(numbered_events(1, first=1), after=1)
         assert list(first.read()) == numbered_events(2)
@@ -383,7 +384,7 @@ def test_a_runner_that_is_cut_off_while_it_starts_waits_as_well(
             execute(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
             until(lambda: study.done() or "the study starts when this is resolved" in caplog.text, "the complaint")
             assert not study.done(), study.exception()
-        study.result(timeout=60)
+        study.result(timeout=120)
     assert finished(stored(url)) == [0, 1, 2]
 
 
@@ -472,7 +473,7 @@ def test_the_server_ends_an_idle_turn_after_the_time_of_the_lease(
 
 def test_commands_name_an_outage_without_a_traceback(server: StoppableServer, proxy: Proxy) -> None:
     url = server.url_at(proxy.port)
-    in_thread(quadratic, url, max_trials=3).result(timeout=60)
+    in_thread(quadratic, url, max_trials=3).result(timeout=120)
     dashboard = create_app(url)
     client = TestClient(dashboard, base_url="http://127.0.0.1:8321")
     assert client.get("/study?study=study").status_code == 200
@@ -487,7 +488,7 @@ def test_commands_name_an_outage_without_a_traceback(server: StoppableServer, pr
         assert shown_page.status_code == 503
         assert "Traceback" not in shown_page.text
         proxy.heal()
-        assert client.get("/study?study=study").status_code == 200
+        until(lambda: client.get("/study?study=study").status_code == 200, "the page")
     dashboard.state.close()
 
 

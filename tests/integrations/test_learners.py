@@ -123,7 +123,7 @@ def test_the_examples_of_learners_run(name: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"needs {library}")
     command = [sys.executable, str(EXAMPLES / f"{name}_continue.py")]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=560)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "(0 failed)" in ran.stdout
     assert list(tmp_path.iterdir()) == []

@@ -13,6 +13,7 @@ from tests.sizes import long
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra tune")
 
 
+@pytest.mark.timeout(1000)
 def test_a_tuner_works_with_our_search_and_scheduler() -> None:
     assert " failed" not in run_isolated(Path(__file__).with_name("ray_tune_inside.py"))
 

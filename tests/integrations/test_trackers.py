@@ -211,7 +211,7 @@ with track("tensorboard", "study.db", to="runs"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
     ran = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=400
     )
     until(lambda: not alive(int(ran.stdout)), "the listener ends")
 
@@ -230,7 +230,7 @@ def example(name: str, *arguments: str | Path) -> str:
         [sys.executable, "-W", "error", script, *arguments],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert ran.returncode == 0, ran.stderr

@@ -97,7 +97,7 @@ def test_an_unreachable_server_is_named_without_the_password(tmp_path: Path) -> 
     with pytest.raises(JournalError, match=r"me:\*\*\*@127\.0\.0\.1") as refused:
         SqlJournal("postgresql+psycopg://me:secret@127.0.0.1:1/none")
     assert "secret" not in str(refused.value)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 def test_commits_are_synchronous_even_where_the_server_defaults_to_less(url: str) -> None:

@@ -32,6 +32,21 @@ def first_waits(trial: Trial) -> dict[str, Any]:
     return {"loss": quadratic(trial), "info": {"attempt": trial.attempt}}
 
 
+def gated(trial: Trial) -> float:
+    """Leave a trace of every call and wait for a file."""
+    directory = Path(os.environ["BOHB_TEST_DIRECTORY"])
+    (directory / f"{trial.number}-{trial.attempt}-{os.getpid()}").touch()
+    while not (directory / "go").exists():
+        time.sleep(0.02)
+    return quadratic(trial)
+
+
+def slow(trial: Trial) -> float:
+    """Take so long that a runner is most of the time waiting for its trials."""
+    time.sleep(0.3)
+    return quadratic(trial)
+
+
 def counted(trial: Trial) -> float:
     """Leave a trace of every call, and take a moment."""
     directory = Path(os.environ["BOHB_TEST_DIRECTORY"])

@@ -87,7 +87,7 @@ def test_with_grace_the_running_trials_finish() -> None:
 
 
 def test_in_this_process_no_trial_is_started_that_would_end_too_late() -> None:
-    study = run(sleeps, until=time.time() + 1.5)
+    study = run(sleeps, until=time.time() + 3)
     assert study.stopped.startswith("until=")
     assert not study.history.pending
     assert 9 in study.history.best

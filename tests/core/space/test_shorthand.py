@@ -271,7 +271,7 @@ def test_mypy_refuses_a_space_that_cannot_be_read(tmp_path: Path) -> None:
         env={**os.environ, "MYPYPATH": str(ROOT / "src"), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache" / "use")},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=560,
     )
     assert re.findall(r"use\.py:(\d+): error", ran.stdout) == [str(6 + i) for i in range(len(WRONG))], ran.stdout
 
