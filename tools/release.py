@@ -30,7 +30,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
 MOST_BYTES = 3_000_000
-NEEDED = ("bohb/py.typed", "bohb/plots/report.css")
 TRAIN = """import sys, time
 lr, budget = float(sys.argv[1]), float(sys.argv[2])
 time.sleep(0.05)
@@ -100,7 +99,7 @@ def build() -> None:
         unpacked = Path(again) / source.name.removesuffix(".tar.gz")
         run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", again, cwd=unpacked)
         assert names(wheel) == names(Path(again) / wheel.name), "the sdist builds another wheel"
-    missing = set(NEEDED) - names(wheel)
+    missing = needed() - names(wheel)
     assert not missing, f"the wheel lacks {missing}"
     print(run(sys.executable, "-m", "twine", "check", "--strict", source, wheel).strip())
 
@@ -108,6 +107,11 @@ def build() -> None:
 def wheel() -> None:
     """Build the wheel."""
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", DIST)
+
+
+def needed() -> set[str]:
+    """Return the files of the package that git knows, with templates, scripts and py.typed."""
+    return {name.removeprefix("src/") for name in run("git", "ls-files", "src").splitlines()}
 
 
 def names(wheel: Path) -> set[str]:
