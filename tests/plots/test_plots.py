@@ -343,6 +343,24 @@ def test_a_front_tells_its_results_from_dominated_and_infeasible_ones_by_shape()
     assert not PLOTS["hypervolume"].suits(played("one constraint"))
 
 
+def test_a_diverged_objective_flattens_neither_the_front_nor_the_volume() -> None:
+    def values(trial: Trial) -> object:
+        x, y = trial.config["x"], trial.config["y"]
+        error = 1e8 if trial.number in (5, 9) else 0.1 + x
+        return {"error": error, "score": (-1e9 if trial.number == 7 else x) + y, "memory": y}
+
+    for objectives in (["error", "-score"], ["error", "-score", "memory"]):
+        history = play(BOHB(XY, budgets=[1], seed=2, objectives=objectives), 40, values).history
+        figure = PLOTS["front"](history)
+        drawn = np.array([(x, y) for trace in figure.data if trace.name for x, y in zip(trace.x, trace.y, strict=True)])
+        assert len(drawn) == 40
+        assert abs(drawn).max() < 3
+        assert "3 outliers at the edge" in annotation(figure)
+        assert any(1e8 in np.asarray(trace.customdata) for trace in figure.data if trace.name), "its value is not lost"
+        shares = [volume.share for volume in volumes(history)[0]]
+        assert shares[0] < 0.9, "the first result does not dominate everything, as it would seem beside 1e8"
+
+
 def test_the_dominated_volume_only_grows_and_reaches_that_of_the_front() -> None:
     history = played("two objectives")
     (found,) = volumes(history)
@@ -385,6 +403,9 @@ def test_selected_trials_are_drawn_over_each_other_with_their_budgets() -> None:
     assert {text for trace in ends for text in trace.text} <= {"1", "3", "9"}
     colours = {trace.line.color for trace in figure.data if trace.mode == "lines+markers"}
     assert len(colours) == len({history.trials[n].config_id for n in reported})
+    assert [trace.name.split(",")[0] for trace in figure.data if trace.name and trace.showlegend is not False] == [
+        f"trial {n}" for n in reported
+    ], "other budgets of their configurations have no entry in the legend"
     without = draw_selected(played("tiny"), [1, 4])
     assert without.layout.xaxis.title.text == "budget"
     assert [list(trace.x[:-1]) for trace in without.data if trace.mode == "lines+markers"] == [[1, 3], [3]]

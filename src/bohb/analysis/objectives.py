@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bohb.analysis.axes import Array
+from bohb.analysis.axes import Array, loss_range
 from bohb.analysis.trajectory import Moment, evaluations
 from bohb.core.events import ObservationAdded
 from bohb.core.goals import Goals, Objective
@@ -92,8 +92,8 @@ def front(history: History, budget: float | None = None) -> Front | None:
 def volumes(*histories: History) -> list[list[Volume]]:
     """Return how the dominated volume of each study grew, trial by trial, on the largest budget that all fronts reach.
 
-    The reference point is a little worse than the worst feasible result of all these studies in each objective, so that
-    volumes can be compared within one call only.
+    The reference point is a little worse than the worst feasible result of all these studies in each objective, without
+    outliers, so that volumes can be compared within one call only.
     """
     fronts = [table for history in histories if (table := front(history)) is not None and table.feasible.any()]
     if not fronts or not all(table.goals.several for table in fronts):
@@ -128,7 +128,9 @@ def _grown(history: History, points: dict[int, Array], reference: Array) -> list
 
 
 def _scaled(losses: Array) -> Array:
-    """Return losses from 0, the best of each objective, to 1, the worst; huge ones do not overflow."""
+    """Return losses from 0, the best of each objective, to 1, the worst, to which outliers are moved."""
+    ranges = [loss_range(column) for column in losses.T]
+    losses = np.minimum(losses, [np.inf if usual is None else usual.high for usual in ranges])
     unit = np.maximum(np.abs(losses).max(axis=0), np.finfo(float).tiny)
     low, high = (losses / unit).min(axis=0), (losses / unit).max(axis=0)
     scaled: Array = (losses / unit - low) / np.where(high > low, high - low, 1.0)

@@ -222,15 +222,15 @@ def draw_selected(history: History, numbers: Sequence[int]) -> Figure:
         colour, own = colours[config] if len(chosen) > 1 else shades[line.budget], line.numbers[-1] in numbers
         name = f"trial {line.numbers[-1]}, budget {line.budget:g}" + ("" if own else " (same configuration)")
         traces.append(_lines(axis, [line], name, colour, "step" if reported else "budget"))
-        traces[-1].update(
-            legendgroup=f"{config}", line={"width": 2.5 if own else 1.2, "dash": "solid" if own else "dot"}
-        )
+        named = own or len(chosen) == 1 or not reported  # the colour says to which trial the others belong
+        look = {"width": 2.5 if own else 1.2, "dash": "solid" if own else "dot"}
+        traces[-1].update(legendgroup=f"{config}", line=look, showlegend=named and len(found) <= _MOST_NAMED)
         traces.append(_end(axis, line, colour))
         traces.append(axis.triangles(line.x, line.losses, list(line.numbers)))
     across = {"title": {"text": "reported step" if reported else "budget"}}
     without = len(chosen) - len({_config(history, line) for line in found})
     notes = [f"{without} of {len(chosen)} configurations have nothing to show"] if without else []
-    return figure(traces, losses=axis, notes=notes, xaxis=across, showlegend=len(found) <= _MOST_NAMED)
+    return figure(traces, losses=axis, notes=notes, xaxis=across)
 
 
 def _config(history: History, line: Line) -> int:
@@ -250,6 +250,7 @@ def _end(axis: LossAxis, line: Line, colour: str) -> Any:
         marker={"size": 8, "color": colour},
         showlegend=False,
         hoverinfo="skip",
+        cliponaxis=False,  # a label may stand above the plot
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from bohb.analysis.axes import loss_range
 from bohb.analysis.objectives import Front, front, volumes
 from bohb.core.history import History
 from bohb.plots.axis import empty, figure, in_panel, no_losses
@@ -40,13 +42,16 @@ def draw_front(history: History, budget: float | None = None) -> Figure:
     notes.append(", ".join(parts))
     kept = thinned(len(table.numbers), MOST_POINTS // 2, np.flatnonzero(table.best))
     notes += left_out(len(kept), len(table.numbers), "results")
+    custom = np.column_stack([table.numbers, table.values])
+    table, n_outliers = _placed(table)
+    notes += [f"{counted(n_outliers, 'outlier')} at the edge (hover for the values)"] if n_outliers else []
     if len(table.names) == 3 and table.goals.several:
-        return _solid(table, kept, notes)
+        return _solid(table, custom, kept, notes)
     pairs = list(itertools.combinations(range(len(table.names)), 2))
     if not table.goals.several:
         pairs = [pair for pair in pairs if pair[0] == 0]  # the objective against each constraint
     notes += left_out(min(len(pairs), _MOST_PAIRS), len(pairs), "pairs of values")
-    return _flat(table, kept, pairs[:_MOST_PAIRS], notes)
+    return _flat(table, custom, kept, pairs[:_MOST_PAIRS], notes)
 
 
 def draw_hypervolume(history: History) -> Figure:
@@ -86,6 +91,19 @@ def draw_volumes(histories: Mapping[str, History]) -> Figure:
     )
 
 
+def _placed(table: Front) -> tuple[Front, int]:
+    """Return the results with outliers a little beyond all other values, and how many have one."""
+    drawn, outliers = table.values.copy(), np.zeros(len(table.numbers), dtype=np.bool_)
+    for i, name in enumerate(table.names):
+        losses = -table.values[:, i] if table.maximised(name) else table.values[:, i]
+        usual = loss_range(losses)
+        if usual is not None and (outside := usual.outside(losses)).any():
+            pad = 0.05 * (usual.high - usual.low or abs(usual.high) or 1.0)
+            placed = np.where(losses > usual.high, usual.high + pad, np.maximum(losses, usual.low - pad))
+            drawn[:, i], outliers = -placed if table.maximised(name) else placed, outliers | outside
+    return replace(table, values=drawn), int(outliers.sum())
+
+
 def _kinds(table: Front, kept: Any) -> list[tuple[str, str, str, str, Any]]:
     """Return name, colour, symbols and rows of each kind of result."""
     rows = (kept[~table.feasible[kept]], kept[table.feasible[kept] & ~table.best[kept]], kept[table.best[kept]])
@@ -109,14 +127,13 @@ def _hover(table: Front) -> str:
     return "<br>".join(f"{label(name, 24)} %{{customdata[{i}]:.6g}}" for i, name in enumerate(table.names, start=1))
 
 
-def _flat(table: Front, kept: Any, pairs: list[tuple[int, int]], notes: list[str]) -> Figure:
+def _flat(table: Front, custom: Any, kept: Any, pairs: list[tuple[int, int]], notes: list[str]) -> Figure:
     """Draw one panel per pair of values."""
     columns = 1 if len(pairs) == 1 else 2 if len(pairs) <= 4 else 3
     rows = -(-len(pairs) // columns)
     traces: list[Any] = []
     layout: dict[str, Any] = {"shapes": []}
     named: set[str] = set()
-    custom = np.column_stack([table.numbers, table.values])
     for index, (i, j) in enumerate(pairs):
         row, column = divmod(index, columns)
         name = "" if index == 0 else str(index + 1)
@@ -163,9 +180,8 @@ def _bounds(table: Front, x: tuple[int, str], y: tuple[int, str]) -> Iterator[di
             yield {**dashes, **at, "xref": f"{x[1]} domain", "yref": y[1], "x0": 0, "x1": 1}
 
 
-def _solid(table: Front, kept: Any, notes: list[str]) -> Figure:
+def _solid(table: Front, custom: Any, kept: Any, notes: list[str]) -> Figure:
     """Draw three objectives in space."""
-    custom = np.column_stack([table.numbers, table.values])
     traces = [
         go.Scatter3d(
             x=table.values[mine, 0],
