@@ -40,7 +40,8 @@ def main(seed: int = 0) -> dict[str, float]:
         search.fit(X_train, y_train)
         accuracy[resource] = search.score(X_test, y_test)
         print(
-            f"{resource}: {search.min_resource_} to {search.max_resource_}, {len(search.cv_results_['params'])} trials"
+            f"{resource}: {search.min_resources_} to {search.max_resources_}, "
+            f"{len(search.cv_results_['params'])} trials"
         )
         print(f"  best score {search.best_score_:.4f}, accuracy on test data {accuracy[resource]:.4f}")
         print(f"  {search.best_params_}")

@@ -78,7 +78,7 @@ def search_of(method: str, seed: int, cost: int) -> Any:
     budgets: dict[str, Any] = {"resource": "max_iter", **common}
     if method == "BOHBSearchCV":
         space = {**CHOICES, **{name: (*bounds, "log") for name, bounds in LOG.items()}, **LINEAR}
-        budgets |= {"min_resource": 1, "max_resource": EPOCHS, "eta": ETA}
+        budgets |= {"min_resources": 1, "max_resources": EPOCHS, "eta": ETA}
         return BOHBSearchCV(network, space, preset="paper", max_cost=cost, **budgets)
     distributions = {
         **CHOICES,

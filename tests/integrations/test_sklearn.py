@@ -32,6 +32,7 @@ from bohb.core.settings import PRESETS
 from bohb.errors import InvalidArgument, MissingExtra
 from bohb.integrations.sklearn import BOHBSearchCV
 
+pytestmark = pytest.mark.filterwarnings("ignore:best_params_ is from")  # most searches are short
 X, y = load_iris(return_X_y=True)
 TREE = {"max_depth": (1, 6), "min_samples_leaf": (1, 40, "log"), "criterion": ["gini", "entropy"]}
 
@@ -95,9 +96,9 @@ def test_without_a_limit_one_round_of_hyperband_is_run() -> None:
 
 
 def test_a_parameter_as_resource_gets_the_budget() -> None:
-    found = search(min_resource=2, max_resource=18).fit(X, y)
+    found = search(min_resources=2, max_resources=18).fit(X, y)
     results = found.cv_results_
-    assert (found.min_resource_, found.max_resource_) == (2, 18)
+    assert (found.min_resources_, found.max_resources_) == (2, 18)
     assert list(results["param_rounds"]) == list(results["n_resources"])
     assert set(results["n_resources"]) == {2, 6, 18}
     assert found.best_params_["rounds"] == found.best_estimator_.rounds == 18
@@ -105,7 +106,7 @@ def test_a_parameter_as_resource_gets_the_budget() -> None:
 
 
 def test_n_samples_as_resource_trains_on_so_many_of_the_rows() -> None:
-    found = search(resource="n_samples", min_resource=10, scoring=rows_seen, max_brackets=1).fit(X, y)
+    found = search(resource="n_samples", min_resources=10, scoring=rows_seen, max_brackets=1).fit(X, y)
     trained_on = dict(zip(found.cv_results_["n_resources"], found.cv_results_["mean_test_score"], strict=True))
     assert trained_on == {17: 8, 50: 25, 150: 75}  # half of them, with two splits
 
@@ -128,6 +129,16 @@ def test_the_seed_decides_all_but_n_jobs_nothing() -> None:
 )
 def test_limits_end_the_search(limit: dict[str, Any], trials: int) -> None:
     assert len(search(batch_size=1, **limit).fit(X, y).cv_results_["params"]) == trials
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_search_warns_if_its_answer_is_not_from_the_largest_budget() -> None:
+    with pytest.warns(
+        UserWarning, match="from rounds=1, not from the largest, 9: no trial there has finished"
+    ) as warned:
+        search(max_trials=6).fit(X, y)
+    assert [Path(warning.filename).name for warning in warned] == [Path(__file__).name]
+    assert incumbent(search(max_brackets=1).fit(X, y)).budget == 9
 
 
 def test_the_preset_is_kept_as_given_and_used_when_fitting_and_is_best_by_default() -> None:
@@ -247,7 +258,7 @@ def test_pipelines_are_tuned_by_their_steps_names() -> None:
     forest = Pipeline([("scale", StandardScaler()), ("forest", RandomForestClassifier(9, random_state=0))])
     space = {"forest__max_depth": [None, 1, 2], "scale__with_std": [True, False]}
     found = BOHBSearchCV(forest, space, resource="forest__n_estimators", max_trials=8, cv=2, random_state=0).fit(X, y)
-    assert found.max_resource_ == 9
+    assert found.max_resources_ == 9
     assert found.best_params_.keys() == {*space, "forest__n_estimators"}
     assert found.best_estimator_["forest"].n_estimators == found.best_params_["forest__n_estimators"]
 
@@ -257,7 +268,7 @@ def test_a_fitted_search_is_its_best_estimator() -> None:
     frame = pytest.importorskip("pandas").DataFrame(
         np.random.default_rng(0).normal(size=(200, 4)), columns=list("abcd")
     )
-    found = BOHBSearchCV(PCA(), {"n_components": (1, 2)}, min_resource=50, max_trials=2, cv=2, random_state=0)
+    found = BOHBSearchCV(PCA(), {"n_components": (1, 2)}, min_resources=50, max_trials=2, cv=2, random_state=0)
     with pytest.raises(NotFittedError):
         found.transform(frame)
     found.fit(frame)
@@ -297,9 +308,9 @@ def test_all_trials_see_the_same_rows_even_if_the_splitter_shuffles_anew() -> No
     ("options", "message"),
     [
         ({"resource": "epochs"}, "resource='epochs' must be 'n_samples' or a parameter of Known"),
-        ({"resource": "good", "max_resource": 9}, "must not be one of the hyperparameters"),
-        ({"estimator": Known(rounds=0)}, "which is 0 and not a positive whole number; set max_resource"),
-        ({"min_resource": 10}, "min_resource=10 must not exceed max_resource, which is 9"),
+        ({"resource": "good", "max_resources": 9}, "must not be one of the hyperparameters"),
+        ({"estimator": Known(rounds=0)}, "which is 0 and not a positive whole number; set max_resources"),
+        ({"min_resources": 10}, "min_resources=10 must not exceed max_resources, which is 9"),
         ({"eta": 1}, "'eta' parameter of BOHBSearchCV"),
         ({"batch_size": 0}, "'batch_size' parameter of BOHBSearchCV"),
         ({"max_seconds": 1e-9}, "is over before the first trial"),

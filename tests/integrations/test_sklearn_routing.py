@@ -17,6 +17,7 @@ from sklearn.model_selection import GroupKFold
 
 from bohb.integrations.sklearn import BOHBSearchCV
 
+pytestmark = pytest.mark.filterwarnings("ignore:best_params_ is from")  # the searches are short
 X, y = load_iris(return_X_y=True)
 WEIGHTS = np.arange(1.0, 151.0)
 GROUPS = np.arange(150) % 6
@@ -38,7 +39,7 @@ class Weighing(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def search(**options: Any) -> BOHBSearchCV:
-    settings = {"cv": 3, "max_trials": 3, "min_resource": 30, "random_state": 0, **options}
+    settings = {"cv": 3, "max_trials": 3, "min_resources": 30, "random_state": 0, **options}
     return BOHBSearchCV(settings.pop("estimator", Weighing()), {"alpha": (0.1, 1.0)}, **settings)
 
 

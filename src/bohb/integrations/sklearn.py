@@ -54,13 +54,13 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
     estimator: an estimator or pipeline; it needs a `score` method, unless `scoring` is given.
     space: a ConfigSpace, or a dict such as {"alpha": (1e-6, 1.0, "log"), "activation": ["relu", "tanh"]}.
     resource: the unit of budgets: "n_samples", or an integer parameter such as "n_estimators" or "clf__max_iter".
-    min_resource, max_resource: the smallest and the largest budget. The largest is by default ("auto") all samples, or
-        the estimator's own value; the smallest is the largest divided by eta three times, and with "n_samples" at
+    min_resources, max_resources: the smallest and the largest budget. The largest is by default ("auto") all samples,
+        or the estimator's own value; the smallest is the largest divided by eta three times, and with "n_samples" at
         least two samples per split and class.
     eta: a rung keeps the best 1/eta of its configurations.
     preset: "best" (the strongest in our measurements), "paper" (BOHB as published) or "hpbandster".
     max_brackets, max_trials, max_cost, max_seconds: limits, checked before each batch. The unit of the cost is one
-        evaluation with `max_resource`; every fit starts from scratch and counts in full. Default: one round of
+        evaluation with `max_resources`; every fit starts from scratch and counts in full. Default: one round of
         Hyperband's brackets.
     batch_size: number of trials that are chosen together and run in parallel if n_jobs allows. The result depends on
         it, but not on n_jobs.
@@ -80,8 +80,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         **{name: rule for name, rule in BaseSearchCV._parameter_constraints.items() if name != "pre_dispatch"},
         "space": "no_validation",  # checked by the study, with better messages
         "resource": [str],
-        "min_resource": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "max_resource": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
+        "min_resources": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "max_resources": [Interval(Integral, 0, None, closed="neither"), StrOptions({"auto"})],
         "eta": [Interval(Real, 1, None, closed="neither")],
         "preset": [StrOptions(set(PRESETS))],
         "max_brackets": [Interval(Integral, 1, None, closed="left"), None],
@@ -101,8 +101,8 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         space: Space | ConfigurationSpace | Mapping[str, Any],
         *,
         resource: str = "n_samples",
-        min_resource: float | str = "auto",
-        max_resource: int | str = "auto",
+        min_resources: float | str = "auto",
+        max_resources: int | str = "auto",
         eta: float = 3,
         preset: Preset = "best",
         max_brackets: int | None = None,
@@ -133,7 +133,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             return_train_score=return_train_score,
         )
         self.space, self.objectives, self.constraints = space, objectives, constraints
-        self.resource, self.min_resource, self.max_resource, self.eta = resource, min_resource, max_resource, eta
+        self.resource, self.min_resources, self.max_resources, self.eta = resource, min_resources, max_resources, eta
         self.max_brackets, self.max_trials, self.max_cost = max_brackets, max_trials, max_cost
         self.max_seconds, self.batch_size, self.preset = max_seconds, batch_size, preset
         self.random_state, self.journal = random_state, journal
@@ -150,6 +150,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         finally:  # keep only scikit-learn's attributes and the study
             for name in ("_data", "_folds", "_labels", "_n_rows", "_fits", "_table", "_seed"):
                 self.__dict__.pop(name, None)
+        self._warn_of_a_small_budget()
         return self
 
     def _prepare(self) -> None:
@@ -160,7 +161,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         self._folds = data.Folds(list(splitter.split(X, y, **self._get_routed_params_for_fit(params).splitter.split)))
         self._n_rows = _num_samples(X)
         self._labels = data.labels_of(self.estimator, y)
-        self.max_resource_ = data.largest(self.estimator, self.resource, self.max_resource, self._n_rows)
+        self.max_resources_ = data.largest(self.estimator, self.resource, self.max_resources, self._n_rows)
 
     def _run_search(self, evaluate_candidates: Callable[..., Any]) -> None:
         """Ask, evaluate, tell; called by scikit-learn's `fit`."""
@@ -174,7 +175,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 max_reported_cost=self.max_cost,
             ).or_one_round(optimizer.history)
             optimizer.session.begin(runner_name(shared=False))
-            self.min_resource_ = int(optimizer.history.budgets[0])
+            self.min_resources_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}
             self._fits: list[data.Fit] = []
             self._seed = optimizer.history.created.seed if optimizer.history.created is not None else 0
@@ -198,6 +199,15 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             self._evaluate([scored[0] if best is None else best.trial], evaluate_candidates)
         self._fill_table(rows)
 
+    def _warn_of_a_small_budget(self) -> None:
+        """Say so if the best result is not on the largest budget; the warning names the user's call of `fit`."""
+        history, full = self.study_.history, self.max_resources_
+        best = history.incumbent
+        if best is not None and best.budget < full:
+            why = "keeps the constraints" if full in history.best else "has finished; raise the limits of the search"
+            where = f"{self.resource}={best.budget:g}, not from the largest, {full}"
+            warnings.warn(f"best_params_ is from {where}: no trial there {why}", UserWarning, stacklevel=3)
+
     def _optimizer(self, stack: ExitStack) -> BOHB:
         space = self.space if isinstance(self.space, Space) else Space(self.space)
         if self.resource in space.names:
@@ -205,7 +215,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
         # As in HalvingRandomSearchCV: two samples of each class for each split.
         classes = 1 if self._labels is None else int(self._labels.max()) + 1
         needed = 2.0 * classes * len(self._folds.folds) if self.resource == "n_samples" else 1.0
-        min_budget = data.smallest(self.min_resource, self.max_resource_, self.eta, needed)
+        min_budget = data.smallest(self.min_resources, self.max_resources_, self.eta, needed)
         journal = seed = None
         if self.journal is not None:
             goals = [[self.objectives, self.constraints]] if self.objectives or self.constraints else []
@@ -219,7 +229,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
             space,
             **data.search_goals(self.objectives, self.constraints),
             min_budget=min_budget,
-            max_budget=self.max_resource_,
+            max_budget=self.max_resources_,
             eta=self.eta,
             preset=self.preset,
             integer_budgets=True,
@@ -248,7 +258,7 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 goals = group[0].goals
                 ended = [data.outcome_of_fits(part, self._leading(part), goals) for part in parts]
             stamped = [replace(outcome, started=started, finished=time.time()) for outcome in ended]
-            costs = [trial.budget / float(self.max_resource_) for trial in group]
+            costs = [trial.budget / float(self.max_resources_) for trial in group]
             outcomes += [replace(outcome, cost=cost) for outcome, cost in zip(stamped, costs, strict=True)]
         return outcomes
 

@@ -23,7 +23,7 @@ Rows: TypeAlias = NDArray[np.integer[Any]]
 Fit: TypeAlias = dict[str, Any]  # scikit-learn's record of one fit: scores (a number, or one per metric) and times
 _TIMES = ("fit_time", "score_time")
 _STORED = ("test_scores", "train_scores", "fit_time", "score_time")
-_PROMOTIONS = 3  # possible with min_resource="auto"
+_PROMOTIONS = 3  # possible with min_resources="auto"
 
 
 def labels_of(estimator: Any, y: Any) -> Rows | None:
@@ -48,8 +48,8 @@ def largest(estimator: Any, resource: str, asked: int | str, n_rows: int) -> int
     value = values[resource]
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise InvalidArgument(
-            f"max_resource='auto' takes the estimator's {resource}, which is {value!r} and not a positive whole "
-            "number; set max_resource"
+            f"max_resources='auto' takes the estimator's {resource}, which is {value!r} and not a positive whole "
+            "number; set max_resources"
         )
     return int(value)
 
@@ -63,7 +63,7 @@ def smallest(asked: float | str, full: int, eta: float, needed: float) -> float:
     if asked == "auto":
         return min(max(needed, full / eta**_PROMOTIONS), full)
     if float(asked) > full:
-        raise InvalidArgument(f"min_resource={asked!r} must not exceed max_resource, which is {full}")
+        raise InvalidArgument(f"min_resources={asked!r} must not exceed max_resources, which is {full}")
     return float(asked)
 
 
