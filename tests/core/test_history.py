@@ -62,6 +62,15 @@ def test_what_is_printed_of_a_history_is_short() -> None:
     told = BOHB({"x": (0.0, 1.0)}, budgets=[3], seed=0, direction="maximize")
     told.tell(told.ask(), 0.125)
     assert repr(told) == "<BOHB of 1 trial, 1 finished, best score 0.125 on budget 3>"
+    assert repr(told.history.results) == "[<Result of trial 0 on budget 3: score 0.125>]"
+    told = BOHB({"x": (0.0, 1.0)}, budgets=[3], seed=0, objectives=["a", "-b"], constraints={"a": "<= 1"})
+    told.tell(told.ask(), {"a": 2, "b": 1 / 3})
+    told.tell(told.ask(), {"a": 0, "b": 0.5})
+    assert repr(told.history.front) == "[<Result of trial 1 on budget 3: a 0, b 0.5>]"
+    assert repr(told.history.results[0]) == (
+        "<Result of trial 0 on budget 3: a 2, b 0.333333, violates the constraints>"
+    )
+    assert repr(folded(started(0), finished(0, 0.25)).results) == "[<Result of trial 0 on budget 1: loss 0.25>]"
 
 
 def test_a_late_result_is_kept_and_not_used() -> None:

@@ -198,6 +198,7 @@ def test_a_study_without_a_success_names_the_cause(caplog: pytest.LogCaptureFixt
         study = run(broken, max_trials=3)
     cause = "3 crashed: RuntimeError: no such file: data.csv"
     assert f"failed    {cause}" in str(study)
+    assert all(len(line) <= 80 for line in str(study).splitlines()), "a terminal would break words"
     assert cause in study._repr_html_()
     assert "3 of them with: RuntimeError: no such file: data.csv" in caplog.text
 

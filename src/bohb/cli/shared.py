@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -292,9 +292,12 @@ def emit_data(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Write a note to stderr, where it does not mix with the result; nobody may be there to read it."""
+    """Write a note to stderr, where it does not mix with the result; nobody may be there to read it.
+
+    In a terminal, lines are wrapped by words.
+    """
     with suppress(OSError):
-        click.echo(printable(text), err=True)
+        click.echo("\n".join(_wrapped(line, sys.stderr) for line in printable(text).split("\n")), err=True)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
@@ -312,14 +315,15 @@ def pairs(rows: Iterable[tuple[str, str]]) -> str:
     return aligned(rows, _terminal_width())
 
 
-def _wrapped(line: str) -> str:
-    width = _terminal_width()
+def _wrapped(line: str, stream: TextIO | None = None) -> str:
+    width = _terminal_width(stream)
     if width is None or len(line) <= width:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
     return textwrap.fill(line, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _terminal_width() -> int | None:
-    """Return the columns of the terminal; None for a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else None
+def _terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return the columns of the terminal, by default that of stdout; None for a file or a pipe."""
+    stream = stream or sys.stdout
+    return shutil.get_terminal_size().columns if stream and stream.isatty() else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bohb.core.goals import PLAIN, Goals
 from bohb.core.trial import Outcome, Trial
+from bohb.units import number
 
 if TYPE_CHECKING:
     from bohb.core.events import ObservationAdded
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _RECENT = 1000  # vectors kept to tell where evaluations fail
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """A finished trial with its finite loss.
 
@@ -30,6 +31,10 @@ class Result:
     trial: Trial
     outcome: Outcome
     violation: float = 0.0
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {number(value)}" for name, value in (self.values or {"loss": self.loss}).items())
+        return f"<Result of trial {self.trial.number} on budget {self.budget:g}: {shown}{self.caveat}>"
 
     @property
     def config(self) -> dict[str, Any]:

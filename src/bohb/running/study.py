@@ -151,8 +151,8 @@ class Study(BestResults):
         return Plan(tuple(halving.bracket for halving in self.history.brackets) or self.history.schedule.round)
 
     def __str__(self) -> str:
-        """Return a summary for people."""
-        return aligned(Overview(self.history).rows(stopped=self.stopped))
+        """Return a summary for people, for a terminal of 80 columns."""
+        return aligned(Overview(self.history).rows(stopped=self.stopped), 80)
 
     __repr__ = __str__
 

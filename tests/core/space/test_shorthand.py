@@ -96,7 +96,10 @@ def test_a_dict_and_the_same_table_of_a_study_file_are_one_space() -> None:
         ({1, 2}, "write (lower, upper)"),
         (range(3), "write (lower, upper)"),
         (np.arange(3), "write (lower, upper)"),
-        (scipy.stats.gamma(2), "bohb cannot read this distribution; write a range (lower, upper)"),
+        (
+            scipy.stats.gamma(2, scale=3),
+            "lr=gamma(2, scale=3): bohb cannot read this distribution; write a range (lower, upper)",
+        ),
         ({"choices": [1, 2]}, "it must have exactly one of float, int, choice, ordinal, constant"),
         ({"float": [0, 1], "int": [0, 1]}, "it must have exactly one of"),
         (

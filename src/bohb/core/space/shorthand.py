@@ -32,14 +32,14 @@ from bohb.core.space.clauses import condition, forbidding, parse
 from bohb.core.space.configspace import STEP, declared_values, scale_of, violates
 from bohb.core.space.scales import Numeric
 from bohb.errors import InvalidSpace
+from bohb.units import short
 
-_Number: TypeAlias = float  # includes int
-_Bounds: TypeAlias = tuple[_Number, _Number] | list[_Number]
+_Bounds: TypeAlias = tuple[float, float] | list[float]  # float includes int
 _Entry = TypedDict(
     "_Entry",
     {
         "float": _Bounds, "int": _Bounds, "choice": list[Any], "ordinal": list[Any], "constant": Any,
-        "log": bool, "step": _Number, "normal": _Bounds, "weights": list[float], "if": str,
+        "log": bool, "step": float, "normal": _Bounds, "weights": list[float], "if": str,
     },
     total=False,
 )  # fmt: skip
@@ -53,7 +53,7 @@ class _OfRay(Protocol):
     def get_sampler(self) -> Any: ...
 
 
-_Range: TypeAlias = tuple[_Number, _Number] | tuple[_Number, _Number, Literal["log"]]
+_Range: TypeAlias = tuple[float, float] | tuple[float, float, Literal["log"]]
 SpaceDict: TypeAlias = Mapping[str, _Range | list[Any] | _Entry | Hyperparameter[Any, Any] | _OfOptuna | _OfRay]
 
 _NUMERIC = {"log", "step", "normal", "if"}
@@ -105,14 +105,16 @@ def _named(name: object, value: Any, toml: bool) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
-        where = f"space.{name} = {_written(value, toml):.80}" if toml else f"{name}={value!r:.80}"
+        where = f"{f'space.{name} = ' if toml else f'{name}='}{short(_written(value, toml))}"
         raise InvalidSpace(f"{where}: {' '.join(str(error).split())}") from error
 
 
 def _written(value: Any, toml: bool) -> str:
     """Format a value as Python or a study file has it."""
     if not toml:
-        return repr(value)
+        of_scipy = getattr(getattr(value, "dist", None), "name", None)  # its repr is an address
+        given = [] if of_scipy is None else [*map(repr, value.args), *(f"{k}={v!r}" for k, v in value.kwds.items())]
+        return repr(value) if of_scipy is None else f"{of_scipy}({', '.join(given)})"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_written(of, toml)}" for key, of in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False, default=str)
@@ -271,8 +273,7 @@ def _of_optuna(value: Any) -> dict[str, Any] | None:
         return {"choice": list(value.choices)}
     if not hasattr(value, "low"):
         return None
-    kind = "int" if isinstance(value.low, int) else "float"
-    return _stepped(kind, value.low, value.high, value.step, value.log)
+    return _stepped("int" if isinstance(value.low, int) else "float", value.low, value.high, value.step, value.log)
 
 
 def _of_ray(value: Any) -> dict[str, Any] | None:
