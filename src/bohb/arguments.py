@@ -14,6 +14,7 @@ import numbers
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -45,7 +46,9 @@ class Kind:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
+    with suppress(OverflowError):  # raised for a larger whole number than floats can hold
+        return isinstance(value, numbers.Real) and not isinstance(value, bool) and not math.isnan(value)
+    return False
 
 
 def _is_positive(value: Any) -> bool:

@@ -107,9 +107,10 @@ def size(n_bytes: float) -> str:
 
 def date(time: float | None) -> str:
     """Format a time of day in UTC: 2026-05-01 12:30 UTC."""
-    if time is None:
-        return "unknown"
-    return datetime.datetime.fromtimestamp(time, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    with contextlib.suppress(OverflowError, ValueError, OSError):  # no clock has shown it
+        if time is not None:
+            return datetime.datetime.fromtimestamp(time, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return "unknown"
 
 
 def number(value: float | None, digits: int = 6) -> str:

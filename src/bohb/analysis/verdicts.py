@@ -335,7 +335,7 @@ def _ranges(history: History) -> dict[str, _Range]:
     """Return the ranges as the journal stores them: compiling a space takes longer than everything else here."""
     assert history.created is not None
     found = {}
-    for stored in history.created.space["hyperparameters"]:
+    for stored in history.created.space.get("hyperparameters", ()):
         if (values := stored.get("sequence")) and all(type(value) in (int, float) for value in values):
             whole, low, high, n = True, min(values), max(values), len(values)
         elif stored.get("lower") is not None and stored.get("upper") is not None:

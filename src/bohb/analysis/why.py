@@ -13,7 +13,7 @@ from bohb.core.goals import Goals
 from bohb.core.history import History
 from bohb.core.samplers.density import points_needed
 from bohb.core.trial import Explains, Origin, Status, Trial
-from bohb.errors import UnknownTrial
+from bohb.errors import JournalError, UnknownTrial
 from bohb.units import counted, duration
 
 
@@ -79,8 +79,15 @@ def why(history: History, number: int) -> Explanation:
     best = history.incumbent
     incumbent = best is not None and best.trial.number == number
     bracket = bracket_choice(history, trial.bracket)
+    try:
+        chosen = [*_chosen(history, first, trial)]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise JournalError(
+            f"the reason stored with trial {first.number} cannot be read ({type(error).__name__}: {error}); "
+            "it was not written by bohb"
+        ) from error
     sentences = [
-        *_chosen(history, first, trial),
+        *chosen,
         *_proposers(history, first),
         *_promoted_from(history, trial, origin_trial, from_rung),
         *_became(history, trial),

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, cast, get_args
+from types import NoneType, UnionType
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from bohb.core.events import FORMAT, Event
 from bohb.core.goals import goals_of
@@ -34,8 +35,39 @@ def _defaults(cls: type) -> dict[str, Any]:
     }
 
 
+_PLAIN = {bool, int, float, str, list, dict, tuple, NoneType}
+
+
+def _types(cls: type) -> dict[str, set[type]]:
+    """Return the types that the stored fields of a dataclass may have, where those are plain."""
+    found = {}
+    for name, hint in get_type_hints(cls).items():
+        parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        allowed = {get_origin(part) or part for part in parts}
+        if allowed <= _PLAIN:
+            found[name] = allowed | {int} if float in allowed else allowed
+    return found
+
+
 _KINDS: dict[str, type[Event]] = {cls.kind: cls for cls in get_args(Event)}
 _DEFAULTS = {cls: _defaults(cls) for cls in (*_KINDS.values(), Trial, Outcome)}
+_TYPES = {cls: _types(cls) for cls in _DEFAULTS}
+_LARGEST_INTEGER = 2**1000  # a larger one cannot be a float
+
+
+def _checked(cls: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the stored fields of a dataclass. Raises TypeError for a value that cannot be one of them."""
+    known = _TYPES[cls]
+    for name, value in values.items():
+        allowed, kind = known.get(name), type(value)
+        if allowed is not None and (kind not in allowed or (kind is int and not _fits(value, float in allowed))):
+            raise TypeError(f"{name}={value!r:.40}")
+    return values
+
+
+def _fits(integer: int, real: bool) -> bool:
+    """Whether a stored integer is one that we count with, or a real number."""
+    return abs(integer) < _LARGEST_INTEGER if real else integer >= 0
 
 
 def _pack(value: Any) -> dict[str, Any]:
@@ -100,7 +132,7 @@ def trial_from_json(body: Mapping[str, Any]) -> Trial:
         values["checkpoint_dir"] = Path(body["checkpoint_dir"])
     if "goals" in body:
         values["goals"] = goals_of(**body["goals"])
-    return Trial(**values)
+    return Trial(**_checked(Trial, values))
 
 
 def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
@@ -113,7 +145,7 @@ def outcome_from_json(body: Mapping[str, Any]) -> Outcome:
     if "curve" in body:
         # JSON has no NaN, which is stored as text
         values["curve"] = tuple((float(step), float(loss)) for step, loss in body["curve"])
-    return Outcome(**values)
+    return Outcome(**_checked(Outcome, values))
 
 
 _EMPTY: dict[str, Any] = {}  # shared by what was read and is empty; nothing changes it
@@ -153,8 +185,18 @@ def _rule(name: str) -> BracketRule:
     return cast(BracketRule, name)
 
 
+def _space(space: dict[str, Any]) -> dict[str, Any]:
+    """Return a space whose ranges can be read; all else is checked when the space is used."""
+    for found in space.get("hyperparameters", ()):
+        texts, numbers = (found["name"], found["type"]), (found.get("lower"), found.get("upper"))
+        if {*map(type, texts)} != {str} or not {*map(type, numbers)} <= {int, float, NoneType}:
+            raise TypeError(f"the hyperparameter {found!r:.40}")
+    return space
+
+
 # The fields whose types JSON does not have.
 _DECODERS: dict[str, Callable[[Any], Any]] = {
+    "space": _space,
     "trial": trial_from_json,
     "outcome": outcome_from_json,
     "config": _config,
@@ -191,7 +233,7 @@ def from_json(kind: str, body: Mapping[str, Any]) -> Event:
         for name, decode in _TO_DECODE[kind]:
             if name in body:
                 values[name] = decode(body[name])
-        return cls(**values)
+        return cls(**_checked(cls, values))
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError) as error:
         what = f"{type(error).__name__}: {error!s:.200}"
         raise JournalError(f"a stored {kind!r} event cannot be read ({what})") from error
