@@ -175,6 +175,16 @@ def test_a_client_that_crashed_gets_its_own_trial_back_in_a_clean_directory(stud
     assert replay(study.journal, study.study).ok
 
 
+def test_a_client_that_asks_again_gives_a_sign_of_life(study: ExternalStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = study.ask(client="a")
+    later(monkeypatch, 3600)
+    assert study.ask(client="a") == mine
+    for curve in Path(study.journal).parent.glob(f"**/curves/{mine.number}-1.jsonl"):
+        os.utime(curve, (0, time.time() + 3600 - 59))  # the clock of the disk has not been set
+    assert study.ask(lease_seconds=60, client="b").number != mine.number
+    assert study.tell(mine.number, 0.5) == "stored"
+
+
 def test_a_program_may_ask_for_another_try(study: ExternalStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bohb.core.decide.retry_delay", lambda n: 0.0)
     trial = study.ask()

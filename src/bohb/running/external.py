@@ -76,7 +76,7 @@ class ExternalStudy:
             with self.opened() as optimizer:
                 trial = self._next(optimizer, lease_seconds, client)
             if trial is not None:
-                return self._prepared(trial, optimizer.history.study_key)
+                return self._prepared(trial, optimizer.history.study_key, client)
         raise NoTrialReady(f"no trial can start before {optimizer.awaited}; ask again")
 
     def tell(self, number: int, result: object, attempt: int | None = None) -> Told:
@@ -183,14 +183,15 @@ class ExternalStudy:
             return asked if files is None else max(asked, _curve_file(files, trial).stat().st_mtime)
         return asked
 
-    def _prepared(self, trial: Trial, key: str) -> Trial:
+    def _prepared(self, trial: Trial, key: str, client: str | None) -> Trial:
         """Return the trial with a clean checkpoint directory; give it up if that cannot be made."""
         files = self._files
         if files is None:
             return trial
         try:
             with usable(files / "checkpoints"):
-                if _curve_file(files, trial).exists():  # of the same client before it crashed
+                if client is not None:  # a sign of life, and no points of the same client from before it crashed
+                    _curve_file(files, trial).parent.mkdir(parents=True, exist_ok=True)
                     _curve_file(files, trial).write_text("")
                 checkpoints = Checkpoints(files / "checkpoints", key, self.checkpoint_quota)
                 return checkpoints.prepare(trial, _place(files, trial))
