@@ -77,6 +77,17 @@ def test_a_trial_waits_before_it_starts_again_and_others_do_not(
     assert list(starts) == [(0, 1), (1, 1), (2, 1), (0, 2)]
 
 
+def test_a_study_with_a_deadline_waits_for_a_trial_that_asked_for_another_try_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bohb.core.decide.retry_delay", lambda n: 1.0)
+    study = run(lambda trial: quadratic(trial) if trial.attempt > 1 else _ask(), max_trials=2, max_seconds=3600)
+    assert (list(study.history.outcomes), study.history.lost) == ([0, 1], {})
+    monkeypatch.setattr("bohb.core.decide.retry_delay", lambda n: 300.0)
+    study = run(lambda trial: quadratic(trial) if trial.number else _ask(), max_trials=2, max_seconds=100)
+    assert (list(study.history.outcomes), list(study.history.lost)) == ([1], [0]), "nobody waits in vain"
+
+
 def _ask() -> float:
     raise Retry(REASON)
 

@@ -92,14 +92,14 @@ def decide(
     return Wait()
 
 
-def delayed(history: History, time: float | None) -> set[int]:
-    """Return the trials that have asked to be started again and wait at this time of day."""
+def delayed(history: History, time: float | None) -> dict[int, float]:
+    """Return the trials that have asked to be started again, and for how many seconds they wait at this time of day."""
     if time is None or not history.retries:
-        return set()
+        return {}
     asked = {number: times for number, times in history.retries.items() if number in history.lost}
     left = {number: (times[-1].time or 0.0) + retry_delay(len(times)) - time for number, times in asked.items()}
     # a clock that was set back does not make them wait for longer
-    return {number for number, seconds in left.items() if 0 < seconds <= LONGEST_DELAY}
+    return {number: seconds for number, seconds in left.items() if 0 < seconds <= LONGEST_DELAY}
 
 
 def next_bracket(history: History, max_brackets: int | None = None) -> Decision:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bohb.core.decide import delayed
 from bohb.core.limits import Limits, given_limits, reason_to_stop
 from bohb.core.trial import Lost, Outcome, Status, Trial
 from bohb.executors.base import Executor
@@ -171,7 +172,8 @@ class Runner(Loop):
         """Return why the study is over; None while another runner may still have something to do."""
         optimizer, limits = self._optimizer, self._limits
         seconds, clock = optimizer.session.seconds, optimizer.session.clock()
-        waits = self.outages.paused or self.outages.held or self.in_doubt or optimizer.history.running
+        soon = [s for s in delayed(optimizer.history, clock).values() if s < limits.seconds_left(seconds, clock)]
+        waits = self.outages.paused or self.outages.held or self.in_doubt or optimizer.history.running or soon
         nothing_fits = limits.timed and not waits  # what could start was not started
         if optimizer.history.pending and not nothing_fits:
             return None
