@@ -265,6 +265,16 @@ def test_a_bound_on_what_nobody_knows_is_a_bad_result(tmp_path: Path, monkeypatc
     assert "return it with the loss, in bytes" in str(getattr(done, "error", ""))
 
 
+@pytest.mark.parametrize("value", [10**400, -1, True, "4GB", float("nan")])
+def test_what_is_no_number_of_bytes_is_a_bad_result(value: Any, gpus: Gpus) -> None:
+    trial = replace(make_trial(0), goals=goals_of(constraints={"device_memory": "<= 4GB"}))
+    executor = on(None, lambda trial: {"loss": 0.0, "device_memory": value}, 1, resources=Resources(gpu=1))
+    executor.submit(trial)
+    [done] = collect(executor, 1).values()
+    executor.shutdown(kill=True)
+    assert getattr(done, "status", None) is Status.BAD_RESULT
+
+
 # --- what cannot be shared
 
 
