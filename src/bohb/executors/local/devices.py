@@ -237,7 +237,7 @@ def _with_peak(outcome: Outcome, goals: Goals, worker: WorkerHandle) -> Outcome:
         outcome = replace(outcome, info={**outcome.info, PEAK: peak})
     if not outcome.ok or PEAK not in goals.names:
         return outcome
-    if type(peak) not in (int, float) or not 0 <= peak < 2**63:
+    if not isinstance(peak, int | float) or isinstance(peak, bool) or not 0 <= peak < 2**63:
         error = f"nobody knows the {PEAK} that the study bounds; return it with the loss, in bytes"
         return replace(outcome, status=Status.BAD_RESULT, loss=None, values={}, error=error)
     first = {} if outcome.loss is None else {goals.label: goals.objectives[0].loss(outcome.loss)}
