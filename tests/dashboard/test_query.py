@@ -82,6 +82,10 @@ def test_a_filter_keeps_what_it_says(view: Snapshot, q: str, holds: object) -> N
     [
         ("learning_rte < 1", "there is no column 'learning_rte'; did you mean 'learning_rate'?"),
         ("__class__ = 1", "there is no column '__class__'"),
+        (
+            "bogus < 3",
+            "there is no column 'bogus'; there are trial, loss, status, budget, bracket, rung, origin, secon",
+        ),
         ("dropout < much", "dropout < much: 'much' is not a number"),
     ],
 )

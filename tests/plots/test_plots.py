@@ -193,7 +193,14 @@ def test_the_timeline_tells_failures_by_a_pattern_and_budgets_by_colour() -> Non
 
 @pytest.mark.parametrize(
     "values",
-    [(0.0, 0.3), (1e-6, 1e-2, "log"), (0, 20000), ["adam", "sgd", "rmsprop_with_a_long_name"], [*"abcdefghij"]],
+    [
+        (0.0, 0.3),
+        (1e-6, 1e-2, "log"),
+        (0, 20000),
+        ["adam", "sgd", "rmsprop_with_a_long_name"],
+        ["none", "flip", "flip+crop", "randaugment"],
+        [*"abcdefghij"],
+    ],
 )
 def test_tick_labels_of_a_narrow_panel_do_not_touch(values: Any) -> None:
     (axis,) = axes(Space({"x": values}))
@@ -203,6 +210,8 @@ def test_tick_labels_of_a_narrow_panel_do_not_touch(values: Any) -> None:
         right - left >= (a + b) / 2 for left, right, a, b in zip(places, places[1:], widths, widths[1:], strict=False)
     )
     assert len(places) >= 2
+    height = 9 * max(map(len, shown["ticktext"])) * abs(math.sin(math.radians(shown["tickangle"])))
+    assert height < 50, "nor do tilted ones touch the title of the panel below"
 
 
 def test_a_comparison_shows_how_studies_end_not_how_they_begin() -> None:

@@ -88,10 +88,13 @@ def columns(history: History) -> list[Column]:
 
 
 def _title(name: str) -> str:
-    for prefix in (CONFIG, INFO, VALUES):
-        if name.startswith(prefix):
-            return name.removeprefix(prefix)
-    return name.capitalize()
+    bare = _bare(name)
+    return bare if bare != name else name.capitalize()
+
+
+def _bare(name: str) -> str:
+    """Return the name of a column as readers write it, without a prefix."""
+    return next((name.removeprefix(prefix) for prefix in (CONFIG, INFO, VALUES) if name.startswith(prefix)), name)
 
 
 def matching(view: Snapshot, query: Query) -> list[int]:
@@ -128,7 +131,7 @@ def _named(history: History, name: str) -> Value:
     """Return the column that a reader means by a name, with or without its prefix."""
     if (found := named_column(history, name)) is not None:
         return all_columns(history)[found]
-    names = [column.title if column.kind == "value" else column.name for column in columns(history)]
+    names = ["trial" if column.kind == "trial" else _bare(column.name) for column in columns(history)]
     close = get_close_matches(name, names, 1)
     hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
     raise InvalidArgument(f"there is no column {name[:80]!r}; {hint}"[:1000])

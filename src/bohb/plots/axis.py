@@ -28,7 +28,7 @@ _LOG_TICKS = 3  # for plotly: at least so many; with more it labels nine digits 
 _COLUMNS = 3
 _PANEL, _BELOW, _TITLE = 165, 80, 24  # pixels: height of a panel, room below it, height of a title
 _PANEL_WIDTH, _CHARACTER = 165, 7.0  # pixels: of a panel on a phone, and of a character of a tick label
-_READABLE = 6  # characters; labels that must be shorter are tilted instead
+_READABLE, _TILTED = 6, 8  # characters: labels that must be shorter are tilted, which longer ones cannot be
 _GAP = 0.07  # between two columns, as a share of the width
 MOST_PARAMETERS = 12
 Panel: TypeAlias = tuple[str, Axis, list[Any]]  # title, axis of the hyperparameter, and traces
@@ -302,7 +302,7 @@ def panel_axis(axis: Axis, titled: bool = False) -> dict[str, Any]:
     if axis.discrete:
         room = int(_PANEL_WIDTH / _CHARACTER / axis.cells)
         tilted = room < min(_READABLE, max(map(len, axis.labels)))
-        names = [label(value, 10 if tilted else max(room, _READABLE)) for value in axis.labels]
+        names = [label(value, _TILTED if tilted else max(room, _READABLE)) for value in axis.labels]
         return ticks(names, axis.ticks, range=[-0.03, 1.03], tickangle=-35 if tilted else 0)
     chosen = _apart(axis)
     names = [label(axis.labels[i]) for i in chosen]
