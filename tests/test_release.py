@@ -66,6 +66,17 @@ def test_only_the_address_may_be_missing(capsys: pytest.CaptureFixture[str]) -> 
     assert [line for line in missing if "the project's address" not in line] == []
 
 
+def test_a_release_is_small_and_has_the_same_bytes_whenever_it_is_built(tmp_path: Path) -> None:
+    release = runpy.run_path(str(ROOT / "tools" / "release.py"))
+    first, again = release["built"](tmp_path / "first"), release["built"](tmp_path / "again")
+    assert [path.name for path in first] == [
+        f"bohb-{bohb.__version__}-py3-none-any.whl",
+        f"bohb-{bohb.__version__}.tar.gz",
+    ]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    assert max(path.stat().st_size for path in first) <= release["MOST_BYTES"] == 3_000_000
+
+
 def test_everything_installs_no_pytorch() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     named = set(re.findall(r"[a-z]+", extras["all"][0].partition("[")[2]))
