@@ -99,6 +99,18 @@ def test_a_narrow_terminal_cuts_lines_instead_of_wrapping_them() -> None:
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 40
 
 
+def test_the_sparkline_fits_beside_the_best_result() -> None:
+    options: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0, "max_trials": 20, "progress": False}
+    history = bohb.minimize(objectives.quadratic, SPACE, **options).history
+    best = {
+        w: next(line for line in shown(Limits(), history, 1.0, width=w).splitlines() if "best" in line)
+        for w in (60, 64)
+    }
+    assert "…" not in best[60] + best[64]
+    assert len(best[60]) == 60
+    assert len(best[64]) - len(best[60]) == 4
+
+
 def new() -> bohb.History:
     return BOHB(SPACE, min_budget=1, max_budget=9, seed=0).history
 

@@ -151,7 +151,8 @@ class Progress:
         rows += [("" if n else "brackets", rungs) for n, rungs in enumerate(_rungs(history))]
         if seen.headline is not None:
             best = Text(printable(seen.headline), "bold green")
-            rows.append(("best", best.append(f"  {sparkline(history.trajectory, time.time(), goals=history.goals)}")))
+            room = max(1, min(20, self._console.width - best.cell_len - 12))  # beside the label and two spaces
+            rows.append(("best", best.append(f"  {sparkline(history.trajectory, time.time(), room, history.goals)}")))
         rows.append(("spent", Text(seen.spent)))
         if seen.end is not None:
             rows.append(("left", Text(seen.end)))
