@@ -48,6 +48,18 @@ def test_studies_of_several_journals_are_compared_at_80_columns(directory: Path)
     assert "#6" in result.output
 
 
+def test_what_is_compared_has_the_name_that_the_studies_give_it(tmp_path: Path) -> None:
+    for name, objectives in (("a", ["-acc"]), ("b", ["-acc"]), ("c", ["error"])):
+        values = {"acc": 0.5, "error": 0.5}
+        options: dict[str, Any] = {"budgets": [1], "objectives": objectives, "progress": False, "max_trials": 2}
+        bohb.minimize(lambda _: values, SPACE, journal=tmp_path / "s.db", study=name, **options)  # noqa: B023
+    same = call("compare", tmp_path / "s.db::a", tmp_path / "s.db::b").output
+    assert "best acc" in same
+    assert "Best acc on budget 1 after" in same
+    assert "loss" not in same
+    assert "best result" in call("compare", tmp_path / "s.db").output
+
+
 def test_the_losses_at_equal_cost_are_those_that_the_studies_had_then(directory: Path) -> None:
     studies = [bohb.load(directory / "a.db", "one"), bohb.load(directory / "b.db")]
     found = comparison([study.history for study in studies])

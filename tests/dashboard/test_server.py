@@ -7,11 +7,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 import uvicorn
 
+from bohb import BOHB
 from bohb.dashboard import create_app, server
+from bohb.journal import SqlJournal
+from tests.dashboard.conftest import serving
 
 REQUEST = b"GET /static/style.css HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
@@ -54,6 +58,14 @@ def test_beyond_the_limit_of_connections_requests_are_refused_until_some_are_clo
             connection.close()
         with closing(connected(port)) as later:
             assert answer(later).startswith(b"HTTP/1.1 200")
+
+
+def test_a_folder_is_served_without_a_complaint(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with SqlJournal(tmp_path / "one.db", "study") as journal:
+        BOHB({"x": (0.0, 1.0)}, budgets=[1], journal=journal)
+    with serving(tmp_path) as address, urlopen(address) as answered:
+        assert b"one.db" in answered.read()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_connection_without_a_further_request_is_closed(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:

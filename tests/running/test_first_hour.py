@@ -50,6 +50,13 @@ def test_a_fixed_objective_runs_where_the_broken_one_was_stopped(tmp_path: Path)
     assert replay(tmp_path / "a.db").exact
 
 
+def test_causes_that_differ_in_every_trial_are_shown_by_an_example() -> None:
+    def differs(trial: Trial) -> float:
+        raise RuntimeError(f"bad x = {trial.config['x']}")
+
+    assert "the first 10 trials all failed, for example with: RuntimeError: bad x = " in run(differs).stopped
+
+
 @pytest.mark.parametrize("preset", ["paper", "best"])
 def test_failures_of_a_broken_objective_do_not_steer_the_sampler(preset: str, tmp_path: Path) -> None:
     run(broken, journal=tmp_path / "a.db", preset=preset)

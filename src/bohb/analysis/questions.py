@@ -139,6 +139,12 @@ class Comparison:
     costs: tuple[float, ...]
     losses: tuple[tuple[float | None, ...], ...]
 
+    @property
+    def title(self) -> str:
+        """What the best results are called: `Best loss`, or `Best result` if the studies have other names for it."""
+        titles = {best_title(study.history.goals) for study in self.studies}
+        return titles.pop() if len(titles) == 1 else "Best result"
+
     def data(self) -> list[dict[str, Any]]:
         """Return each study as JSON."""
         return [self._of_study(place, study) for place, study in enumerate(self.studies)]

@@ -223,7 +223,7 @@ def _comparison_text(labels: Sequence[str], seen: Sequence[History], found: Comp
     if found.budget is not None:
         head = ["#", *(number(cost, 3) for cost in found.costs)]
         rows = [(str(n), *row) for n, row in enumerate(found.progress(), 1)]
-        title = f"Best loss on budget {number(found.budget)} after so many full evaluations:"
+        title = f"{printable(found.title)} on budget {number(found.budget)} after so many full evaluations:"
         parts.append(f"{title}\n{table(head, rows)}")
     for first in range(0, len(seen), _BESIDE):
         beside = found.studies[first : first + _BESIDE]
@@ -235,7 +235,7 @@ def _comparison_text(labels: Sequence[str], seen: Sequence[History], found: Comp
 
 
 def _results(labels: Sequence[str], found: Comparison) -> str:
-    head = ["#", "study", "best loss", "budget", "finished", "failed", "cost", "time"]
+    head = ["#", "study", found.title.replace("Best", "best", 1), "budget", "finished", "failed", "cost", "time"]
     rows = [(str(n), *row) for n, row in enumerate(found.results(), 1)]
     widths = [max(map(len, column)) for column in zip(head[:1] + head[2:], *rows, strict=True)]
     left = max(8, _COLUMNS - sum(widths) - 2 * len(widths))

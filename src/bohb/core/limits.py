@@ -150,7 +150,7 @@ def common_cause(outcomes: Iterable[Outcome]) -> str:
     """Return the most common error of failed trials and how many have it."""
     causes = Counter(outcome.error or outcome.status.value for outcome in outcomes if not outcome.ok)
     cause, n = max(sorted(causes.items()), key=lambda item: item[1])
-    return f"{n} of them with: {cause}"
+    return f"{'for example' if n == 1 else f'{n} of them'} with: {cause}"  # most texts may have numbers of their own
 
 
 def given_limits(limits: Limits) -> dict[str, float]:

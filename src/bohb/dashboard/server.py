@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 import bohb.core.space.configspace  # noqa: F401 - it takes a second to import, so do it before the first request
 from bohb.dashboard.site import LOOPBACK, create_app
+from bohb.dashboard.studies import files_of
 from bohb.errors import BohbError, InvalidArgument, JournalError
 from bohb.journal.sql import study_names
 
@@ -57,7 +58,9 @@ def serve(
     app = create_app(journal, token, [*known_names(host), *allowed_hosts], directory=directory)
     address = address_of(host, listening.getsockname()[1], token)
     click.echo(f"The dashboard is at {address}\nPress Ctrl-C to stop it.")
-    for each in [journal] if isinstance(journal, str | Path) else journal:
+    for each in (
+        file for given in ([journal] if isinstance(journal, str | Path) else journal) for file in files_of(given)
+    ):
         try:
             study_names(each)
         except JournalError as error:

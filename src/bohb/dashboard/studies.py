@@ -99,7 +99,7 @@ class Studies:
     """
 
     def __init__(self, journals: Sequence[str | Path], directory: Path | None = None, keep: int = KEPT) -> None:
-        found = [file for journal in journals for file in _files_of(journal)]
+        found = [file for journal in journals for file in files_of(journal)]
         names = _distinct_names(found)
         suffixes = [f" in {name}" for name in names] if len(names) > 1 else [""]
         self._indexes = {n: _Index(*pair) for n, pair in zip(names, zip(found, suffixes, strict=True), strict=True)}
@@ -320,7 +320,7 @@ class _Followed:
                 self._history, self._encoding = self._history.snapshot(), threading.RLock()
 
 
-def _files_of(journal: str | Path) -> list[str | Path]:
+def files_of(journal: str | Path) -> list[str | Path]:
     """Return the journals in a folder, or the journal itself."""
     path = path_of(journal)
     if path is None or not path.is_dir():
