@@ -165,7 +165,7 @@ def test_a_study_is_found_by_its_file_its_journal_or_its_name(tmp_path: Path) ->
             study=name,
             progress=False,
         )
-    assert "holds 2 studies; choose one with --study: a, b" in complaint("status", tmp_path / "study.db")
+    assert "holds 2 studies; choose one with study=… or --study: a, b" in complaint("status", tmp_path / "study.db")
     assert answer("status", tmp_path / "study.db", "--study", "b")["study"] == "b"
     assert "there is no study 'bowl'" in complaint("status", file)
     assert answer("status", file, "--study", "a")["trials"]["finished"] == 2

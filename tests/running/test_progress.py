@@ -13,7 +13,8 @@ import pytest
 from rich.console import Console
 
 import bohb
-from bohb import BOHB, Limits
+from bohb import BOHB, Limits, Outcome, Status
+from bohb.core.limits import given_limits
 from bohb.running.progress import Progress, sparkline
 from tests import objectives
 from tests.objectives import SPACE
@@ -23,10 +24,17 @@ def study(max_trials: int = 30, objective: Any = objectives.half_nan) -> bohb.St
     return bohb.minimize(objective, SPACE, min_budget=1, max_budget=9, seed=0, max_trials=max_trials, progress=False)
 
 
-def shown(limits: Limits, history: bohb.History, seconds: float, final: bool = False, width: int = 100) -> str:
+def shown(
+    limits: Limits,
+    history: bohb.History,
+    seconds: float,
+    final: bool = False,
+    width: int = 100,
+    now: float | None = None,
+) -> str:
     stream = io.StringIO()
     with Progress(limits, Console(file=stream, force_terminal=True, width=width)) as progress:
-        progress.update(history, seconds, final)
+        progress.update(history, seconds, final, now)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
 
 
@@ -41,7 +49,7 @@ def plain(limits: Limits, *states: tuple[bohb.History, float, bool]) -> list[str
 
 def running_study() -> BOHB:
     optimizer = BOHB({**SPACE, "act": ["[red]", "b"]}, min_budget=1, max_budget=9, seed=0)
-    optimizer.session.begin("here")
+    optimizer.session.begin("here", limits={"max_trials": 100, "max_seconds": 7200})
     for _ in range(14):  # the first bracket is done, the second has begun
         trial = optimizer.ask()
         optimizer.tell(trial, trial.config["x"])
@@ -69,25 +77,45 @@ def test_names_and_values_of_the_user_are_no_markup() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "seconds", "left"),
+    ("limits", "least", "most"),
     [
-        (Limits(max_trials=60), 30.0, "30 s"),
-        (Limits(max_seconds=100), 30.0, "1 min 10 s"),
-        (Limits(max_trials=60, max_seconds=40), 30.0, "10 s"),
-        (Limits(max_trials=10), 30.0, "0 s"),
+        (Limits(max_trials=18), 38, 46),  # one runs, and three follow
+        (Limits(max_seconds=170), 30, 30),
+        (Limits(max_trials=18, max_seconds=150), 10, 10),
+        (Limits(max_trials=18, patience=1), 38, 46),  # limits on losses are not foreseen
+        (Limits(patience=1), None, None),
     ],
 )
-def test_the_time_left_is_that_to_the_first_limit(limits: Limits, seconds: float, left: str) -> None:
-    history = study(30).history
-    assert re.search(rf"left +about {left}(, until|$)", shown(limits, history, seconds), flags=re.MULTILINE)
+def test_the_time_left_is_that_to_the_first_limit(limits: Limits, least: int | None, most: int | None) -> None:
+    """Trials take 10 s each; 14 have ended one after the other, and another one begins."""
+    now = [1e9]
+    optimizer = BOHB(SPACE, budgets=[1], seed=0, preset="paper", clock=lambda: now[0])
+    optimizer.session.begin("here", limits=given_limits(limits))
+    for n in range(14):
+        now[0] += 10
+        optimizer.tell(optimizer.ask(), Outcome(Status.OK, loss=n, started=now[0] - 10, finished=now[0]))
+    optimizer.ask()
+    found = re.search(r"left +about (\d+) s", shown(limits, optimizer.history, 140.0, now=now[0]))
+    if least is None or most is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert least <= int(found[1]) <= most
 
 
-def test_without_a_limit_the_time_left_is_that_of_one_round() -> None:
-    history = study(11).history
-    done = history.budget_spent / (bohb.BOHB(SPACE, min_budget=1, max_budget=9).plan().continued_cost * 9)
-    match = re.search(r"left +about (\d+) s", shown(Limits(), history, 10.0))
-    assert match is not None
-    assert int(match[1]) == round(10 / done - 10)
+def test_while_nothing_runs_the_last_estimate_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    optimizer = BOHB(SPACE, min_budget=1, max_budget=9, seed=0)
+    optimizer.session.begin("here", limits={"max_seconds": 100})
+    stream = io.StringIO()
+    with Progress(Limits(max_seconds=100), Console(file=stream, force_terminal=True, width=100)) as progress:
+        trial = optimizer.ask()
+        progress.update(optimizer.history, 10.0)
+        optimizer.tell(trial, 0.5)
+        now[0] += 20.0
+        progress.update(optimizer.history, 30.0)
+    assert stream.getvalue().index("about 1 min 30 s") < stream.getvalue().index("about 1 min 10 s")
 
 
 def test_at_the_end_nothing_is_left() -> None:
@@ -175,6 +203,7 @@ def test_progress_is_shown_in_a_log_file_unless_it_is_switched_off(capfd: pytest
 def test_labels_are_whole_and_the_last_line_leaves_room_for_ctrl_c(width: int) -> None:
     space = {f"hyperparameter_{i}": (0.0, 1.0) for i in range(9)}
     optimizer = BOHB(space, min_budget=1, max_budget=9, seed=0)
+    optimizer.session.begin("here", limits={"max_seconds": 9})
     optimizer.tell(optimizer.ask(), 0.5)
     optimizer.ask_many(3)
     lines = shown(Limits(max_seconds=9), optimizer.history, 5.0, width=width).splitlines()[:8]

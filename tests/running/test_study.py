@@ -142,7 +142,7 @@ def test_what_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere.db").exists()
     for name in ("one", "two"):
         run(journal=tmp_path / "a.db", study=name, max_trials=1)
-    with pytest.raises(InvalidArgument, match="holds 2 studies; choose one with study=…: one, two"):
+    with pytest.raises(InvalidArgument, match="holds 2 studies; choose one with study=… or --study: one, two"):
         bohb.load(tmp_path / "a.db")
-    with pytest.raises(InvalidArgument, match=r"study='three' is not in .*; its studies are: one, two"):
+    with pytest.raises(JournalError, match=r"there is no study 'three' in .*; its studies are: one, two"):
         bohb.load(tmp_path / "a.db", study="three")

@@ -187,7 +187,7 @@ def comparison(histories: Sequence[History]) -> Comparison:
     if not common:
         return Comparison(studies, None, (), ())
     budget = max(common)
-    least = min(0.0 if table.end is None else table.end.continued for table in tables)
+    least = min(table.end.continued for table in tables)
     costs = tuple(share * least for share in SHARES)
     losses = tuple(tuple(_best(table.per_budget[budget], cost) for cost in costs) for table in tables)
     return Comparison(studies, budget, costs, losses)

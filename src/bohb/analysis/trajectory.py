@@ -179,12 +179,12 @@ class Trajectory:
     incumbents: the largest budget counts first, then the lowest loss; so the loss can rise with the first result on a
         larger budget. Results that keep the constraints come before all others.
     per_budget: the improvements on each budget, smallest budget first; without constraints these losses only fall.
-    end: the current progress; None before the first trial has finished.
+    end: the current progress.
     """
 
     incumbents: tuple[Step, ...]
     per_budget: dict[float, tuple[Step, ...]]
-    end: Moment | None
+    end: Moment
 
 
 def trajectory(history: History) -> Trajectory:
@@ -206,5 +206,5 @@ def trajectory(history: History) -> Trajectory:
     return Trajectory(
         tuple(incumbents),
         {budget: tuple(per_budget[budget]) for budget in sorted(per_budget)},
-        rows[-1].at if rows else None,
+        rows[-1].at if rows else Moment(0, None, 0.0, 0.0),
     )

@@ -144,14 +144,11 @@ class Valley:
         centre[:, self._moving] += s @ exponents.T
         return centre
 
-    def _bowl(self, found: Array, x: Array, s: Array) -> Array:
+    def _log_loss(self, found: Array, x: Array, s: Array, effects: Array) -> Array:
         root = np.diag(np.exp(0.5 * found[self._at["curvature"]]))
         root[np.triu_indices(len(root), 1)] = found[self._at["tilt"]] * math.sqrt(CURVATURE)
-        return np.asarray(0.5 * (((x - self._centre(found, s)) @ root.T) ** 2).sum(axis=1))
-
-    def _log_loss(self, found: Array, x: Array, s: Array, effects: Array) -> Array:
-        bowl = self._level(found, s) + self._bowl(found, x, s)
-        return np.asarray(bowl + effects @ found[self._at["effects"]])
+        bowl = 0.5 * (((x - self._centre(found, s)) @ root.T) ** 2).sum(axis=1)
+        return np.asarray(self._level(found, s) + bowl + effects @ found[self._at["effects"]])
 
     def centre(self, size: Array) -> tuple[Array, Array]:
         """Return the coordinates of the optimum at a size, and their deviations."""

@@ -22,7 +22,7 @@ from bohb.arguments import BYTES, COUNT, FLAG, GRACE, MOMENT, NUMBER, POSITIVE, 
 from bohb.core.history import History
 from bohb.core.limits import Limits
 from bohb.errors import InvalidArgument, JournalError
-from bohb.journal import stored_events, study_names
+from bohb.journal import only_study, stored_events
 from bohb.journal.location import shown_journal
 from bohb.journal.records import no_collector
 from bohb.studyfile.load import load
@@ -71,9 +71,6 @@ class Target:
     def history(self) -> History:
         """Read and fold the study. Raises JournalError, with the names of the others, if there is none."""
         events = stored_events(self.journal, self.study)
-        if not events:
-            names = ", ".join(study_names(self.journal)) or "none"
-            raise JournalError(f"there is no {self.name}; its studies are: {names}")
         with no_collector():
             folded = History().extend(events)
             gc.freeze()  # a command keeps all of it until it ends: collecting it takes time and frees nothing
@@ -153,17 +150,6 @@ def _default() -> str:
     if journals:
         raise InvalidArgument(f"there is no {DEFAULT} here, but several journals; name one of {', '.join(journals)}")
     raise InvalidArgument(f"there is no {DEFAULT} here; name a journal such as study.db, or a study file")
-
-
-def only_study(journal: str) -> str:
-    """Return the name of the only study in a journal."""
-    names = study_names(journal)
-    if len(names) == 1:
-        return names[0]
-    if not names:
-        raise JournalError(f"{shown_journal(journal)} holds no study yet")
-    which = ", ".join(names)
-    raise InvalidArgument(f"{shown_journal(journal)} holds {len(names)} studies; choose one with --study: {which}")
 
 
 class WithNegativeNumbers(click.Command):

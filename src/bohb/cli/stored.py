@@ -18,7 +18,7 @@ from bohb.cli import shared
 from bohb.cli.shared import Target, command, emit, on_study
 from bohb.core.history import History
 from bohb.errors import InvalidArgument, JournalError
-from bohb.journal import SqlJournal, export_jsonl, import_jsonl, last_good
+from bohb.journal import SqlJournal, export_jsonl, import_jsonl, last_good, only_study
 from bohb.journal import repair as cut_back
 from bohb.journal.copy import delete_study, rename_study
 from bohb.journal.location import shown_journal
@@ -234,7 +234,7 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
     name = study or "study"
     if study is None:
         with suppress(JournalError):  # the journal may be too damaged to say
-            name = shared.only_study(str(journal))
+            name = only_study(journal)
     kept = last_good(journal, name)
     if kept == 0:
         raise InvalidArgument(

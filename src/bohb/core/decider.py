@@ -50,11 +50,9 @@ class Decider:
 
         Once a limit is reached, only trials start that lost their worker or asked for another try.
         """
-        created = self._history.created
-        assert created is not None
         time, elapsed = now.time or 0.0, now.elapsed
         if elapsed is None:  # nobody runs the trials: what counts is the time since the study was created
-            elapsed = max(0.0, time - (created.time or time))
+            elapsed = max(0.0, time - (self._history.study.time or time))
         left = self._time_left(now, limits.seconds_left(elapsed, time))
         waiting = decide.delayed(self._history, now.time)
         # if more wait than can run at once, the place is to blame, and new trials would only join them
@@ -107,11 +105,6 @@ class Decider:
         """Return the densities of the next proposal; None while there are too few results, or if it uses none."""
         return self._samplers.model()
 
-    @property
-    def _seed(self) -> int:
-        assert self._history.created is not None
-        return self._history.created.seed
-
     def _time_left(self, now: Now, seconds: float) -> TimeLeft | None:
         """Return what a decision has to know about the deadline; None if it changes nothing."""
         if seconds == math.inf or now.workers is None:
@@ -133,7 +126,8 @@ class Decider:
     def _open(self, index: int, now: Now, left: TimeLeft | None) -> list[Event]:
         """Return the choice of the rungs of bracket `index`; if they are Hyperband's, the start of its first trial."""
         history = self._history
-        planned = rules.chosen(history, index, streams.bracket_stream(self._seed, index), self._samplers.process)
+        rng = streams.bracket_stream(history.study.seed, index)
+        planned = rules.chosen(history, index, rng, self._samplers.process)
         if left is not None:
             planned = chosen_in_time(history, index, planned, left, self._in_time.kept)
         if planned is None:
@@ -152,14 +146,14 @@ class Decider:
 
     def _sample(self, start: decide.StartSample, now: Now) -> list[Event]:
         """Start a new configuration."""
-        number = len(self._history.trials)
+        number, seed = len(self._history.trials), self._history.study.seed
         proposal = self._given(start)
         if proposal is None:
-            proposal = self.propose(streams.proposal_stream(self._seed, number), start.budget, start.bracket)
+            proposal = self.propose(streams.proposal_stream(seed, number), start.budget, start.bracket)
         if proposal is None:
             return self._cut(start)
-        seed = streams.trial_seed(self._seed, number)
-        trial = first_trial(number, proposal.config, start.budget, start.bracket, start.rung, seed, proposal.origin)
+        place = start.budget, start.bracket, start.rung
+        trial = first_trial(number, proposal.config, *place, streams.trial_seed(seed, number), proposal.origin)
         trial = replace(trial, explains=proposal.explains, reason=proposal.reason)
         return [started(trial, now)]
 

@@ -160,7 +160,10 @@ def goals_of(
 
 def _objectives(given: Objectives) -> tuple[Objective, ...]:
     if isinstance(given, Mapping):
-        found = [_directed(name, direction) for name, direction in given.items()]
+        for name, direction in given.items():
+            if direction not in ("minimize", "maximize"):
+                raise InvalidArgument(f"objectives: {name!r} has {direction!r}, which must be 'minimize' or 'maximize'")
+        found = [Objective(_checked("objectives", name), given[name] == "maximize") for name in given]
     elif isinstance(given, str) or not isinstance(given, Iterable | None):
         raise InvalidArgument(f"objectives={given!r} must be a list of names, such as ['error', '-accuracy']")
     else:
@@ -174,12 +177,6 @@ def _objectives(given: Objectives) -> tuple[Objective, ...]:
         if names.count(name) > 1:
             raise InvalidArgument(f"objectives={given!r} names {name!r} twice; name each value once")
     return tuple(found)
-
-
-def _directed(name: str, direction: object) -> Objective:
-    if direction not in ("minimize", "maximize"):
-        raise InvalidArgument(f"objectives: {name!r} has {direction!r}, which must be 'minimize' or 'maximize'")
-    return Objective(_checked("objectives", name), direction == "maximize")
 
 
 def _objective(text: object) -> Objective:

@@ -104,21 +104,25 @@ class History:
         return f"<History of {self}>"
 
     @property
+    def study(self) -> events.StudyCreated:
+        """What determines the study, apart from the results: the first event."""
+        if self.created is None:
+            raise JournalError(_EMPTY)
+        return self.created
+
+    @property
     def space(self) -> Space:
         """The search space, compiled when it is first needed."""
         if self._space is None:
-            if self.created is None:
-                raise JournalError(_EMPTY)
             from bohb.core.space import Space
 
-            self._space = Space.from_json(self.created.space)
+            self._space = Space.from_json(self.study.space)
         return self._space
 
     @property
     def study_key(self) -> str:
         """An identifier of the study that does not depend on where it is stored."""
-        assert self.created is not None
-        return digest(self.created)
+        return digest(self.study)
 
     @property
     def evidence(self) -> Evidence:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from bohb.core.limits import Limits, reason_to_stop
+from bohb.core.limits import Limits, given_limits, reason_to_stop
 from bohb.core.settings import PRESETS, Preset
 from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial
@@ -174,16 +174,16 @@ class BOHBSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no t
                 max_seconds=self.max_seconds,
                 max_reported_cost=self.max_cost,
             ).or_one_round(optimizer.history)
-            optimizer.session.begin(runner_name(shared=False))
+            optimizer.session.begin(runner_name(shared=False), limits=given_limits(limits))
             self.min_resources_ = int(optimizer.history.budgets[0])
             self._table: dict[str, Any] = {}
             self._fits: list[data.Fit] = []
-            self._seed = optimizer.history.created.seed if optimizer.history.created is not None else 0
+            self._seed = optimizer.history.study.seed
             progress = stack.enter_context(Progress(limits)) if self.verbose > 0 else None
             while trials := optimizer.ask_many(self.batch_size, limits):
-                optimizer.tell_many(zip(trials, self._evaluate(trials, evaluate_candidates), strict=True))
                 if progress is not None:
                     progress.update(optimizer.history, optimizer.session.seconds)
+                optimizer.tell_many(zip(trials, self._evaluate(trials, evaluate_candidates), strict=True))
             stopped = reason_to_stop(limits, optimizer.history, optimizer.session.seconds) or "no trial is left to run"
             self.study_ = Study(optimizer.history, stopped)
             if progress is not None:

@@ -5,7 +5,7 @@ May import the core; never what decides or runs.
 
 from bohb.journal.base import Journal, MemoryJournal, SharedJournal
 from bohb.journal.copy import Imported, export_jsonl, import_jsonl, last_good, repair
-from bohb.journal.sql import SqlJournal, open_journal, stored_events, study_names
+from bohb.journal.sql import SqlJournal, only_study, open_journal, stored_events, study_names
 
 __all__ = [
     "Imported",
@@ -16,6 +16,7 @@ __all__ = [
     "export_jsonl",
     "import_jsonl",
     "last_good",
+    "only_study",
     "open_journal",
     "repair",
     "stored_events",

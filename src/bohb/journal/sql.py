@@ -294,12 +294,29 @@ def open_journal(target: str | Path | Journal | None, study: str = "study", *, r
 
 
 def stored_events(target: str | Path, study: str) -> Sequence[Event]:
-    """Return all events of a study, each one checked; none if there is no such study. Nothing is locked."""
+    """Return all events of a study, each one checked. Nothing is locked. Raises JournalError if there is none."""
     with SqlJournal(target, study, read_only=True) as journal:
-        return journal.read()
+        events = journal.read()
+        if not events:
+            names = ", ".join(journal.lengths()) or "none"
+            shown = shown_journal(str(target))
+            raise JournalError(f"there is no study {study!r} in {shown}; its studies are: {names}")
+        return events
 
 
 def study_names(target: str | Path) -> list[str]:
     """Return the names of the studies in a database, sorted."""
     with SqlJournal(target, read_only=True) as journal:
         return list(journal.lengths())
+
+
+def only_study(target: str | Path) -> str:
+    """Return the name of the only study in a database. Raises JournalError for none, InvalidArgument for several."""
+    names, shown = study_names(target), shown_journal(str(target))
+    if not names:
+        raise JournalError(f"{shown} holds no study yet")
+    if len(names) > 1:
+        raise InvalidArgument(
+            f"{shown} holds {len(names)} studies; choose one with study=… or --study: {', '.join(names)}"
+        )
+    return names[0]

@@ -92,8 +92,7 @@ def continue_events(history: History, wanted: StudyCreated, seed_given: bool) ->
 
     Raises StudyMismatch, which lists all differences, if anything else differs.
     """
-    stored = history.created
-    assert stored is not None
+    stored = history.study
     differences = _space_differences(stored.space, wanted.space)
     budgets = _continued_budgets(history, wanted)
     if budgets is None:
@@ -148,12 +147,11 @@ def _continued_budgets(history: History, wanted: StudyCreated) -> tuple[float, .
     stored, budgets = history.budgets, wanted.budgets
     if len(budgets) >= len(stored) and np.allclose(budgets[: len(stored)], stored, rtol=1e-9):
         return (*stored, *budgets[len(stored) :])
-    assert history.created is not None
     near = 1 / wanted.eta < budgets[0] / stored[0] < wanted.eta and _is_geometric(budgets, wanted.eta)
-    if not near or not _is_geometric(history.created.budgets, wanted.eta) or budgets[-1] < stored[-1] * (1 - 1e-9):
+    if not near or not _is_geometric(history.study.budgets, wanted.eta) or budgets[-1] < stored[-1] * (1 - 1e-9):
         return None
     if np.isclose(budgets[-1], stored[-1], rtol=1e-9):
-        return stored if stored != history.created.budgets else None  # the study has grown to this before
+        return stored if stored != history.study.budgets else None  # the study has grown to this before
     return grown(stored, budgets[-1], wanted.eta)
 
 

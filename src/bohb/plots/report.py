@@ -173,8 +173,7 @@ def _plan(history: History) -> tuple[list[str], list[list[object]], str]:
 
 def _reproduction(history: History) -> dict[str, Any]:
     """Return settings, seed, space and versions, and how to run the study again."""
-    created = history.created
-    assert created is not None
+    created = history.study
     preset, changes = nearest_preset(history.settings)
     settings = [
         (name, repr(value), repr(getattr(PRESETS[preset], name)) if name in changes else "")
@@ -205,8 +204,7 @@ def _reproduction(history: History) -> dict[str, Any]:
 
 def _again(history: History, preset: str, changes: Mapping[str, Any]) -> str:
     """Return the call that runs a study again."""
-    created, goals = history.created, history.goals
-    assert created is not None
+    created, goals = history.study, history.goals
     named = {"direction": "maximize"} if goals == goals_of(direction="maximize") else goals.to_json()
     arguments = {"budgets": list(history.budgets), "eta": created.eta, "preset": preset, "seed": created.seed}
     arguments |= {**named, **changes}

@@ -43,7 +43,7 @@ def draw_trajectory(history: History, over: str = "time") -> Figure:
         line of the incumbent for trials that all start from scratch.
     """
     table = trajectory(history)
-    if table.end is None or not table.incumbents:
+    if not table.incumbents:
         return no_losses(history)
     place, title = _across(table.end, over, f" of {history.budgets[-1]:g}")
     colours = budget_colours(list(table.per_budget))
@@ -178,8 +178,8 @@ def draw_comparison(histories: Mapping[str, History], over: str = "cost") -> Fig
     tables = {name: table for name, history in histories.items() if (table := trajectory(history)).incumbents}
     if not tables:
         return empty("No study has a result yet")
-    ends = [table.end for table in tables.values() if table.end is not None]
-    place, across = _across(replace(ends[0], seconds=max(end.seconds or 0.0 for end in ends)), over)
+    longest = max(table.end.seconds or 0.0 for table in tables.values())
+    place, across = _across(replace(next(iter(tables.values())).end, seconds=longest), over)
     goals = {name: histories[name].goals for name in tables}
     groups = [{n: t for n, t in tables.items() if goals[n].objectives[0].maximised == up} for up in (False, True)]
     title = "{} of the incumbent" if not all(groups) else "{}"  # two panels leave no room for more
@@ -209,7 +209,6 @@ def _common_axis(goals: list[Goals], tables: list[Trajectory], title: str) -> Lo
 
 
 def _compared(name: str, table: Trajectory, place: Place, axis: LossAxis, style: tuple[str, str], panel: int) -> Any:
-    assert table.end is not None
     dash, colour = style
     line = step_line(table.incumbents, table.end, place, axis, label(name), colour, 2.5)
     line.line.dash = dash
@@ -220,7 +219,6 @@ def _compared(name: str, table: Trajectory, place: Place, axis: LossAxis, style:
 
 def _settled(table: Trajectory) -> list[float]:
     """Return the losses that a study had after its first tenth, by spent budget."""
-    assert table.end is not None
     begin = _BEGINNING * table.end.continued
     later = [step.loss for step in table.incumbents if step.at.continued > begin]
     before = [step.loss for step in table.incumbents if step.at.continued <= begin][-1:]

@@ -143,9 +143,7 @@ class Repeats(Loop):
 
     def ask(self, n: int) -> Sequence[Trial]:
         """Return the evaluations that are due; if there will be none, store what the others say."""
-        created, confirmation = self.ledger.history.created, self.confirmation
-        assert created is not None
-        seed = created.seed
+        seed, confirmation = self.ledger.history.study.seed, self.confirmation
         known, found = {number for number, _ in self.known()}, list[Trial]()
         due = confirmation.due()
         for candidate, repeat in due:

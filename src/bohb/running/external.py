@@ -167,8 +167,7 @@ class ExternalStudy:
         trials = optimizer.ask_many(1, limits, client=client)
         if trials:
             return trials[0]
-        assert history.created is not None
-        seconds = time.time() - (history.created.time or time.time())
+        seconds = time.time() - (history.study.time or time.time())
         why = reason_to_stop(limits, optimizer.history, seconds)
         if why is None and optimizer.exhausted(limits):
             why = "no trial is left"

@@ -20,7 +20,6 @@ from bohb.core.goals import PLAIN, Goals
 from bohb.core.history import History
 from bohb.core.limits import Limits
 from bohb.core.results import Result
-from bohb.core.schedule.brackets import plan
 from bohb.core.times.forecast import time_to_end
 from bohb.running.study import heights
 from bohb.units import duration, printable, short, value_text
@@ -159,29 +158,13 @@ class Progress:
         return Group(*(_line(label, content) for label, content in rows))
 
     def _left(self, history: History, seconds: float) -> float | None:
+        """Return the expected time until the end, as `bohb status` does; while nothing runs, the last one counts."""
         began = time.monotonic()
         if began > self._estimated:
             left = time_to_end(history, seconds, self._now)
-            self._end = None if left is None else seconds + left
+            self._end = self._end if left is None else seconds + left
             self._estimated = time.monotonic() + max(1.0, _PATIENCE * (time.monotonic() - began))
-        return self._left_at_this_pace(history, seconds) if self._end is None else max(0.0, self._end - seconds)
-
-    def _left_at_this_pace(self, history: History, seconds: float) -> float | None:
-        """Return the time until the first limit if all budgets cost the same; for studies that store no times."""
-        limits, full = self._limits, history.budgets[-1]
-        spent = history.budget_spent
-        brackets = limits.or_one_round(history).max_brackets
-        planned = plan(history.schedule.round, int(brackets)).continued_cost * full if brackets is not None else None
-        parts = (
-            (len(history.outcomes), limits.max_trials),
-            (spent, limits.max_cost and limits.max_cost * full),
-            (history.cost_reported, limits.max_reported_cost),
-            (spent, planned),
-        )
-        ends = [seconds * limit / done - seconds for done, limit in parts if limit and done / limit > 0.01]
-        if limits.max_seconds is not None:
-            ends.append(limits.max_seconds - seconds)
-        return max(0.0, min(ends)) if ends else None
+        return None if self._end is None else max(0.0, self._end - seconds)
 
     def _show_in_notebook(self, panel: RenderableType) -> None:
         ipython = importlib.import_module("IPython.display")  # a notebook has it

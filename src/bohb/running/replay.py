@@ -198,8 +198,7 @@ def _confirmed(history: History, stored: ConfirmationEvent) -> tuple[str, _Match
     if isinstance(stored, RepeatFinished):
         due = history.confirmations[stored.confirmation].due()
         return f"{due}", _Match.EXACT if (stored.candidate, stored.repeat) in due else _Match.DIFFERENT
-    assert history.created is not None
-    made = conclusion(history.confirmations[stored.confirmation], history.created.seed)
+    made = conclusion(history.confirmations[stored.confirmation], history.study.seed)
     numbers = ([event.winner, event.estimates, event.noise, event.gain] for event in (made, stored))
     return f"{made}", _compare_values(*numbers)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -80,11 +79,8 @@ def files_of(journal: Journal, study: str, directory: str | Path | None) -> Iter
     if permanent is not None:
         yield permanent
         return
-    temporary = Path(tempfile.mkdtemp(prefix="bohb-"))
-    try:
-        yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="bohb-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary)
 
 
 def choose_executor(objective: Objective, executor: Any, workers: int | None, options: TrialOptions) -> Executor:

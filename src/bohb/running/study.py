@@ -23,10 +23,9 @@ from bohb.core.limits import common_cause
 from bohb.core.results import Result
 from bohb.core.schedule.brackets import Plan
 from bohb.core.trial import Outcome, Trial
-from bohb.errors import InvalidArgument, JournalError, MissingExtra
+from bohb.errors import InvalidArgument, MissingExtra
 from bohb.executors.base import Objective
-from bohb.journal import SqlJournal, stored_events, study_names
-from bohb.journal.location import shown_journal
+from bohb.journal import SqlJournal, only_study, stored_events
 from bohb.optimizer.ask_tell import BOHB, BestResults
 from bohb.running.confirmation import Default, confirm
 from bohb.running.run_options import RunSetup
@@ -172,19 +171,9 @@ def load(journal: str | Path, study: str | None = None) -> Study:
     journal: a file such as "study.db", or the URL of a database.
     study: its name, which is needed only if the journal holds several.
     """
-    where, shown = str(journal), shown_journal(str(journal))
-    if "://" not in where and not Path(where).exists():
-        raise JournalError(f"there is no journal {where}; check the path, or start the study first")
-    names = study_names(where)
-    listed = ", ".join(names) or "none"
-    if study is None and len(names) == 1:
-        study = names[0]
-    if study is None:
-        raise InvalidArgument(f"{shown} holds {len(names)} studies; choose one with study=…: {listed}")
-    history = History().extend(stored_events(where, study) if study in names else ())
-    if history.created is None:
-        raise InvalidArgument(f"study={study!r} is not in {shown}; its studies are: {listed}")
-    return Study(history, _source=(where, study), setup=RunSetup(where, study))
+    name = study or only_study(journal)
+    history = History().extend(stored_events(journal, name))
+    return Study(history, _source=(str(journal), name), setup=RunSetup(str(journal), name))
 
 
 def studies(journal: str | Path) -> dict[str, int]:

@@ -177,14 +177,11 @@ class Space:
             if name in config:
                 value = config[name]
                 if isinstance(value, list):
-                    values = (self._constants[name],) if name in self._constants else self._declared[name]
+                    constant = name in self._constants
+                    values = (self._constants[name],) if constant else getattr(self._scale(name), "values", ())
                     value = values[index_of(name, values, value)]
                 restored[name] = value
         return restored
-
-    @property
-    def _declared(self) -> dict[str, tuple[Any, ...]]:
-        return {s.name: s.values for s in self.dimensions if not isinstance(s, Numeric)}
 
     def snap(self, X: Array) -> Array:
         """Return the nearest legal vectors: integers and ordinals at the centre of their bin, NaN where inactive."""

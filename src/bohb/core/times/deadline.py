@@ -145,8 +145,7 @@ def _events(history: History, left: TimeLeft, rungs: Mapping[int, tuple[Rung, ..
 
 def _smaller(history: History, bracket: Bracket) -> Iterator[Bracket]:
     """Yield a bracket, then smaller ones, then those that start on larger budgets."""
-    assert history.created is not None
-    eta, rungs = history.created.eta, bracket.rungs
+    eta, rungs = history.study.eta, bracket.rungs
     for start, rung in enumerate(rungs):
         budgets = [r.budget for r in rungs[start:]]
         sizes = [math.ceil(share * rung.size) for share in _SIZES]
