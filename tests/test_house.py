@@ -28,9 +28,9 @@ ROOMS = {
     "studyfile": (950, 4),
     "analysis": (3_860, 16),
     "plots": (2_700, 11),
-    "cli": (2_410, 11),
+    "cli": (2_400, 11),
     "testing": (600, 3),
-    "dashboard": (1_780, 9),
+    "dashboard": (1_782, 9),
     "integrations": (2_750, 11),
 }
 TWICE = {"__init__.py", "base.py"}  # names of modules that may occur in several rooms

@@ -56,7 +56,7 @@ def everywhere(path: Path) -> dict[str, str]:
     site.state.close()
     html = study._repr_html_()
     return {
-        "print": str(study),
+        "print": " ".join(str(study).split()),  # it is wrapped at 80 columns
         "notebook": visible(html),
         "status": call("status", path).stdout,
         "best": call("best", path).stdout,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator
-from html import escape
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote_plus
@@ -15,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import bohb
-from bohb import load
+from bohb import BOHB, load
 from bohb.analysis.trials import failure_kinds
 from bohb.dashboard import create_app
 from bohb.dashboard.files import checkpoint_files, log_tail
@@ -275,13 +276,33 @@ def test_a_trial_tells_what_why_and_what_became_of_it(client: TestClient) -> Non
 
 
 def test_versions_change_only_with_the_study(client: TestClient) -> None:
-    page = client.get("/study?study=digits").text
-    version = client.get("/api/version?study=digits").json()["version"]
-    assert f'data-version="{version}"' in page
-    assert client.get("/api/version?study=digits").json()["version"] == version
+    for address in ("/study", "/plots"):
+        page = client.get(f"{address}?study=digits").text
+        found = re.search(r'data-version-url="([^"]+)" data-version="([^"]+)"', page)
+        assert found is not None
+        for _ in range(2):
+            assert client.get(unescape(found[1])).json()["version"] == unescape(found[2])
     trial = client.get("/trial?study=digits&number=1").text
     own = client.get("/api/version?study=digits&trial=1").json()["version"]
     assert f'data-version="{own}"' in trial
+
+
+def test_the_overview_names_the_runner_and_changes_when_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    site = create_app(path)
+    client = TestClient(site, base_url="http://127.0.0.1")
+    versions = []
+    with SqlJournal(path) as journal:
+        BOHB({"x": (0.0, 1.0)}, budgets=[1], journal=journal).ask()
+        for _ in range(2):
+            page = " ".join(re.sub(r"<[^>]+>", " ", client.get("/study?study=study").text).split())
+            assert f"Runner process {os.getpid()} on " in page
+            versions.append(client.get("/api/version?study=study&runner=1").json()["version"])
+    page = " ".join(re.sub(r"<[^>]+>", " ", client.get("/study?study=study").text).split())
+    assert "Runner none" in page
+    versions.append(client.get("/api/version?study=study&runner=1").json()["version"])
+    assert versions[0] == versions[1] != versions[2]
+    site.state.close()
 
 
 def test_plotly_comes_from_the_installed_package_and_is_kept(client: TestClient) -> None:

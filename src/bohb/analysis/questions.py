@@ -43,8 +43,11 @@ class Answers(NamedTuple):
     advice: list[str]
 
 
-def answers(seen: Overview) -> Answers:
-    """Return the answers for a study."""
+def answers(seen: Overview, runner: str = "") -> Answers:
+    """Return the answers for a study.
+
+    runner: who runs it; empty if that is not known.
+    """
     longest = max(map(max, seen.durations.values()), default=0.0)
     advice = [
         *silence(len(seen.history.running), seen.idle, longest),
@@ -52,16 +55,17 @@ def answers(seen: Overview) -> Answers:
         *seen.remarks,
         *settled(seen.history),
     ]
-    return Answers(_known(_running(seen)), _known(_result(seen)), advice)
+    return Answers(_known(_running(seen, runner)), _known(_result(seen)), advice)
 
 
 def _known(facts: Iterator[Fact]) -> list[Fact]:
     return [fact for fact in facts if fact.text or fact.moment is not None]
 
 
-def _running(seen: Overview) -> Iterator[Fact]:
+def _running(seen: Overview, runner: str) -> Iterator[Fact]:
     n, left, created = seen.counts, seen.left, seen.history.created
     yield Fact("State", f"{n['running']} running" if n["running"] else "idle" if n["started"] else "not started")
+    yield Fact("Runner", runner)
     yield Fact("Workers", f"{seen.busy / seen.seconds:.2g} busy on average" if seen.seconds and seen.busy else "")
     yield Fact("Trials finished", f"{grouped(n['finished'])} of {grouped(n['started'])} started")
     kinds = [f"{grouped(kind.n)} {kind.status.value.replace('_', ' ')}" for kind in seen.failures]

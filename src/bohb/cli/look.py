@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
@@ -24,7 +21,6 @@ from bohb.core.trial import jsonable
 from bohb.errors import InvalidArgument
 from bohb.journal import SqlJournal
 from bohb.journal.location import shown_journal
-from bohb.journal.lock import entries
 from bohb.units import command_line, counted, number, value_text
 
 
@@ -45,38 +41,11 @@ def status(place: Target, as_json: bool) -> None:
 
 def status_of(place: Target) -> tuple[dict[str, Any], str]:
     """Return the progress of a study as JSON and as text."""
-    seen, by = Overview(place.history(), time.time(), model=False), runner(place)
+    seen = Overview(place.history(), time.time(), model=False)
+    with SqlJournal(place.journal, place.study, read_only=True) as journal:
+        by = journal.runner()
     data = {"journal": shown_journal(place.journal), "study": place.study, "runner": by} | seen.data()
     return data, pairs([("study", place.name), *seen.rows(runner=by or "none")])
-
-
-def runner(place: Target) -> str | None:
-    """Return who runs the study, as far as this machine or the server knows; None if nobody does."""
-    with SqlJournal(place.journal, place.study, read_only=True) as journal:
-        leases = sorted(journal.live_leases())
-    if not place.is_file:
-        return ", ".join(leases) or None
-    if alive := [name for name in leases if not _has_ended(name, r"(?P<machine>.+):(?P<pid>\d+):\w+$")]:
-        return ", ".join(alive)
-    holder = entries(Path(place.journal)).holder  # also of a program that asks and tells without a lease
-    return None if _has_ended(holder, r"process (?P<pid>\d+) on (?P<machine>\S+) since") else holder or None
-
-
-def _has_ended(name: str, pattern: str) -> bool:
-    """Whether a process is known to have ended; that of another machine or container is not known.
-
-    pattern: finds the groups `machine` and `pid` in the name of the process.
-    """
-    found = re.match(pattern, name)
-    if found is None or found["machine"] != platform.node():
-        return False
-    try:
-        os.kill(int(found["pid"]), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
 
 
 @command()

@@ -49,9 +49,10 @@ def studies_page(journals: list[str], entries: list[tuple[str, Entry | None]], v
     )
 
 
-def overview_page(view: Snapshot, now: float, editable: bool = False) -> Response:
+def overview_page(view: Snapshot, now: float, runner: str, editable: bool = False) -> Response:
     """Return the current state of a study.
 
+    runner: who runs it.
     editable: whether notes can be added.
     """
     history, goals, running = view.history, view.history.goals, view.history.running
@@ -66,7 +67,9 @@ def overview_page(view: Snapshot, now: float, editable: bool = False) -> Respons
         "/study",
         view,
         seen=seen,
-        answers=answers(seen),
+        answers=answers(seen, runner),
+        version_url=link_to("/api/version", study=view.name, runner=1),
+        version="unfinished" if view.unread else f"{view.version} {runner}",
         copies=[] if best is None else copies(best.config),
         confirmation=None if last is None else (verdicts.columns(last), verdicts.rows(last)),
         notes=notes_of(history),

@@ -88,8 +88,7 @@ def columns(history: History) -> list[Column]:
 
 
 def _title(name: str) -> str:
-    bare = _bare(name)
-    return bare if bare != name else name.capitalize()
+    return name.capitalize() if (bare := _bare(name)) == name else bare
 
 
 def _bare(name: str) -> str:

@@ -134,7 +134,8 @@ class _Site:
         return pages.studies_page(self._known.journals, entries, version)
 
     def overview(self, request: Request) -> Response:
-        return pages.overview_page(self._study(request), time.time(), self._editable)
+        view = self._study(request)
+        return pages.overview_page(view, time.time(), self._known.runner(view.name), self._editable)
 
     def trials(self, request: Request) -> Response:
         return pages.trials_page(self._study(request), Query.of(request.query_params))
@@ -197,7 +198,9 @@ class _Site:
         if "trial" in parameters:
             view = self._study(request)
             return json_answer({"version": pages.trial_version(view, _trial(view, parameters["trial"]))})
-        return json_answer({"version": pages.joint_version(self._studies(request))})
+        views = self._studies(request)
+        runner = f" {self._known.runner(views[0].name)}" if "runner" in parameters and views else ""
+        return json_answer({"version": pages.joint_version(views) + runner})
 
     def figure(self, request: Request) -> Response:
         key = request.query_params.get("plot", "")

@@ -154,6 +154,11 @@ class Studies:
                     del self._followed[name]
             raise
 
+    def runner(self, name: str) -> str:
+        """Return who runs a study that was viewed before; "none" if nobody does."""
+        followed = self._followed.get(name)
+        return "" if followed is None else followed.runner()
+
     def snapshots(self, names: Sequence[str]) -> list[Snapshot]:
         """Return the current states of several studies, and keep at least as many histories in memory."""
         self._keep = max(self._keep, len(names))
@@ -308,6 +313,11 @@ class _Followed:
                 unread = max(0, length - self.length)
                 self._snapshot = Snapshot(self.name, copy.copy(self._history), unread, self._encoding)
             return self._snapshot
+
+    def runner(self) -> str:
+        """Return who runs the study; "none" if nobody does."""
+        with self._lock:
+            return self._journal.runner() or "none"
 
     def _keep_what_is_seen(self) -> None:
         """Continue with a copy of the history if somebody still looks at it; else in place, which takes less memory."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import re
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -148,6 +151,16 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
     def live_leases(self) -> set[str]:
         return {holder for (holder,) in self._lease(database.LEASES, reads=True)}
 
+    def runner(self) -> str | None:
+        """Return who runs the study, as far as this machine or the server knows; None if nobody does."""
+        leases = sorted(self.live_leases())
+        if self.path is None:
+            return ", ".join(leases) or None
+        if alive := [name for name in leases if not _has_ended(name, r"(?P<machine>.+):(?P<pid>\d+):\w+$")]:
+            return ", ".join(alive)
+        holder = entries(self.path).holder  # also of a program that asks and tells without a lease
+        return None if _has_ended(holder, r"process (?P<pid>\d+) on (?P<machine>\S+) since") else holder or None
+
     def again(self) -> SqlJournal:
         return SqlJournal(*self.source)
 
@@ -258,6 +271,23 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
         found = self._stored(after, after + len(given))
         stored = [(epoch, kind, key, json.loads(body)) for _, epoch, kind, key, body, _ in found]
         return bool(given) and stored == [(self._epoch, kind, key, json.loads(body)) for kind, key, body in given]
+
+
+def _has_ended(name: str, pattern: str) -> bool:
+    """Whether a process is known to have ended; that of another machine or container is not known.
+
+    pattern: finds the groups `machine` and `pid` in the name of the process.
+    """
+    found = re.match(pattern, name)
+    if found is None or found["machine"] != platform.node():
+        return False
+    try:
+        os.kill(int(found["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 def _database(url: str | Path, read_only: bool) -> Database:
