@@ -354,10 +354,7 @@ def _storable_integer(value: int) -> int:
 def _key(key: object) -> str:
     if isinstance(key, int):
         _storable_integer(key)
-    try:
-        return str(key)
-    except Exception:  # noqa: BLE001 - a user's __str__ may raise anything
-        return _short(key)
+    return _text(str, key)
 
 
 def _is_numpy(value: object) -> bool:
@@ -367,17 +364,18 @@ def _is_numpy(value: object) -> bool:
 
 
 def _one_line(error: BaseException) -> str:
-    try:
-        text = " ".join(str(error).split())
-    except Exception as broken:  # noqa: BLE001 - a user's __str__ may raise anything
-        text = f"(its message cannot be shown: {type(broken).__name__})"
-    name = type(error).__name__
+    text, name = " ".join(_text(str, error).split()), type(error).__name__
     return f"{name}: {text}"[:2000] if text else name
 
 
 def _short(value: object, limit: int = 200) -> str:
-    try:
-        text = repr(value)
-    except Exception as broken:  # noqa: BLE001 - a user's __repr__ may raise anything
-        text = f"<{type(value).__name__} whose repr raises {type(broken).__name__}>"
+    text = _text(repr, value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _text(convert: Callable[[Any], str], value: object) -> str:
+    """Return `str` or `repr` of a user's object."""
+    try:
+        return convert(value)
+    except Exception as broken:  # noqa: BLE001 - a user's class may raise anything
+        return f"<{type(value).__name__} whose {convert.__name__} raises {type(broken).__name__}>"
