@@ -172,7 +172,7 @@ def _tried(
                 failed.append((caller.failed("runs", outcomes[-1]), outcomes[-1].error))
                 break
         else:
-            took = ", ".join(f"{_seconds(o)} on budget {b:g}" for b, o in zip(budgets, outcomes, strict=True))
+            took = ", ".join(f"{o.seconds or 0:.2f} s on budget {b:g}" for b, o in zip(budgets, outcomes, strict=True))
             found = Finding("runs", "pass", f"in a worker process: {took}")
             if failed:
                 detail = f"{len(failed)} of {index + 1} random configurations failed, for example: {failed[0][1]}"
@@ -217,7 +217,7 @@ def _takes(
 ) -> Finding:
     """Report how long a round of Hyperband would take, by the calls so far: one configuration on two budgets."""
     calls = [(budgets[0], outcome) for outcome in small] + ([(budgets[1], direct)] if direct is not None else [])
-    known = [Sample(0, b, None, (o.finished or 0.0) - (o.started or 0.0)) for b, o in calls if o.ok]
+    known = [Sample(0, b, None, o.seconds or 0.0) for b, o in calls if o.ok]
     durations = fit_durations(known)
     assert durations is not None
     expected, low, high = planned_time(round_, workers, durations)
@@ -239,7 +239,3 @@ def _memory(objective: Objective, first: Outcome, again: Sequence[Outcome]) -> F
 
 def _alike(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
-
-
-def _seconds(outcome: Outcome) -> str:
-    return f"{(outcome.finished or 0.0) - (outcome.started or 0.0):.2f} s"

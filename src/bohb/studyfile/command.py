@@ -41,11 +41,6 @@ _TOKENS = {  # what matters inside each kind of quotes, and outside of them
 }
 
 
-def variables(values: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables that the references name; a value that the trial lacks is empty."""
-    return {_variable(name, known): values.get(name, "") for name in known}
-
-
 def scripts(arguments: Sequence[str]) -> set[int]:
     """Return which arguments are scripts for a shell: `sh -c script`, `env A=1 bash -lc script`."""
     found = set()
@@ -198,15 +193,22 @@ class ShellObjective:
         """Return the command for one trial as a line that can be pasted into a shell."""
         arguments = self.arguments(trial)
         command = arguments[0] if self.shell else shlex.join(arguments)
-        values = {**_environment(trial), **self._variables(trial)}
-        used = " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items() if name in command)
+        values = self._environment(trial).items()
+        used = " ".join(f"{name}={shlex.quote(value)}" for name, value in values if name in command)
         folder = str(trial.checkpoint_dir)
         steps = [f"cd {shlex.quote(self.directory)}", *([f"export {used}"] if used else [])]
         steps += [f"mkdir -p {shlex.quote(folder)}"] if folder in f"{command}{used}" else []
         return " && ".join([*steps, command])
 
-    def _variables(self, trial: Trial) -> dict[str, str]:
-        return variables(texts(trial), self._known) if self._scripts else {}
+    def _environment(self, trial: Trial) -> dict[str, str]:
+        """Return the values as environment variables, also under the names to which the text of a shell refers.
+
+        Those are empty if the trial lacks the value.
+        """
+        values = texts(trial)
+        known = (name for name in PLACEHOLDERS if name in values and name not in trial.config)
+        referred = {_variable(name, self._known): values.get(name, "") for name in self._known} if self._scripts else {}
+        return {f"BOHB_{name.upper()}": values[name] for name in known} | referred
 
     @property
     def _known(self) -> tuple[str, ...]:
@@ -233,7 +235,7 @@ class ShellObjective:
                 arguments[0] if self.shell else arguments,
                 shell=self.shell,
                 cwd=self.directory,
-                env={**os.environ, **_environment(trial), **self._variables(trial)},
+                env={**os.environ, **self._environment(trial)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -302,14 +304,6 @@ def _split(command: str | Sequence[str], shell: bool) -> list[str]:
 def _whole(budget: float | None) -> float | None:
     """Return a whole budget as an integer, because most programs expect `--epochs 3`."""
     return int(budget) if budget is not None and float(budget).is_integer() else budget
-
-
-def _environment(trial: Trial) -> dict[str, str]:
-    """Return the same values as environment variables."""
-    values = texts(trial)
-    return {
-        f"BOHB_{name.upper()}": values[name] for name in PLACEHOLDERS if name in values and name not in trial.config
-    }
 
 
 def _follow(process: subprocess.Popen[bytes], trial: Trial) -> tuple[str, str]:
