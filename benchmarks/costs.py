@@ -38,7 +38,8 @@ from benchmarks.problems import problem_of
 from benchmarks.report import RESULTS, ROOT, finite, goal_table, opening, provenance, verdict, wrapped
 from bohb.core.history import History
 from bohb.core.samplers import gaussian
-from bohb.core.samplers.search import Acquisition, search
+from bohb.core.samplers.gaussian import Surrogate
+from bohb.core.samplers.search import search
 from bohb.core.space import Array, Space
 from bohb.core.times.durations import learnt
 from bohb.core.trial import Outcome, Trial
@@ -64,7 +65,7 @@ _SMALLEST = 1e-4  # regrets below count as equal
 class PerSecond:
     """An acquisition, reduced where evaluations take long."""
 
-    inner: Acquisition
+    inner: Surrogate
     log_seconds: Callable[[Array], Array]
     exponent: float
 
@@ -81,6 +82,11 @@ class PerSecond:
     def log_improvement(self, X: Array) -> Array:
         """Return log EI less α log s."""
         return np.asarray(self.inner.log_improvement(X) - self.exponent * self.log_seconds(X))
+
+    def rise(self, X: Array) -> tuple[Array, Array]:
+        """Return log EI less α log s, and the slopes of log EI alone."""
+        score, slopes = self.inner.rise(X)
+        return np.asarray(score - self.exponent * self.log_seconds(X)), slopes
 
     def reason(self, x: Array, score: float, more: Mapping[str, object]) -> dict[str, object]:
         """Return the numbers behind a choice."""
@@ -127,16 +133,17 @@ def cost_aware(strength: float, seconds: float) -> Iterator[None]:
     seconds: the length of the study.
     """
 
-    def aware(rng: np.random.Generator, acquisition: Acquisition, is_new: Any, situation: Any) -> Any:
+    def aware(rng: np.random.Generator, surrogate: Surrogate, is_new: Any, situation: Any, rise: Any) -> Any:
         history = situation.history
         passed = max((outcome.finished or 0.0 for outcome in history.outcomes.values()), default=0.0)
         predict = log_seconds(history) if strength else None
-        if predict is not None:
-            acquisition = PerSecond(acquisition, predict, strength * max(0.0, 1 - passed / seconds))
-        return search(rng, acquisition, is_new, situation)
+        if predict is None:
+            return search(rng, surrogate, is_new, situation, rise)
+        reduced = PerSecond(surrogate, predict, strength * max(0.0, 1 - passed / seconds))
+        return search(rng, reduced, is_new, situation, reduced.rise)
 
     original = gaussian.search  # type: ignore[attr-defined]
-    gaussian.search = aware  # type: ignore[attr-defined]
+    gaussian.search = aware  # type: ignore[attr-defined, assignment]
     try:
         yield
     finally:

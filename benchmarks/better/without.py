@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bohb.core.samplers import gaussian, process
+from bohb.core.samplers import gaussian, process, proposal
 from bohb.core.samplers.chain import Samplers
 from bohb.core.samplers.gaussian import Surrogate
 from bohb.core.samplers.process import Kernel
@@ -40,6 +40,8 @@ def noisy_prior(d: int, rungs: int, studies: int = 1) -> tuple[Kernel, Array]:
 
 PARTS = {
     "novelty": (Part(Surrogate, "_deviation_given_neighbour", lambda _, similar: np.full(len(similar), np.inf)),),
+    "gradient": (Part(Surrogate, "rise", None),),
+    "spread": (Part(proposal, "SPREAD", 0),),
     "plateaus": (Part(Surrogate, "log_new", lambda _, X: np.zeros(len(X))),),
     "largest_only": (Part(Samplers, "process", lambda self, **_: _process(self)),),
     "no_random": (Part(Schedule, "random_share", lambda self, _index: self._settings.random_fraction),),

@@ -427,7 +427,7 @@ RECORDED: dict[str, Record] = {
     ),
     "best": lambda: here(bowl, MIXED, 60, **BEST, **SMALL),
     "best-local-workers": lambda: here(bowl, MIXED, 50, workers=2, **BEST, **SMALL),
-    "best-parallel": lambda: simulated(misled, PLANE, 80, workers=4, straggling=0.5, **BEST, **SMALL),
+    "best-parallel": lambda: simulated(misled, PLANE, 80, workers=4, straggling=0.5, seed=2, **BEST, **SMALL),
     "best-many-workers": lambda: simulated(bowl, MIXED, 90, workers=16, losses=0.01, straggling=0.5, **BEST, **LARGE),
     "best-misled": lambda: simulated(misled, PLANE, 70, **BEST, **SMALL),
     "best-conditional": lambda: simulated(bowl, conditional(), 60, workers=2, **BEST, **SMALL),

@@ -7,13 +7,22 @@ changing one changes what stored studies decide.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-_TRIAL_SEED, _BRACKET, _REPEAT, _ESTIMATE, _OBSERVATION = 1, 8, 9, 10, 11
+_TRIAL_SEED, _BRACKET, _REPEAT, _ESTIMATE, _OBSERVATION, _SPREAD = 1, 8, 9, 10, 11, 12
 
 
 def proposal_stream(seed: int, number: int) -> np.random.Generator:
     """Return the generator that the configuration of trial `number` is proposed with."""
     return np.random.default_rng([seed, number])
+
+
+def spread_point(seed: int, number: int, d: int) -> NDArray[np.float64]:
+    """Return the point of trial `number` in the study's scrambled Sobol sequence, (1, d)."""
+    from scipy.stats.qmc import Sobol  # slow to import, and few decisions need it
+
+    sequence = Sobol(d, seed=np.random.default_rng([seed, _SPREAD]))
+    return (sequence.fast_forward(number) if number else sequence).random()
 
 
 def trial_seed(seed: int, number: int) -> int:

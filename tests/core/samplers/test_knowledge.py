@@ -155,7 +155,7 @@ def test_an_earlier_study_that_agrees_is_believed() -> None:
 def test_an_earlier_study_that_says_the_opposite_is_ignored() -> None:
     later = earlier_and_later(lambda config: -bowl(config))
     told = [t.reason["earlier_agreement"][0] for t in later.history.trials.values() if "earlier_agreement" in t.reason]
-    assert told[-1] < 0.3
+    assert told[-1] < 0.4
     late = [distance(t.config) for t in later.history.trials.values() if t.explains == "process"][-5:]
     assert np.median(late) < 0.15
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from bohb.core.history import History
 from bohb.core.samplers import targets
@@ -75,6 +75,24 @@ class Surrogate:
         score = log_expected_improvement((self.best - mean) / deviation) + np.log(deviation)
         return np.asarray(score + self.log_new(X))
 
+    def rise(self, X: Array) -> tuple[Array, Array]:
+        """Return log EI of every row of X, and its slopes in the numbers, (n, d), leaving out those of plateaus."""
+        points = self.embedding(X)
+        similarity = self.process.similarity(points)
+        mean, deviation, by_mean, by_deviation = self.process.predict_slopes(points, similarity)
+        nearest = np.where(self.own, similarity, 0.0).argmax(axis=1)
+        known, by_known = self.process.similarity_slopes(points, nearest)
+        bound = self._deviation_given_neighbour(known)
+        by_bound = -math.exp(self.process.kernel.variance) * (known / bound)[:, None] * by_known
+        by_deviation = np.where((bound < deviation)[:, None], by_bound, by_deviation)
+        deviation = np.minimum(deviation, bound)
+        z = (self.best - mean) / deviation
+        unit = log_expected_improvement(z)
+        down = np.exp(log_ndtr(z) - unit) / deviation
+        up = np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - unit) / deviation
+        slopes = self.embedding.slopes(X, up[:, None] * by_deviation - down[:, None] * by_mean)
+        return unit + np.log(deviation) + self.plateaus.log_new(points), slopes
+
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Return mean and deviation of every row of X on the largest budget.
 
@@ -134,7 +152,8 @@ class GaussianSampler:
         surrogate = self.surrogate(situation.history)
         if surrogate is None:
             return Declined("no model yet")
-        return search(rng, surrogate, self.is_new(situation), situation)
+        rise = None if surrogate.plateaus.width else surrogate.rise  # on plateaus, slopes say little about the next one
+        return search(rng, surrogate, self.is_new(situation), situation, rise)
 
     def is_new(self, situation: Situation) -> Callable[[Mapping[str, Any]], bool]:
         """Return a function that tells whether a configuration is allowed, and neither known nor running."""

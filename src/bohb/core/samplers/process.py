@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, solve_triangular
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 from bohb.core.space import Array, Space
 
@@ -62,13 +62,23 @@ class Embedding:
         for j, start in enumerate(self._starts):
             column = X[:, j]
             if self._choices[j]:
-                code = np.nan_to_num(column, nan=self._choices[j]).astype(np.intp)  # inactive is one more choice
-                points[np.arange(len(X)), start + code] = math.sqrt(0.5)
+                code = np.where(np.isnan(column), self._choices[j], column)  # inactive is one more choice
+                points[np.arange(len(X)), start + code.astype(np.intp)] = math.sqrt(0.5)
             elif self._arc[j]:
                 active = np.flatnonzero(~np.isnan(column))
                 points[active, start] = np.cos(_ARC * column[active])
                 points[active, start + 1] = np.sin(_ARC * column[active])
         return points
+
+    def slopes(self, X: Array, by_column: Array) -> Array:
+        """Return the slopes of a function in the numbers of vectors, (n, d), from those in the columns of points."""
+        slopes = np.zeros(X.shape)
+        slopes[:, self._plain] = by_column[:, self._plain_columns]
+        for j in np.flatnonzero(self._arc).tolist():
+            angle, start = _ARC * X[:, j], self._starts[j]
+            along = np.cos(angle) * by_column[:, start + 1] - np.sin(angle) * by_column[:, start]
+            slopes[:, j] = np.where(np.isnan(angle), 0.0, _ARC * along)
+        return slopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +178,9 @@ def matern(A: Array, B: Array) -> Array:
     return out
 
 
-def matern_slope(A: Array) -> Array:
-    """Return −2 dk/d(r²) of Matérn-5/2 between all rows: 5/3 (1 + √5 r) e^(−√5 r)."""
-    r = np.sqrt(5 * squared_distances(A, A))
+def matern_slope(squares: Array) -> Array:
+    """Return −2 dk/d(r²) of Matérn-5/2 at squared distances: 5/3 (1 + √5 r) e^(−√5 r)."""
+    r = np.sqrt(5 * squares)
     return np.asarray((5 / 3) * (1 + r) * np.exp(-r))
 
 
@@ -251,9 +261,33 @@ class Process:
     def predict(self, similarity: Array) -> tuple[Array, Array]:
         """Return mean and deviation of the noiseless loss on the largest budget, from the points' similarities."""
         covariance = self._covariance(similarity, 0)
-        explained = solve_triangular(self._factor, covariance.T, lower=True, check_finite=False)
+        explained = dtrtrs(self._factor, covariance.T, lower=1)[0]
         variance = self._groups[0, 0] + LEVEL - np.einsum("ij,ij->j", explained, explained)
         return covariance @ self._weights, np.sqrt(np.maximum(variance, 1e-10))
+
+    def predict_slopes(self, points: Array, similarity: Array) -> tuple[Array, Array, Array, Array]:
+        """Return what `predict` returns, and the slopes of both in the columns of the points."""
+        covariance = self._covariance(similarity, 0)
+        explained = dtrtrs(self._factor, covariance.T, lower=1)[0]
+        shares = dtrtrs(self._factor, explained, lower=1, trans=1)[0].T
+        variance = self._groups[0, 0] + LEVEL - np.einsum("ij,ij->j", explained, explained)
+        deviation = np.sqrt(np.maximum(variance, 1e-10))
+        scaled = points * self._scale
+        steep = matern_slope(squared_distances(scaled, self._points)) * self._groups[0].take(self._group)
+
+        def pull(weights: Array) -> Array:  # Σ weight · dk/dx over the observed points
+            return np.asarray((weights @ self._points - weights.sum(axis=1)[:, None] * scaled) * self._scale)
+
+        by_deviation = -pull(steep * shares) / deviation[:, None]
+        return covariance @ self._weights, deviation, pull(steep * self._weights), by_deviation
+
+    def similarity_slopes(self, points: Array, observed: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Return the similarity of each point and one observed point, and its slopes in the columns of the point."""
+        apart = self._points[observed] - points * self._scale
+        squares = (apart**2).sum(axis=1)
+        r = np.sqrt(5 * squares)
+        similarity = (1 + r + r**2 / 3) * np.exp(-r)
+        return similarity, matern_slope(squares)[:, None] * apart * self._scale
 
 
 def cholesky(K: Array) -> Array:
@@ -312,7 +346,7 @@ def negative_log_likelihood(kernel: Kernel, data: Data) -> tuple[float, Array]:
     inverse, _ = dpotri(factor, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     W = inverse - np.outer(weights, weights)  # 2 d(value)/dK
-    by_length = W * groups * matern_slope(scaled)
+    by_length = W * groups * matern_slope(squared_distances(scaled, scaled))
     # Σ_ab by_length_ab (φ_ac − φ_bc)² for every column c, without a matrix per column
     columns = 2 * (by_length.sum(1) @ scaled**2 - np.einsum("ij,ij->j", by_length @ scaled, scaled))
     member = (group[:, None] == np.arange(len(noises))).astype(float)

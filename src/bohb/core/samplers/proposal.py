@@ -28,11 +28,13 @@ from bohb.core.samplers.kde import Array, Density
 from bohb.core.settings import Settings
 from bohb.core.space import Space
 from bohb.core.space.scales import Coordinates
+from bohb.core.streams import spread_point
 from bohb.core.trial import Explains, Origin
 from bohb.errors import ForbiddenConfiguration
 
 TRIES = 16  # rounds of candidates before a sampler declines
 PRIOR_RESULTS = 10  # after which the user's prior counts half in a study with the Gaussian process
+SPREAD = 64  # first trials of a study with the Gaussian process, whose random configurations are spread evenly
 _RANDOM_TRIES = 1024  # random configurations that may be known or likely to fail
 _ENUMERABLE = 20_000  # finite spaces up to this size are searched for what is left of them
 _FLOOR = 0.1  # the least probability with which a random configuration is accepted
@@ -182,16 +184,30 @@ class Proposer(Protocol):
 def propose_random(rng: np.random.Generator, situation: Situation, why: str) -> Proposal | None:
     """Draw from the space's prior (Alg. 2, lines 1 and 3), again where evaluations are likely to fail.
 
-    The share 1 − `prior_weight` is drawn uniformly. Return None if a finite space has nothing new left.
+    The share 1 − `prior_weight` is drawn uniformly. With a process, the first draws are spread evenly, each by itself
+    as random as the others. Return None if a finite space has nothing new left.
     """
     space, failures = situation.space, situation.failures
-    for _ in range(_RANDOM_TRIES):
+    for attempt in range(_RANDOM_TRIES):
         uniform = situation.prior_weight < 1 and rng.random() >= situation.prior_weight
-        config = space.sample(rng, uniform)
+        try:
+            config = space.sample(rng, uniform) if attempt else _first_draw(rng, situation, uniform)
+        except ForbiddenConfiguration:
+            continue
         if situation.is_new(config) and (failures is None or failures.accept(rng, space.encode(config))):
             return Proposal(config, Origin.RANDOM, {"why": why, "uniform": True} if uniform else {"why": why})
     left = [config for config in space.enumerate(_ENUMERABLE) if situation.is_new(config)]
     return Proposal(left[rng.integers(len(left))], Origin.RANDOM, {"why": "few left"}) if left else None
+
+
+def _first_draw(rng: np.random.Generator, situation: Situation, uniform: bool) -> dict[str, Any]:
+    """Return a random configuration; in a new study with a process, the next of a Sobol sequence."""
+    history, number = situation.history, len(situation.history.trials)
+    created = history.created
+    if created is None or number >= SPREAD or history.settings.explains != "process" or not history.goals.single:
+        return situation.space.sample(rng, uniform)
+    point = spread_point(created.seed, number, situation.space.d)
+    return situation.space.decode(situation.space.at_quantiles(point, uniform)[0])
 
 
 def first_allowed(

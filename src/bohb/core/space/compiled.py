@@ -222,14 +222,19 @@ class Space:
         snapped: whether integers move to the centre of their bin, and inactive coordinates to NaN.
         uniform: whether all values are equally likely, whatever the prior, except choices of weight 0.
         """
-        U = rng.random((n, self.d))
+        X = self.at_quantiles(rng.random((n, self.d)), uniform)
+        return self.snap(X) if snapped else X
+
+    def at_quantiles(self, U: Array, uniform: bool = False) -> Array:
+        """Return the vectors at quantiles of the prior, (n, d), including forbidden ones and inactive coordinates."""
+        U = U.copy()
         for j, scale in enumerate(self.dimensions):
             if uniform and isinstance(scale, Categorical):
-                possible = np.flatnonzero(np.diff(scale.cumulative, prepend=0.0) > 0)
+                possible = scale.possible
                 U[:, j] = possible[(U[:, j] * len(possible)).astype(np.intp)]
             elif not uniform:
                 U[:, j] = scale.draw(U[:, j])
-        return self.snap(U) if snapped else U
+        return U
 
     def log_prior(self, X: Array) -> Array:
         """Return the logarithm of the prior density of legal vectors relative to the uniform density, (n,).

@@ -203,6 +203,11 @@ class Categorical:
         """Return the coordinates of all choices."""
         return [float(index) for index in range(len(self.values))]
 
+    @property
+    def possible(self) -> NDArray[np.intp]:
+        """The choices whose weight is not 0."""
+        return np.flatnonzero(np.diff(self.cumulative, prepend=0.0) > 0)
+
     def draw(self, uniform: Array) -> Array:
         """Return the choices at these quantiles of the prior."""
         return np.minimum(np.searchsorted(self.cumulative, uniform, side="right"), len(self.values) - 1).astype(float)
