@@ -24,6 +24,7 @@ from starlette.types import Scope
 
 from bohb._version import __version__
 from bohb.core.samplers.gaussian import GaussianSampler
+from bohb.core.trial import Trial
 from bohb.dashboard.studies import Snapshot
 from bohb.plots.budgets import draw_selected
 from bohb.plots.model import draw_model
@@ -56,16 +57,18 @@ class Figures:
             return self.model(view)
         return self._once(view, (plot.key, repr(options)), lambda: plot(view.history, **options))
 
-    def model(self, view: Snapshot, number: int | None = None) -> bytes:
+    def model(self, view: Snapshot, trial: Trial | None = None) -> bytes:
         """Return what the model believes; with a trial, what the Gaussian process expects around it."""
+        number = None if trial is None else trial.number
 
         def draw() -> Figure:
             return draw_model(view.history, number=number, sampler=self._sampler(view))
 
         return self._once(view, ("model", number), draw)
 
-    def selected(self, view: Snapshot, numbers: Sequence[int]) -> bytes:
+    def selected(self, view: Snapshot, trials: Sequence[Trial]) -> bytes:
         """Return the results and learning curves of some trials over each other."""
+        numbers = [trial.number for trial in trials]
         return self._once(view, ("selected", *numbers), lambda: draw_selected(view.history, numbers))
 
     def comparison(self, views: Sequence[Snapshot], over: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -62,7 +62,7 @@ def create_app(
             Middleware(Guard, token=token, allowed_hosts=tuple(allowed_hosts)),
             Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
         ],
-        exception_handlers={BohbError: _journal_error, HTTPException: _not_found, 500: _internal_error},
+        exception_handlers={BohbError: _refused, HTTPException: _not_found, 500: _internal_error},
     )
     app.router.redirect_slashes = False  # unknown addresses are 404, not redirects
     app.state.warm_up = site.warm_up
@@ -83,20 +83,21 @@ class _Site:
 
     def routes(self) -> list[Route]:
         """Return the routes of the site."""
-        addresses = {
+        study, studies = self._study, self._studies
+        addresses: dict[str, Callable[[Request], Response]] = {
             "/": self.studies,
             "/study": self.overview,
-            "/trials": self.trials,
+            "/trials": lambda request: pages.trials_page(study(request), Query.of(request.query_params)),
             "/trials.csv": self.trials_csv,
             "/trial": self.trial,
-            "/selected": self.selected,
-            "/plots": self.plots,
-            "/compare": self.compare,
+            "/selected": lambda request: pages.selected_page(*self._selected(request)),
+            "/plots": lambda request: pages.plots_page(study(request)),
+            "/compare": lambda request: pages.compare_page(list(self._known.lengths()), studies(request)),
             "/api/version": self.version,
-            "/api/trials": self.table,
+            "/api/trials": lambda request: json_answer(table(study(request), Query.of(request.query_params))),
             "/api/figure": self.figure,
-            "/api/selected": self.selected_figure,
-            "/api/process": self.process,
+            "/api/selected": lambda request: _figure(self._figures.selected(*self._selected(request))),
+            "/api/process": lambda request: _figure(self._figures.model(*self._chosen(request))),
             "/api/compare": self.comparison,
             "/api/templates": lambda _: json_answer(templates()),
             "/static/{name}": static,
@@ -137,34 +138,16 @@ class _Site:
         view = self._study(request)
         return pages.overview_page(view, time.time(), self._known.runner(view.name), self._editable)
 
-    def trials(self, request: Request) -> Response:
-        return pages.trials_page(self._study(request), Query.of(request.query_params))
-
-    def table(self, request: Request) -> Response:
-        view = self._study(request)
-        try:
-            return json_answer(table(view, Query.of(request.query_params)))
-        except InvalidArgument as error:
-            return problem(request.scope, 400, "The filter makes no sense", str(error))
-
     def trials_csv(self, request: Request) -> Response:
         view = self._study(request, math.inf)
-        try:
-            text = csv_text(view.history, matching(view, Query.of(request.query_params)))
-        except InvalidArgument as error:
-            return problem(request.scope, 400, "The filter makes no sense", sentence(str(error)))
+        text = csv_text(view.history, matching(view, Query.of(request.query_params)))
         headers = {"Content-Disposition": 'attachment; filename="trials.csv"'}
         body = text.encode("utf-8", "replace")  # values can have unpaired surrogates
         return Response(body, media_type="text/csv; charset=utf-8", headers=headers)
 
     def trial(self, request: Request) -> Response:
-        view = self._study(request)
-        trial = _trial(view, request.query_params.get("number", ""))
+        view, trial = self._chosen(request)
         return pages.trial_page(view, trial, stored(self._known.files(view.name), trial), self._editable)
-
-    def selected(self, request: Request) -> Response:
-        view = self._study(request)
-        return pages.selected_page(view, _trials(view, request))
 
     async def note(self, request: Request) -> Response:
         sent = await _sent(request)
@@ -184,12 +167,6 @@ class _Site:
         page = link_to("/study", study=view.name)
         return RedirectResponse(page if trial is None else link_to("/trial", study=view.name, number=trial), 303)
 
-    def plots(self, request: Request) -> Response:
-        return pages.plots_page(self._study(request))
-
-    def compare(self, request: Request) -> Response:
-        return pages.compare_page(list(self._known.lengths()), self._studies(request))
-
     def version(self, request: Request) -> Response:
         """Return a text that changes whenever a page does."""
         parameters = request.query_params
@@ -208,14 +185,6 @@ class _Site:
             raise HTTPException(404, f"There is no plot named {key[:80]!r}")
         return _figure(self._figures.plot(self._study(request), PLOTS[key], request.query_params))
 
-    def selected_figure(self, request: Request) -> Response:
-        view = self._study(request)
-        return _figure(self._figures.selected(view, [trial.number for trial in _trials(view, request)]))
-
-    def process(self, request: Request) -> Response:
-        view = self._study(request)
-        return _figure(self._figures.model(view, _trial(view, request.query_params.get("number", "")).number))
-
     def comparison(self, request: Request) -> Response:
         over = request.query_params.get("over", "")
         if over not in ("cost", "time", "volume"):
@@ -225,6 +194,18 @@ class _Site:
     def _study(self, request: Request, patience: float = PATIENCE) -> Snapshot:
         """Return the study that a request names."""
         return _begun(self._known.snapshot(request.query_params.get("study", ""), patience))
+
+    def _chosen(self, request: Request) -> tuple[Snapshot, Trial]:
+        """Return the trial that a request names, and its study."""
+        view = self._study(request)
+        return view, _trial(view, request.query_params.get("number", ""))
+
+    def _selected(self, request: Request) -> tuple[Snapshot, list[Trial]]:
+        """Return all trials that a request names, each once, and their study."""
+        view, numbers = self._study(request), dict.fromkeys(request.query_params.getlist("number"))
+        if len(numbers) > _MOST_SELECTED:
+            raise HTTPException(400, f"At most {_MOST_SELECTED} trials can be selected, not {len(numbers)}")
+        return view, [_trial(view, number) for number in numbers]
 
     def _studies(self, request: Request) -> list[Snapshot]:
         """Return all studies that a request names, each once."""
@@ -251,14 +232,6 @@ def _trial(view: Snapshot, number: str) -> Trial:
     return trial
 
 
-def _trials(view: Snapshot, request: Request) -> list[Trial]:
-    """Return all trials that a request names, each once."""
-    numbers = dict.fromkeys(request.query_params.getlist("number"))
-    if len(numbers) > _MOST_SELECTED:
-        raise HTTPException(400, f"At most {_MOST_SELECTED} trials can be selected, not {len(numbers)}")
-    return [_trial(view, number) for number in numbers]
-
-
 async def _sent(request: Request) -> dict[str, str]:
     """Return what a form has sent. Raises HTTPException if that is too much."""
     body = bytearray()
@@ -283,9 +256,11 @@ def _not_found(request: Request, error: Exception) -> Response:
     return problem(request.scope, error.status_code, title, "Check the address, or start from the list of studies.")
 
 
-def _journal_error(request: Request, error: Exception) -> Response:
+def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, UnknownStudy):
-        return problem(request.scope, 404, "Study not found", str(error))
+        return problem(request.scope, 404, "Study not found", sentence(str(error)))
+    if isinstance(error, InvalidArgument):  # such as a filter
+        return problem(request.scope, 400, "This makes no sense", sentence(str(error)))
     return problem(request.scope, 503, "The journal cannot be read", sentence(str(error)))
 
 
