@@ -10,8 +10,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -55,41 +56,36 @@ class Figures:
             options = plot.chosen(view.history, given)
         if plot.key == "model" and not options:
             return self.model(view)
-        return self._once(view, (plot.key, repr(options)), lambda: plot(view.history, **options))
+        return self._cached([view], (plot.key, repr(options)), lambda: plot(view.history, **options))
 
     def model(self, view: Snapshot, trial: Trial | None = None) -> bytes:
         """Return what the model believes; with a trial, what the Gaussian process expects around it."""
         number = None if trial is None else trial.number
-
-        def draw() -> Figure:
-            return draw_model(view.history, number=number, sampler=self._sampler(view))
-
-        return self._once(view, ("model", number), draw)
+        return self._cached(
+            [view], ("model", number), lambda: draw_model(view.history, number=number, sampler=self._sampler(view))
+        )
 
     def selected(self, view: Snapshot, trials: Sequence[Trial]) -> bytes:
         """Return the results and learning curves of some trials over each other."""
         numbers = [trial.number for trial in trials]
-        return self._once(view, ("selected", *numbers), lambda: draw_selected(view.history, numbers))
+        return self._cached([view], ("selected", *numbers), lambda: draw_selected(view.history, numbers))
 
     def comparison(self, views: Sequence[Snapshot], over: str) -> bytes:
         """Return the best results of several studies, or with "volume" their dominated volumes."""
         histories = {view.name: view.history for view in views}
-        if over == "volume":
-            return self._cached(_key(views, over), lambda: draw_volumes(histories))
-        return self._cached(_key(views, over), lambda: draw_comparison(histories, over=over))
+        draw = partial(draw_volumes, histories) if over == "volume" else partial(draw_comparison, histories, over=over)
+        return self._cached(views, (over,), draw)
 
-    def _once(self, view: Snapshot, what: tuple[Any, ...], draw: Callable[[], Figure]) -> bytes:
-        def alone() -> Figure:
-            with view.lock:
-                return draw()
-
-        return self._cached(_key([view], *what), alone)
-
-    def _cached(self, key: Hashable, draw: Callable[[], Figure]) -> bytes:
-        """Return the figure of this key as JSON; draw it if it is not cached."""
-        with self._lock:
+    def _cached(self, views: Sequence[Snapshot], what: tuple[Hashable, ...], draw: Callable[[], Figure]) -> bytes:
+        """Return a figure of these studies as JSON; draw it if it is not cached."""
+        key = (*what, *((view.name, view.version) for view in views))
+        with self._lock, ExitStack() as alone:
             found = self._drawn.pop(key, None)
-            self._drawn[key] = found = draw().to_json().encode() if found is None else found
+            if found is None:
+                for view in views:
+                    alone.enter_context(view.lock)
+                found = draw().to_json().encode()
+            self._drawn[key] = found
             while len(self._drawn) > _KEPT:
                 self._drawn.popitem(last=False)
             return found
@@ -105,10 +101,6 @@ class Figures:
         while len(self._samplers) > _SAMPLERS:
             self._samplers.popitem(last=False)
         return sampler
-
-
-def _key(views: Sequence[Snapshot], *what: Hashable) -> Hashable:
-    return (*what, *((view.name, view.version) for view in views))
 
 
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
