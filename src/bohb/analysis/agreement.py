@@ -28,6 +28,10 @@ from bohb.core.space import Array
 PRIOR_RHO = 0.8  # correlation of neighbours
 PRIOR_TWO_APART = 0.7  # correlation of rungs two apart
 PRIOR_WEIGHT = 4.0  # in observations
+_PRIOR_SLOPES = (  # that follow from these correlations, for one or two standardised rungs below
+    np.array([PRIOR_RHO]),
+    np.array([PRIOR_RHO * (1 - PRIOR_TWO_APART), PRIOR_TWO_APART - PRIOR_RHO**2]) / (1 - PRIOR_RHO**2),
+)
 CERTAINTY = 0.9  # of intervals
 DRAWS = 400  # from the posterior
 Losses = Mapping[bytes, float]  # of one rung, by configuration; +inf for a failed evaluation
@@ -171,22 +175,13 @@ def _regress(above: Losses, below: Sequence[Losses], covariance: Array) -> _Regr
     # The prior is about correlations; y has the variance 1 among the promoted ones, so it has t² among all.
     selected = float(np.mean(X[:, 0] ** 2)) / covariance[0, 0] if len(y) else 1.0
     t = 1 / math.sqrt(1 - PRIOR_RHO**2 + PRIOR_RHO**2 * min(selected, 1.0))
-    prior = _prior_slopes(len(below)) * t / np.sqrt(np.diag(covariance))
+    prior = _PRIOR_SLOPES[len(below) - 1] * t / np.sqrt(np.diag(covariance))
     weighed = PRIOR_WEIGHT * covariance
     precision = weighed + X.T @ X
     slope = np.asarray(np.linalg.solve(precision, weighed @ prior + X.T @ y), dtype=np.float64)
     weight = PRIOR_WEIGHT + max(0, len(y) - groups)
     squares = PRIOR_WEIGHT * (1 - PRIOR_RHO**2) * t**2 + y @ y + prior @ weighed @ prior - slope @ precision @ slope
     return _Regression(slope, precision, weight, max(float(squares), 1e-3 * weight) / weight)
-
-
-def _prior_slopes(n: int) -> Array:
-    """Return the slopes that follow from the prior's correlations, for one or two standardised rungs below."""
-    if n == 1:
-        return np.array([PRIOR_RHO])
-    first = PRIOR_RHO * (1 - PRIOR_TWO_APART) / (1 - PRIOR_RHO**2)
-    second = (PRIOR_TWO_APART - PRIOR_RHO**2) / (1 - PRIOR_RHO**2)
-    return np.array([first, second])
 
 
 def _shared(above: Losses, below: Sequence[Losses], covariance: Array) -> tuple[Array, Array, int]:

@@ -41,7 +41,9 @@ def extrapolate(
 
     Failed runs and losses that are not finite do not count. Losses have to be positive.
     """
-    target = _checked_target(at)
+    if not isinstance(at, Mapping) or not at:
+        raise InvalidArgument(f'at={at!r} must name the scale variables of the target, such as {{"params": 1e9}}')
+    target = {name: _positive(f"at[{name!r}]", value) for name, value in at.items()}
     found: list[SizedRun] = []
     kinds: dict[str, Kind] = {}
     for source, scale in _sources(runs):
@@ -56,14 +58,6 @@ def extrapolate(
                 f"loss={run.loss!r} must be positive: the loss is modelled as a power law of the size"
             )
     return extrapolated(found, target, kinds, moves)
-
-
-def _checked_target(at: Mapping[str, float]) -> dict[str, float]:
-    if not isinstance(at, Mapping) or not at:
-        raise InvalidArgument(f'at={at!r} must name the scale variables of the target, such as {{"params": 1e9}}')
-    for name, value in at.items():
-        _positive(f"at[{name!r}]", value)
-    return {name: float(value) for name, value in at.items()}
 
 
 def _positive(what: str, value: Any) -> float:
@@ -127,7 +121,7 @@ def _table(source: Any, at: Mapping[str, float], config: Sequence[str] | None, l
     finished = [row for row in rows if _is_number(row[loss]) and math.isfinite(row[loss])]
     found = [
         SizedRun(
-            {name: row[name] for name in config if not _is_missing(row[name])},
+            {name: of for name in config if (of := row[name]) is not None and not (_is_number(of) and math.isnan(of))},
             {name: _positive(name, row[name]) for name in at},
             float(row[loss]),
             _positive(cost, row[cost]) if cost else None,
@@ -144,10 +138,6 @@ def _table(source: Any, at: Mapping[str, float], config: Sequence[str] | None, l
 
 def _is_number(value: Any) -> bool:
     return not isinstance(value, bool | str) and hasattr(value, "__float__")
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (_is_number(value) and math.isnan(value))
 
 
 def _study(source: Any, scale: Mapping[str, float] | None, at: Mapping[str, float]) -> _Read:
