@@ -24,13 +24,13 @@ ROOMS = {
     "journal": (2_050, 10),
     "optimizer": (1_185, 6),
     "executors": (3_610, 18),
-    "running": (2_910, 13),
-    "studyfile": (950, 4),
+    "running": (2_890, 13),
+    "studyfile": (935, 4),
     "analysis": (3_860, 16),
-    "plots": (2_700, 11),
-    "cli": (2_400, 11),
+    "plots": (2_670, 11),
+    "cli": (2_380, 11),
     "testing": (600, 3),
-    "dashboard": (1_782, 9),
+    "dashboard": (1_770, 9),
     "integrations": (2_750, 11),
 }
 TWICE = {"__init__.py", "base.py"}  # names of modules that may occur in several rooms
