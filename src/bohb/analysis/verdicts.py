@@ -244,6 +244,8 @@ def lead_within_noise(history: History, model: bool = True) -> str | None:
     noise, lead = known_noise(history, model), loss - best.loss
     if noise is None or lead > _DISTINCT * noise[0] or noise[0] == 0:
         return None
+    if lead <= 0:
+        return f"trial {second} has the same result with another configuration"
     deviation, source = noise
     return (
         f"the next best, trial {second}, is {lead:.3g} behind: within the noise, since single evaluations deviate by "
