@@ -302,6 +302,11 @@ def test_the_overview_names_the_runner_and_changes_when_it_ends(tmp_path: Path) 
     assert "Runner none" in page
     versions.append(client.get("/api/version?study=study&runner=1").json()["version"])
     assert versions[0] == versions[1] != versions[2]
+    with SqlJournal(path) as journal:  # as a file that somebody sends may have it
+        journal.renew_lease("</dd><script>\x1b" + "A" * 200, 1e6)
+    page = client.get("/study?study=study").text
+    assert "&lt;script&gt;\N{REPLACEMENT CHARACTER}AAA" in page
+    assert "A" * 100 not in page
     site.state.close()
 
 

@@ -22,7 +22,7 @@ from bohb.journal import SqlJournal
 from bohb.journal.location import files_directory, path_of, shown_journal
 from bohb.journal.records import no_collector
 from bohb.optimizer.ask_tell import BOHB
-from bohb.units import DASH, short
+from bohb.units import DASH, printable, short
 
 KEPT = 4  # studies whose histories stay in memory, those that were used last
 AT_ONCE = 1000  # events that are read at once: more would need more memory, fewer more time
@@ -317,7 +317,7 @@ class _Followed:
     def runner(self) -> str:
         """Return who runs the study; "none" if nobody does."""
         with self._lock:
-            return self._journal.runner() or "none"
+            return printable(short(self._journal.runner() or "none", 100))
 
     def _keep_what_is_seen(self) -> None:
         """Continue with a copy of the history if somebody still looks at it; else in place, which takes less memory."""
