@@ -11,6 +11,7 @@ from typing import Literal
 from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
+from bohb.journal import SqlJournal
 from tests.dashboard.conftest import CHROMIUM_FLAGS, serving_here
 from tests.dashboard.demo import build
 
@@ -25,12 +26,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         journal = Path(scratch) / "study.db"
         build(journal, "digits-mlp", trials=220, seed=3, now=time.time() - 8)
+        with SqlJournal(journal, "digits-mlp") as shared:
+            shared.renew_lease("node-7:4711:9f2c41d0", 3600)
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=CHROMIUM_FLAGS)
         with serving_here(journal) as address:
             for scheme in ("light", "dark"):
                 picture(chromium, f"{address}/study?study=digits-mlp", scheme, f"dashboard-{scheme}")
             best = "number,loss,status,budget,config.learning_rate,config.units,config.optimizer,info.accuracy"
-            query = f"sort=loss&order=asc&select=157,182,130&columns={best}"
+            query = f"sort=loss&order=asc&select=181,182,184&columns={best}"
             picture(chromium, f"{address}/trials?study=digits-mlp&{query}", "light", "dashboard-trials")
         chromium.close()
 
