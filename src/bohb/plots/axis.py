@@ -234,10 +234,7 @@ def no_losses(history: History) -> Figure:
 
 
 def panels(
-    drawn: list[Panel],
-    yaxis: dict[str, Any] | None = None,
-    losses: LossAxis | None = None,
-    notes: Sequence[str] = (),
+    drawn: list[Panel], yaxis: dict[str, Any] | None = None, losses: LossAxis | None = None, notes: Sequence[str] = ()
 ) -> Figure:
     """Return a figure of small panels, at most three in a row.
 

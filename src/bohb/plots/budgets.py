@@ -103,9 +103,7 @@ def _now(known: Sequence[Agreement]) -> Figure:
     )
     names = [f"{row.low:g} and {row.high:g}<br>n = {row.shared}" for row in known]
     return figure(
-        [bars],
-        xaxis=ticks(names, title={"text": "budgets"}),
-        yaxis={"title": {"text": "ρ"}, "range": [-1, 1.05]},
+        [bars], xaxis=ticks(names, title={"text": "budgets"}), yaxis={"title": {"text": "ρ"}, "range": [-1, 1.05]}
     )
 
 

@@ -85,9 +85,7 @@ def draw_importance(history: History, budget: float | None = None) -> Figure:
 
 
 def draw_slice(
-    history: History,
-    budget: float | Literal["all"] | None = None,
-    parameters: list[str] | None = None,
+    history: History, budget: float | Literal["all"] | None = None, parameters: list[str] | None = None
 ) -> Figure:
     """Draw a panel per hyperparameter: its value against the loss.
 

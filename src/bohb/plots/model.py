@@ -27,10 +27,7 @@ _BAND = "rgba(42,128,194,0.2)"  # blue
 
 
 def draw_model(
-    history: History,
-    model: str | None = None,
-    number: int | None = None,
-    sampler: GaussianSampler | None = None,
+    history: History, model: str | None = None, number: int | None = None, sampler: GaussianSampler | None = None
 ) -> Figure:
     """Draw what the model of a study believes about each hyperparameter.
 

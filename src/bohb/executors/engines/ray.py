@@ -46,12 +46,8 @@ class RayEngine:
                 raise InvalidArgument(
                     f"executor={address!r} cannot be reached: {error}; start a cluster with ray start --head"
                 ) from error
-        asked = {
-            "CPU": resources.cpu or 1,
-            "GPU": resources.number_of_gpus,
-            "memory": resources.memory,
-            **resources.others,
-        }
+        asked = {"CPU": resources.cpu or 1, "GPU": resources.number_of_gpus, "memory": resources.memory}
+        asked |= resources.others
         self._needs = {name: amount for name, amount in asked.items() if amount and amount < math.inf}
         self._options: dict[str, Any] = {"num_cpus": self._needs["CPU"], "num_gpus": resources.gpu, "max_retries": 0}
         self._options["resources"] = dict(resources.others)
