@@ -227,6 +227,21 @@ def test_a_report_draws_all_plots_and_what_its_menus_choose_without_a_server(tab
     assert shown.complaints == []
 
 
+def test_no_button_lies_on_the_code_that_it_copies(tab: Opener, tmp_path: Path) -> None:
+    page = tab(viewport={"width": 1400, "height": 900}).page
+    page.goto(write_report(played("many parameters"), tmp_path / "report.html").as_uri())
+    page.locator("button.copy").first.wait_for()
+    covered = page.evaluate("""() => [...document.querySelectorAll(".code")].map((code) => {
+      const button = code.querySelector("button").getBoundingClientRect(), text = document.createRange();
+      text.selectNodeContents(code.querySelector("code"));
+      return [...text.getClientRects()].some((line) => line.right > button.left && line.top < button.bottom);
+    })""")
+    assert len(covered) >= 3
+    assert not any(covered)
+    rows = page.evaluate("[...document.querySelectorAll('.config tr')].map((row) => row.offsetHeight)")
+    assert max(rows) < 40, "the table is not stretched to the height of the code beside it"
+
+
 def test_the_keyboard_reaches_everything(tab: Opener) -> None:
     page = tab().open(ADDRESSES["trials"])
     page.keyboard.press("Tab")
