@@ -50,7 +50,7 @@ def test_rung_sizes_are_not_truncated_for_eta_7() -> None:
 
 
 def test_a_result_below_the_modelled_budget_is_kept() -> None:
-    study = run(new(3), 80)
+    study = run(new(3, preset="paper"), 80)
     before = len(study.history.evidence.observations[1.0])
     model = study.model()
     assert model is not None

@@ -127,16 +127,16 @@ def test_a_narrow_terminal_cuts_lines_instead_of_wrapping_them() -> None:
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 40
 
 
-def test_the_sparkline_fits_beside_the_best_result() -> None:
+def test_the_sparkline_fits_beside_the_best_result_or_is_left_out() -> None:
     options: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0, "max_trials": 20, "progress": False}
     history = bohb.minimize(objectives.quadratic, SPACE, **options).history
-    best = {
-        w: next(line for line in shown(Limits(), history, 1.0, width=w).splitlines() if "best" in line)
-        for w in (60, 64)
-    }
-    assert "…" not in best[60] + best[64]
-    assert len(best[60]) == 60
-    assert len(best[64]) - len(best[60]) == 4
+
+    def best(width: int) -> str:
+        return next(line for line in shown(Limits(), history, 1.0, width=width).splitlines() if "best" in line)
+
+    alone = len(best(200)) - 2 - 20  # without the two spaces and the sparkline
+    assert [len(best(alone + more)) - alone for more in (0, 5, 6, 10, 22, 60)] == [0, 0, 6, 10, 22, 22]
+    assert not any("…" in best(alone + more) for more in (0, 5, 6, 10, 22))
 
 
 def new() -> bohb.History:

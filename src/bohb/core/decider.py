@@ -90,16 +90,17 @@ class Decider:
             case Wait() | Done():
                 return []
 
-    def propose(self, rng: np.random.Generator, budget: float, bracket: int) -> Proposal | None:
+    def propose(self, rng: np.random.Generator, number: int, budget: float, bracket: int) -> Proposal | None:
         """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
 
         If the bracket leaves out the lower rungs because they do not pay, results on them do not count either.
 
+        number: of the trial that will evaluate it.
         budget: the one that the configuration will be evaluated on first.
         bracket: the index of its bracket.
         """
         share = self._history.schedule.random_share(bracket)
-        return self._samplers.propose(rng, budget, share, self._history.schedule.rule(bracket) == "skip")
+        return self._samplers.propose(rng, number, budget, share, self._history.schedule.rule(bracket) == "skip")
 
     def model(self) -> Model | None:
         """Return the densities of the next proposal; None while there are too few results, or if it uses none."""
@@ -149,7 +150,7 @@ class Decider:
         number, seed = len(self._history.trials), self._history.study.seed
         proposal = self._given(start)
         if proposal is None:
-            proposal = self.propose(streams.proposal_stream(seed, number), start.budget, start.bracket)
+            proposal = self.propose(streams.proposal_stream(seed, number), number, start.budget, start.bracket)
         if proposal is None:
             return self._cut(start)
         place = start.budget, start.bracket, start.rung

@@ -200,7 +200,7 @@ class Proposals(Generic[Id]):
         with self.history.supposing(pending), one_thread(self._settings.explains):
             rng = streams.proposal_stream(self._seed, number)
             # With one budget every trial is a bracket; with several, all brackets count as Hyperband's.
-            proposal = self._decider.propose(rng, budgets[results.ladder.first_rung(number)], number)
+            proposal = self._decider.propose(rng, number, budgets[results.ladder.first_rung(number)], number)
         return None if proposal is None else proposal.config
 
 

@@ -33,6 +33,7 @@ _REFRESH = 0.1
 _PATIENCE = 20.0  # the end is estimated again after so many times as long as the last estimate took
 _PAGE = '<pre style="font-family:monospace;line-height:1.3">{code}</pre>'
 _BARS = "▁▂▃▄▅▆▇█"
+_SPARKLINE = 4  # cells of a sparkline at least
 _BRACKETS = 5  # open brackets and running trials in the panel, at most
 _RUNNING = 4
 
@@ -150,8 +151,10 @@ class Progress:
         rows += [("" if n else "brackets", rungs) for n, rungs in enumerate(_rungs(history))]
         if seen.headline is not None:
             best = Text(printable(seen.headline), "bold green")
-            room = max(1, min(20, self._console.width - best.cell_len - 12))  # beside the label and two spaces
-            rows.append(("best", best.append(f"  {sparkline(history.trajectory, time.time(), room, history.goals)}")))
+            room = min(20, self._console.width - best.cell_len - 12)  # beside the label and two spaces
+            if room >= _SPARKLINE:
+                best.append(f"  {sparkline(history.trajectory, time.time(), room, history.goals)}")
+            rows.append(("best", best))
         rows.append(("spent", Text(seen.spent)))
         if seen.end is not None:
             rows.append(("left", Text(seen.end)))

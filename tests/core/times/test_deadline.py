@@ -106,7 +106,7 @@ def study(workers: int, seconds: float, seed: int = 0, **keywords: Any) -> tuple
     return bohb.run(optimizer, executor, Limits(max_seconds=seconds)), executor, optimizer
 
 
-@pytest.mark.parametrize(("workers", "seconds"), [(1, 60.0), (1, 250.0), (4, 90.0), (16, 60.0)])
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 90.0), (1, 250.0), (4, 90.0), (16, 60.0)])
 @pytest.mark.parametrize("straggling", [0.0, 0.5])
 def test_a_study_ends_at_its_deadline_with_the_largest_budget_seen_and_can_be_replayed(
     workers: int, seconds: float, straggling: float

@@ -10,6 +10,7 @@ import numpy as np
 from bohb.core.history import History
 from bohb.core.samplers.density import DensitySampler, Model, min_points
 from bohb.core.samplers.proposal import (
+    SPREAD,
     TRIES,
     Declined,
     Failures,
@@ -43,13 +44,15 @@ class Samplers:
         self._processes: dict[bool, GaussianSampler] = {}  # whether of the largest budget alone -> process
         self._several: SeveralSampler | None = None
         self._chain: Sequence[Proposer] = ()
+        self._spreads = False  # whether the first random configurations are those of a Sobol sequence
         self._failures: Failures | None = None
 
     def propose(
-        self, rng: np.random.Generator, budget: float, random_share: float, on_largest: bool = False
+        self, rng: np.random.Generator, number: int, budget: float, random_share: float, on_largest: bool = False
     ) -> Proposal | None:
         """Propose a configuration by Algorithm 2; None if nothing new is left on this budget.
 
+        number: of the trial that will evaluate it.
         budget: the one that the configuration will be evaluated on first.
         random_share: ρ.
         on_largest: whether the process knows the results on the largest budget alone.
@@ -63,7 +66,8 @@ class Samplers:
         def is_new(config: Mapping[str, Any]) -> bool:
             return may_repeat or (history.key(config), budget) not in history.evaluated
 
-        situation = Situation(history, budget, is_new, self.failures())
+        spread = number if self._spreads and number < SPREAD else None
+        situation = Situation(history, budget, is_new, self.failures(), spread)
         if rng.random() < random_share:
             likely = None if self._several is None else self._several.propose_likely(rng, situation)
             return likely if isinstance(likely, Proposal) else propose_random(rng, situation, "random fraction")
@@ -109,6 +113,7 @@ class Samplers:
                 self._chain = (self._density,)
             case "process" if history.goals.single:
                 self._chain = (self.process(), self._density)
+                self._spreads = True
             case "process":
                 from bohb.core.samplers.front import SeveralSampler
 

@@ -113,12 +113,14 @@ class Situation:
     budget: the budget that the configuration will be evaluated on first.
     is_new: whether a configuration may be proposed; in a finite space none is evaluated twice on one budget.
     failures: where evaluations fail, or None while none did.
+    spread: the place of a random configuration in the study's Sobol sequence; None if it is drawn by itself.
     """
 
     history: History
     budget: float
     is_new: Callable[[Mapping[str, Any]], bool]
     failures: Failures | None
+    spread: int | None = None
 
     @property
     def space(self) -> Space:
@@ -188,26 +190,21 @@ def propose_random(rng: np.random.Generator, situation: Situation, why: str) -> 
     as random as the others. Return None if a finite space has nothing new left.
     """
     space, failures = situation.space, situation.failures
+    weight = situation.prior_weight if space.has_prior else 1.0
     for attempt in range(_RANDOM_TRIES):
-        uniform = situation.prior_weight < 1 and rng.random() >= situation.prior_weight
+        uniform = weight < 1 and rng.random() >= weight
         try:
-            config = space.sample(rng, uniform) if attempt else _first_draw(rng, situation, uniform)
+            if attempt or situation.spread is None:
+                config = space.sample(rng, uniform)
+            else:
+                point = spread_point(situation.history.study.seed, situation.spread, space.d)
+                config = space.decode(space.at_quantiles(point, uniform)[0])
         except ForbiddenConfiguration:
             continue
         if situation.is_new(config) and (failures is None or failures.accept(rng, space.encode(config))):
             return Proposal(config, Origin.RANDOM, {"why": why, "uniform": True} if uniform else {"why": why})
     left = [config for config in space.enumerate(_ENUMERABLE) if situation.is_new(config)]
     return Proposal(left[rng.integers(len(left))], Origin.RANDOM, {"why": "few left"}) if left else None
-
-
-def _first_draw(rng: np.random.Generator, situation: Situation, uniform: bool) -> dict[str, Any]:
-    """Return a random configuration; in a new study with a process, the next of a Sobol sequence."""
-    history, number = situation.history, len(situation.history.trials)
-    created = history.created
-    if created is None or number >= SPREAD or history.settings.explains != "process" or not history.goals.single:
-        return situation.space.sample(rng, uniform)
-    point = spread_point(created.seed, number, situation.space.d)
-    return situation.space.decode(situation.space.at_quantiles(point, uniform)[0])
 
 
 def first_allowed(
