@@ -47,7 +47,7 @@ def moment(value: object, now: datetime.datetime | None = None) -> float:
     now = now or datetime.datetime.now()
     if isinstance(value, int | float) and not isinstance(value, bool):
         if value <= now.timestamp():
-            raise ValueError("is over; it must be in the future")
+            raise ValueError("is in the past")
         return value
     parsed = _parsed_moment(value)
     if isinstance(parsed, datetime.time):
@@ -56,7 +56,7 @@ def moment(value: object, now: datetime.datetime | None = None) -> float:
         later = at if at.timestamp() > now.timestamp() else at + datetime.timedelta(days=1)
         return later.timestamp()
     if parsed.year < now.year - 1 or parsed.timestamp() <= now.timestamp():  # the year 1 has no time stamp
-        raise ValueError("is over; it must be in the future")
+        raise ValueError("is in the past")
     return parsed.timestamp()
 
 

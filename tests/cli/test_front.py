@@ -41,6 +41,21 @@ def test_the_front_in_json_has_values_and_configurations(journal: Path) -> None:
     assert [each["trial"] for each in answer("front", journal, "--max", "latency=6")] == [1]
 
 
+def test_the_front_on_a_smaller_budget_can_be_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    with SqlJournal(path, "one") as stored:
+        optimizer = BOHB({"x": (0.0, 1.0)}, min_budget=1, max_budget=3, seed=1, journal=stored)
+        for loss in (0.5, 0.25, 0.75, 0.125):
+            optimizer.tell(optimizer.ask(), loss)
+    assert [each["trial"] for each in answer("front", path)] == [3]
+    assert [each["trial"] for each in answer("front", path, "--budget", "1")] == [1]
+    assert answer("front", path, "--budget", "2") == []
+
+
+def test_the_front_of_several_objectives_on_a_budget(journal: Path) -> None:
+    assert answer("front", journal, "--budget", "1") == answer("front", journal)
+
+
 def test_the_best_within_bounds_is_found_by_values_and_by_info(journal: Path) -> None:
     assert answer("best", journal)["trial"] == 0
     assert answer("best", journal, "--max", "latency=6")["trial"] == 1

@@ -107,8 +107,8 @@ def test_options_replace_what_the_file_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("until", "why"),
     [
-        ("2020-01-01 10:00", "is over"),
-        ("0001-01-01 00:00", "is over"),
+        ("2020-01-01 10:00", "is in the past"),
+        ("0001-01-01 00:00", "is in the past"),
         ("100", "must be a time"),
     ],
 )

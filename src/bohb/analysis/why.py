@@ -313,7 +313,7 @@ def _went_on(goals: Goals, rung: RungTable, rank: int | None, fate: str, promote
 _INFORMED = {  # by verdict, what is special about a bracket of an informed study
     "published": "is the next one in the order of Hyperband",
     "skips": "leaves out the lower rungs, because they no longer pay",
-    "repeated": "repeats the last one in the order of Hyperband, because none of its kind had finished",
+    "repeated": "repeats the last one in the order of Hyperband, because no bracket with its rungs had finished",
 }
 
 

@@ -137,9 +137,7 @@ def front(place: Target, budget: float | None, max_bounds: Bounds, min_bounds: B
       bohb front study.db --json
     """
     seen = place.history()
-    found = seen.front if budget is None else seen.fronts.get(budget, [])
-    if budget is not None and not seen.goals.several and budget in seen.best:
-        found = [seen.best[budget]]
+    found = seen.front if budget is None else seen.front_on(budget)
     notes = verdicts.below_the_largest_budget(seen) if budget is None else []
     kept = within(sorted(found, key=lambda each: each.loss), max_bounds, min_bounds)
     data = [verdicts.result_data(seen.goals, each) for each in kept]

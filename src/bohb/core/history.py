@@ -88,11 +88,13 @@ class History:
         self._evaluated: dict[tuple[bytes, float], int] = {}
         self._n_indexed = 0  # trials that `_evaluated` knows
 
-    def __getattr__(self, name: str) -> Any:
-        """Name the mistake if somebody asks for what only the first event brings."""
-        if name in ("settings", "schedule", "goals"):
-            raise JournalError(_EMPTY)
-        raise AttributeError(f"a History has no attribute {name!r}")
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Name the mistake if somebody asks for what only the first event brings."""
+            if name in ("settings", "schedule", "goals"):
+                raise JournalError(_EMPTY)
+            raise AttributeError(f"a History has no attribute {name!r}")
 
     def __str__(self) -> str:
         """Return the number of trials and the best result."""
@@ -151,11 +153,15 @@ class History:
 
     @property
     def front(self) -> list[Result]:
-        """The results that no other dominates, by their first loss, on the largest budget that has feasible results.
+        """The results that keep the constraints and that no other dominates, on the largest budget that has any.
 
-        Only results that keep the constraints count. With one objective it is the incumbent alone.
+        They come by their first loss. With one objective it is the incumbent alone.
         """
-        return self._leaders.front
+        return self._leaders.front()
+
+    def front_on(self, budget: float) -> list[Result]:
+        """Return the same on one budget."""
+        return self._leaders.front(budget)
 
     @property
     def trajectory(self) -> list[Result]:
@@ -390,6 +396,5 @@ class History:
     def _copied(self) -> History:
         """Return a copy with collections of its own."""
         copied = copy.copy(self)
-        own = {name: copy.copy(item) for name, item in vars(self).items() if isinstance(item, dict | list | set)}
-        vars(copied).update(own)
+        vars(copied).update({k: copy.copy(v) for k, v in vars(self).items() if isinstance(v, dict | list | set)})
         return copied

@@ -93,15 +93,17 @@ class Leaders:
             self.trajectory.append(result)
         return leads and (better or improved)
 
-    @property
-    def front(self) -> list[Result]:
-        """The results that no other dominates, by their first loss, on the largest budget that has feasible results."""
-        best = self.trajectory[-1] if self.trajectory else None
+    def front(self, budget: float | None = None) -> list[Result]:
+        """Return the feasible results that no other dominates, by their first loss.
+
+        budget: default: the largest one that has feasible results.
+        """
+        best = self.best.get(self._budget if budget is None and self.best else budget or 0.0)
         if best is None or not best.feasible:
             return []
         if not self._goals.several:
             return [best]
-        return sorted(self.fronts[self._budget], key=lambda result: self._goals.losses(result.values))
+        return sorted(self.fronts[best.budget], key=lambda result: self._goals.losses(result.values))
 
     def snapshot(self) -> Leaders:
         """Return a copy that later results do not change."""

@@ -49,7 +49,7 @@ def study_settings(preset: Preset, options: Mapping[str, Any], sampler: Sampler 
     if sampler is None:
         return changed
     if not callable(sampler):
-        raise InvalidArgument(f"sampler={sampler!r} must be a function of a generator and a Situation")
+        raise InvalidArgument(f"sampler={sampler!r} must be a function propose(rng, situation)")
     name = sampler_name(sampler)
     if name == TPE:
         raise InvalidArgument(f"sampler={sampler!r}: the name {TPE!r} is that of the paper's own; rename the function")
