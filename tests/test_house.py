@@ -20,7 +20,7 @@ SOURCE = ROOT / "src"
 LINES, MODULES = 34_000, 164  # the goal is 30 000 lines
 # The most lines and modules of each room. A change that raises one has to say why.
 ROOMS = {
-    "core": (8_515, 43),
+    "core": (8_525, 43),
     "journal": (2_050, 10),
     "optimizer": (1_185, 6),
     "executors": (3_610, 18),
