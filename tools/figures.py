@@ -310,7 +310,7 @@ def draw_plots(study: bohb.Study, directory: Path) -> None:
     pictures: dict[str, tuple[str, bohb.Study, dict[str, Any]]] = {
         **{key: (key, studies.get(key, study), {}) for key in PLOTS},
         "trajectory-cost": ("trajectory", study, {"over": "cost"}),
-        "correlation-neighbours": ("correlation", informed, {"pairs": "neighbours"}),
+        "correlation-brackets": ("correlation", informed, {"pairs": "brackets"}),
         "curves-steps": ("curves", reporting, {"along": "steps"}),
         "model-density": ("model", study, {"model": "density"}),
     }

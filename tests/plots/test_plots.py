@@ -122,10 +122,10 @@ def test_every_choice_of_every_plot_can_be_drawn_and_is_refused_where_it_is_unkn
         PLOTS["slice"].required(played("mixed"), {"budget": "2"})
     with pytest.raises(InvalidArgument, match="over='bytes' must be one of 'time', 'cost'"):
         PLOTS["trajectory"](played("mixed"), over="bytes")
-    with pytest.raises(InvalidArgument, match="metric='accuracy' cannot be shown with pairs='neighbours'"):
-        PLOTS["correlation"](played("two objectives"), metric="accuracy", pairs="neighbours")
-    assert PLOTS["correlation"].chosen(played("two objectives"), {"metric": "accuracy", "pairs": "neighbours"}) == {
-        "pairs": "neighbours"
+    with pytest.raises(InvalidArgument, match="metric='accuracy' cannot be shown with pairs='brackets'"):
+        PLOTS["correlation"](played("two objectives"), metric="accuracy", pairs="brackets")
+    assert PLOTS["correlation"].chosen(played("two objectives"), {"metric": "accuracy", "pairs": "brackets"}) == {
+        "pairs": "brackets"
     }
 
 
@@ -139,7 +139,7 @@ def test_the_agreement_of_an_informed_study_shows_what_each_budget_was_worth() -
     from tests.core.schedule.test_informed import misleading, study
 
     history = study(misleading, 80).history
-    figure = PLOTS["correlation"](history, pairs="neighbours")
+    figure = PLOTS["correlation"](history, pairs="brackets")
     planned = [event.reason["to_top"] for event in history.schedule.planned.values()]
     assert [list(figure.data[i].y) for i in range(2)] == [list(column) for column in zip(*planned, strict=True)]
     assert "without lower rungs" in {trace.name for trace in figure.data}

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from bohb.analysis.agreement import Agreement, BracketChoice, Correlation, bracket_choices, correlations, rung_agreement
+from bohb.analysis.agreement import BracketChoice, Correlation, bracket_choices, correlations
 from bohb.analysis.axes import Array
 from bohb.analysis.lineage import Line, curves, paths
 from bohb.core.history import History
 from bohb.plots import theme
 from bohb.plots.axis import LossAxis, empty, figure, no_losses
-from bohb.plots.theme import Figure, budget_colours, budget_ticks, go, left_out, thinned, ticks
+from bohb.plots.theme import Figure, budget_colours, budget_ticks, go, left_out, thinned
 
 _CURVE_POINTS = 200
 _DIVERGING = [[0.0, "#e8964a"], [0.5, "#f2f2f2"], [1.0, "#5aa5de"]]  # light enough for dark text everywhere
@@ -30,21 +30,15 @@ _VERDICTS = {
 def draw_correlation(history: History, pairs: str = "all") -> Figure:
     """Draw how well the losses on two budgets agree.
 
-    pairs: "all" for Spearman's ρ of each pair of budgets, with the number of configurations that have both;
-        "neighbours" for the correlation of neighbouring budgets among all configurations, or in an informed study for
-        the course of what brackets were chosen by.
+    pairs: "all" for Spearman's ρ of each pair of budgets, with the number of configurations that have both; "brackets"
+        for what brackets were chosen by in an informed study.
     """
     if not any(outcome.ok for outcome in history.outcomes.values()):
         return no_losses(history)
-    if pairs != "neighbours":
-        return _matrix(history)
-    known, rows = rung_agreement(history), bracket_choices(history)
-    if not known:
-        return empty("There is only one budget, so there is nothing to compare")
-    return _over_time(rows) if any(row.to_top for row in rows) else _now(known)
-
-
-def _matrix(history: History) -> Figure:
+    if pairs == "brackets":
+        known = bracket_choices(history)
+        chosen = any(choice.to_top for choice in known)
+        return _over_time(known) if chosen else empty("No bracket of this study was chosen by the worth of its budgets")
     rows = [row for row in correlations(history) if row.n > 0]
     if not rows:
         return empty("No configuration has a result on two budgets yet")
@@ -87,24 +81,6 @@ def _sentence(row: Correlation) -> str:
         return f"{head}<br>too few for a correlation"
     interval = "" if row.interval is None else f" (95 %: {row.interval[0]:.2f} to {row.interval[1]:.2f})"
     return f"{head}<br>ρ = {row.rho:.3f}{interval}"
-
-
-def _now(known: Sequence[Agreement]) -> Figure:
-    rho, bottom, top = np.array([(row.rho, *row.interval) for row in known]).T
-    bars = go.Scatter(
-        x=list(range(len(known))),
-        y=rho,
-        error_y={"type": "data", "symmetric": False, "array": top - rho, "arrayminus": rho - bottom, "thickness": 1},
-        customdata=[row.shared for row in known],
-        mode="markers",
-        marker={"color": theme.BLUE, "size": 9},
-        showlegend=False,
-        hovertemplate="ρ = %{y:.2f}<br>%{customdata} configurations on both<extra></extra>",
-    )
-    names = [f"{row.low:g} and {row.high:g}<br>n = {row.shared}" for row in known]
-    return figure(
-        [bars], xaxis=ticks(names, title={"text": "budgets"}), yaxis={"title": {"text": "ρ"}, "range": [-1, 1.05]}
-    )
 
 
 def _to_top(rows: Sequence[BracketChoice]) -> list[Any]:

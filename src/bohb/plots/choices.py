@@ -37,7 +37,7 @@ CHOICES: dict[str, Choice] = {
         Choice("x", "Across", "The first hyperparameter of contour."),
         Choice("y", "Upwards", "The second hyperparameter of contour."),
         Choice("model", "Model", "The model to draw, if a study has both.", ("process", "density")),
-        Choice("pairs", "Pairs of budgets", "The budgets that correlation compares.", ("all", "neighbours")),
+        Choice("pairs", "Budgets", "What correlation shows: pairs, or what brackets expected.", ("all", "brackets")),
         Choice("along", "Along", "What curves follows: budgets, or steps within a trial.", ("budgets", "steps")),
     )
 }

@@ -23,7 +23,7 @@ GROUPS = {
     "machinery": "Machinery",
 }
 # Options whose value shows the study's own loss, or what its objective reported, but no other metric.
-_WITHOUT_METRIC = {"pairs": "neighbours", "along": "steps", "model": "density"}
+_WITHOUT_METRIC = {"pairs": "brackets", "along": "steps", "model": "density"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +229,10 @@ _ALL = (
         "Correlation of budgets",
         "Near 1, small budgets rank configurations as large ones do; near 0, results on the smaller budget say little "
         "about the larger one. Mostly promoted configurations have both results, which makes the correlation smaller "
-        "than it would be among all configurations. For neighbours, the estimate is corrected for this and has its "
-        "90 % interval. With the preset best, the upper panel shows how well the process expected each smaller budget "
-        "to agree with the largest one, for the most promising configurations; brackets leave out smaller budgets that "
-        "no longer pay. The lower panel shows the first budget of each bracket.",
+        "than it would be among all configurations. For brackets, with the preset best, the upper panel shows how well "
+        "the process expected each smaller budget to agree with the largest one, for the most promising "
+        "configurations; brackets leave out smaller budgets that no longer pay. The lower panel shows the first budget "
+        "of each bracket.",
         budgets.draw_correlation,
         "budgets",
         options=("metric", "pairs"),
