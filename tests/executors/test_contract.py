@@ -60,10 +60,13 @@ def test_no_trial_of_a_pool_starts_in_the_dirty_directory_of_a_lost_attempt(tmp_
         check_that_no_trial_starts_in_a_dirty_directory(pool, tmp_path, guard_of)
 
 
-def test_a_task_that_an_engine_runs_again_is_refused_and_the_next_attempt_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_a_task_that_an_engine_runs_again_is_refused_and_the_next_attempt_is_not(
+    tmp_path: Path, checkpoints: bool
+) -> None:
     """As Slurm and Dask do after a node has died, possibly while the first run still goes on elsewhere."""
-    directory = tmp_path / "0"
-    directory.mkdir()
+    (tmp_path / "0").mkdir()
+    directory = tmp_path / "0" if checkpoints else None
     trial = make_trial(0, directory, act="fine")
     with ThreadPoolExecutor(1) as pool:
         executor = on(pool, acting())

@@ -114,11 +114,14 @@ def test_a_study_survives_the_death_of_a_dask_nanny(cluster: Cluster, tmp_path: 
     assert_whole(study)
 
 
-def test_dask_does_not_start_a_lost_trial_again_in_its_dirty_directory(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("checkpoints", [True, False])
+def test_dask_does_not_start_a_lost_trial_again_in_its_dirty_directory(
+    cluster: Cluster, tmp_path: Path, checkpoints: bool
+) -> None:
     """Dask runs a task again by itself if its worker has died, up to `distributed.scheduler.allowed-failures` times."""
     cluster.add()  # another test may have removed a nanny and its worker
     cluster.client.wait_for_workers(2, timeout=120)
-    check_that_no_trial_starts_in_a_dirty_directory(cluster.client, tmp_path, host_of)
+    check_that_no_trial_starts_in_a_dirty_directory(cluster.client, tmp_path, host_of, checkpoints=checkpoints)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mount namespaces")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import submitit
 
+from bohb.core.trial import Outcome
 from bohb.errors import InvalidArgument
 from bohb.executors.base import Executor, Objective
 from bohb.executors.engines.engine import EngineBroken
@@ -53,6 +55,21 @@ def test_a_study_survives_the_death_of_a_job(tmp_path: Path) -> None:
     study = run_study(Jobs(tmp_path / "jobs").submitit, tmp_path, trials=5, workers=2)
     killer.join()
     assert_whole(study, trials=5)
+
+
+def test_a_job_that_slurm_runs_again_is_refused_without_checkpoints_too(tmp_path: Path) -> None:
+    jobs = Jobs(tmp_path / "jobs" / "%j")
+    submit, again = jobs.submitit.submit, list[Any]()
+
+    def twice(run: Any, *arguments: Any) -> Any:
+        again.append(partial(run, *arguments))
+        return submit(run, *arguments)
+
+    jobs.submitit.submit = twice  # type: ignore[method-assign, assignment]
+    executor = jobs.executor(acting())
+    assert isinstance(run_all(executor, [make_trial(0, act="fine")])[0], Outcome)
+    assert "was told to start it again" in again[0]()["lost"]  # its ticket was in the folder that all jobs see
+    executor.shutdown(kill=True)
 
 
 # it leaves the handlers of its own logs open

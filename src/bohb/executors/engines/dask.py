@@ -55,6 +55,7 @@ class DaskEngine:
 
     local = False
     warm = True
+    folder = None
 
     def __init__(self, client: Client, resources: Resources, owned: bool = False) -> None:
         if client.asynchronous:

@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import queue
+import shutil
 import sys
 import tempfile
 import time
@@ -46,12 +47,15 @@ class Engine(Protocol):
 
     local: whether all its workers are on this machine.
     warm: whether its workers outlive a task.
+    folder: a directory that exists and that all its workers see, if it has one.
     """
 
     @property
     def local(self) -> bool: ...
     @property
     def warm(self) -> bool: ...
+    @property
+    def folder(self) -> Path | None: ...
 
     @property
     def shortage(self) -> str | None:
@@ -94,8 +98,7 @@ class EngineExecutor:
         self._engine, self._workers = engine, workers
         with pickled(objective) as file:
             self._payload = os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0)
-        descriptor, lifeline = tempfile.mkstemp(prefix="bohb-", suffix=".alive")
-        os.close(descriptor)
+        lifeline = tempfile.mkdtemp(prefix="bohb-", suffix=".alive")
         self._session = _session(engine, self._payload, lifeline, options or TrialOptions())
         self._ended: queue.SimpleQueue[AnswerFuture] = queue.SimpleQueue()
         self._running: dict[AnswerFuture, tuple[Trial, Task]] = {}
@@ -106,7 +109,7 @@ class EngineExecutor:
         self._places = Places()
         self._look_at = time.monotonic() + _FIRST_SHORTAGE_SECONDS  # when a shortage is looked for again
         self._closed = False
-        self._finalizer = weakref.finalize(self, Path(lifeline).unlink, missing_ok=True)
+        self._finalizer = weakref.finalize(self, shutil.rmtree, lifeline, ignore_errors=True)
 
     @property
     def slots(self) -> int:
@@ -161,7 +164,7 @@ class EngineExecutor:
         try:
             task = Task.of(self._session, trial, payload, alone=trial.number in self._alone)
         except OSError as error:
-            self._done.append(Done(trial, Lost(f"the place of its checkpoint takes no file: {error}", charged=False)))
+            self._done.append(Done(trial, Lost(f"the place of its ticket takes no file: {error}", charged=False)))
             return
         try:
             future = self._engine.submit(task, self._places.avoided())
@@ -223,6 +226,7 @@ def _session(engine: Engine, payload: bytes, lifeline: str, options: TrialOption
         id=uuid.uuid4().hex,
         digest=hashlib.sha256(payload).hexdigest(),
         lifeline=lifeline,
+        tickets=lifeline if engine.folder is None else str(engine.folder),
         runner=os.getpid(),
         local=engine.local,
         warm=engine.warm,
@@ -255,7 +259,7 @@ class PoolEngine:
     """
 
     warm = True
-    shortage = None
+    folder = shortage = None
 
     def __init__(self, pool: Executor, resources: Resources) -> None:
         resources.allow_only(f"a {type(pool).__name__}", "cpu", "memory")

@@ -35,6 +35,7 @@ class RayEngine:
 
     local = False
     warm = True
+    folder = None
 
     def __init__(self, address: str, resources: Resources) -> None:
         self._owned = not ray.is_initialized()

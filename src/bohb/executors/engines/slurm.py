@@ -52,6 +52,8 @@ class SubmititEngine:
             executor.update_parameters(**wanted)
         inner = getattr(executor, "_executor", executor)  # AutoExecutor wraps the one that it has chosen
         self.local = isinstance(inner, _LOCAL)
+        self.folder = submitit.core.utils.JobPaths.get_first_id_independent_folder(executor.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._executor = executor
         self._jobs: dict[AnswerFuture, submitit.Job[Answer]] = {}
         self._lock = threading.Lock()

@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -43,7 +44,8 @@ class Session:
 
     id: unique name of this executor.
     digest: hash of the pickled objective.
-    lifeline: a file that exists as long as the executor does.
+    lifeline: a directory that exists as long as the executor does.
+    tickets: where tasks without a checkpoint directory have their tickets, on machines that see it.
     runner: process id of the executor.
     local: whether the engine's workers are on the runner's machine, so that a missing lifeline means the end.
     warm: whether children are kept for the next trial; not if the engine's worker ends with its task.
@@ -53,6 +55,7 @@ class Session:
     id: str
     digest: str
     lifeline: str
+    tickets: str
     runner: int
     local: bool
     warm: bool
@@ -78,42 +81,42 @@ class Task:
 
     trial: the trial as JSON.
     payload: the pickled objective; None if the worker should have it.
-    ticket: a file beside the trial's directory, which the task removes when it begins; a task without it must not
-        start. Dask and Slurm run a task again whose worker has died, in a directory that may be half written.
+    ticket: a file that the task removes when it begins; a task without it must not start. Dask and Slurm run a task
+        again whose worker has died, in a directory that may be half written.
     alone: whether it needs a whole device where other trials share one.
     """
 
     session: Session
     trial: dict[str, Any]
     payload: bytes | None
-    ticket: str | None
+    ticket: str
     alone: bool = False
 
     @classmethod
     def of(cls, session: Session, trial: Trial, payload: bytes | None, alone: bool = False) -> Task:
         """Return a task that may begin once. Raises OSError if the directory takes no file."""
-        directory = trial.checkpoint_dir
-        ticket = None if directory is None else directory.with_name(f"{directory.name}.{uuid.uuid4().hex}")
-        if ticket is not None:
-            ticket.touch(exist_ok=False)
-        return cls(session, trial_to_json(trial), payload, None if ticket is None else str(ticket), alone)
+        place = session.tickets if trial.checkpoint_dir is None else trial.checkpoint_dir.parent
+        ticket = Path(place, f"{trial.number}.{uuid.uuid4().hex}")
+        ticket.touch(exist_ok=False)
+        return cls(session, trial_to_json(trial), payload, str(ticket), alone)
 
     def begin(self) -> Answer | None:
         """Note that the task begins; return the answer of one that must not."""
+        machine = f"machine {platform.node()}"
         try:
-            if self.ticket is not None:
-                os.unlink(self.ticket)
+            os.unlink(self.ticket)
         except FileNotFoundError:
-            return lost(f"machine {platform.node()} was told to start it again, after its first worker had died", True)
+            if os.path.isdir(os.path.dirname(self.ticket)):  # otherwise no directory is shared: nothing is known
+                return lost(f"{machine} was told to start it again, after its first worker had died", True)
         except OSError as error:
-            return lost(f"machine {platform.node()} cannot write beside the checkpoint directory: {error}", False)
+            if "checkpoint_dir" in self.trial:
+                return lost(f"{machine} cannot write beside the checkpoint directory: {error}", False)
         return None
 
     def withdraw(self) -> None:
         """Keep a task that has been answered from beginning, whatever its engine does."""
-        if self.ticket is not None:
-            with suppress(OSError):  # the directory of the study is cleaned up at its end
-                os.unlink(self.ticket)
+        with suppress(OSError):  # the directory of the study is cleaned up at its end
+            os.unlink(self.ticket)
 
 
 class PickledObjective:
