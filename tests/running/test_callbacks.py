@@ -152,8 +152,51 @@ def test_what_a_callback_does_to_its_study_changes_nothing() -> None:
         study.history.outcomes.clear()
         study.history.pending.clear()
         study.history.schedule.ready.clear()
+        for bracket in study.history.brackets:
+            bracket.survivors.clear()
 
     assert run(max_trials=30, callbacks=[vandal]).history.trials == run(max_trials=30).history.trials
+
+
+@pytest.mark.parametrize("journal", [None, "a.db"])
+def test_a_callback_may_change_every_configuration_that_it_sees_and_no_decision_changes(
+    journal: str | None, tmp_path: Path
+) -> None:
+    def objective(trial: Trial) -> dict[str, float]:
+        return {"loss": objectives.quadratic(trial), "memory": trial.config["x"]}
+
+    seen: list[int] = []
+
+    def vandal(study: RunningStudy) -> None:
+        for result in (*study.trajectory, *study.history.results):
+            result.config["y"] = 0.5
+            result.values["memory"] = 9.0
+        for trial, _ in study.trials:
+            trial.config["x"] = 0.5
+        seen.append(len(study.trials))
+
+    goal: dict[str, Any] = {"constraints": {"memory": "<= 0.4"}, "max_trials": 60}
+    where = None if journal is None else tmp_path / journal
+    study = run(objective, callbacks=[vandal], journal=where, **goal)
+    assert study.history.trials == run(objective, **goal).history.trials
+    assert seen == list(range(1, 61))
+    assert where is None or replay(where).exact
+
+
+def test_what_a_callback_destroys_is_made_again_for_the_next_one() -> None:
+    seen: list[int] = []
+
+    def vandal(study: RunningStudy) -> None:
+        seen.append(sum(len(outcome.values) for _, outcome in study.trials if outcome is not None))
+        for _, outcome in study.trials:
+            if outcome is not None:
+                outcome.values.clear()
+
+    def objective(trial: Trial) -> dict[str, float]:
+        return dict(trial.config)
+
+    run(objective, objectives=["x", "y"], callbacks=[vandal], max_trials=4)
+    assert seen == [2, 4, 6, 8]  # an emptied result cannot be compared with the next one
 
 
 def test_a_reason_to_stop_must_be_a_text_and_an_empty_one_gets_words(caplog: pytest.LogCaptureFixture) -> None:

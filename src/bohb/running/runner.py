@@ -54,7 +54,8 @@ def run(
     """
     session = session or SessionOptions()
     limits = replace(limits, max_brackets=limits.max_brackets or optimizer.limits.max_brackets)
-    runner = Runner(optimizer, executor, limits, checkpoints, session, Callbacks(callbacks), progress, logs)
+    calls = Callbacks(callbacks, optimizer.space)
+    runner = Runner(optimizer, executor, limits, checkpoints, session, calls, progress, logs)
     shared = optimizer.ledger.shared is not None
     name = runner_name(shared)
     with ExitStack() as stack:
@@ -162,7 +163,8 @@ class Runner(Loop):
     def attend(self) -> None:
         """Call the callbacks; regularly read what other runners have stored, and take over trials of dead ones."""
         while self._finished:
-            self._callbacks.call(self._optimizer, self._finished.pop(0))
+            self._callbacks.call(self._optimizer, self._finished[0])
+            del self._finished[0]
         self.ending = self._callbacks.stopped
         if time.monotonic() - self.looked > self._look_seconds:
             self.looked = time.monotonic()

@@ -22,8 +22,9 @@ from bohb.core.history import History
 from bohb.core.limits import common_cause
 from bohb.core.results import Result
 from bohb.core.schedule.brackets import Plan
+from bohb.core.space import Space
 from bohb.core.trial import Outcome, Trial
-from bohb.errors import InvalidArgument, MissingExtra
+from bohb.errors import InvalidArgument, JournalError, MissingExtra
 from bohb.executors.base import Objective
 from bohb.journal import SqlJournal, only_study, stored_events
 from bohb.optimizer.ask_tell import BOHB, BestResults
@@ -222,18 +223,25 @@ class Callbacks:
     """Calls the functions of the user, and remembers which of them failed and whether one of them stopped the study.
 
     functions: each is called with a RunningStudy. An exception is logged the first time, and the study goes on.
+    space: of the study.
     """
 
-    def __init__(self, functions: Iterable[Callback]) -> None:
+    def __init__(self, functions: Iterable[Callback], space: Space) -> None:
         self.functions = checked_callbacks(functions)
+        self._space, self._seen = space, History(space)  # of copies of the events, so that no change reaches a decision
         self._failed: set[int] = set()  # positions
         self.thread = threading.get_ident()
         self.stopped = ""  # why a callback stopped the study
 
     def call(self, optimizer: BOHB, number: int) -> None:
-        """Call every function after trial `number` has finished."""
+        """Call every function after trial `number` has finished. Raises JournalUnavailable, before it calls any."""
+        read = optimizer.ledger.journal.read
+        try:
+            self._seen.extend(copy.deepcopy(read(self._seen.n_events)))
+        except JournalError:  # what a callback has changed does not fit what follows; or the journal is unavailable
+            self._seen = History(self._space).extend(copy.deepcopy(read(0)))
         for index, function in enumerate(self.functions):
-            history = optimizer.history.snapshot()
+            history = self._seen.snapshot()
             latest = copy.deepcopy((history.trials[number], history.outcomes[number]))
             try:
                 function(RunningStudy(history, latest=latest, _callbacks=self, _optimizer=optimizer))
