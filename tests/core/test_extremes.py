@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bohb import BOHB
-from bohb.core.encoding import encode, to_json
+from bohb.analysis.why import why
+from bohb.core.encoding import encode, from_json, to_json
 from bohb.core.space.scales import Numeric
 from bohb.errors import InvalidArgument, InvalidConfiguration, InvalidSpace
 
@@ -99,3 +100,14 @@ def test_huge_and_tiny_losses_store_no_nan_and_no_infinity(losses: list[float], 
         study.tell(study.ask(), rng.choice(losses))
     stored = "".join(encode(to_json(event)) for event in study.events)
     assert not any(word in stored for word in ('"nan"', '"inf"', '"-inf"'))
+
+
+def test_a_violation_stays_finite_when_it_is_stored_so_that_a_replay_decides_the_same() -> None:
+    study = BOHB(SPACE, min_budget=1, max_budget=9, seed=0, preset="paper", constraints={"lat": "<= 10ms"})
+    for n in range(30):
+        study.tell(study.ask(), {"loss": n, "lat": 1e308})
+    stored = BOHB.from_events([from_json(event.kind, to_json(event)) for event in study.events]).history
+    assert stored.trials == study.history.trials
+    promoted = [n for n, trial in stored.trials.items() if trial.origin == "promoted"]
+    assert [stored.trials[n].reason["violation"] for n in promoted] == [1e308] * len(promoted)
+    assert all(why(stored, n).sentences for n in promoted)

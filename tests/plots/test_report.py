@@ -224,6 +224,15 @@ def test_a_report_survives_a_plot_that_fails_and_says_which(monkeypatch: pytest.
     assert figures["trajectory"]["data"]
 
 
+def test_a_report_survives_sentences_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(history: History, number: int) -> None:
+        raise ValueError("<no sentence>")
+
+    monkeypatch.setattr("bohb.plots.report.why", broken)
+    text = report(played("tiny"))
+    assert "These sentences failed, which is a bug of bohb. ValueError: &lt;no sentence&gt;" in text
+
+
 def test_a_page_of_one_plot_has_a_title_and_its_menu_for_the_scale(tmp_path: Path) -> None:
     path = write_plot(PLOTS["slice"], played("far apart"), tmp_path / "slice.html", name=HOSTILE, budget=1)
     page = Page(path.read_text(encoding="utf-8"))

@@ -25,7 +25,7 @@ MOST_OBJECTIVES = 8  # the hypervolume of more would take hours
 LONGEST_NAME = 100
 _RESERVED = ("losses", "info")  # keys of a result that hold other things
 _SMALLEST = sys.float_info.min
-_LARGEST = sys.float_info.max
+_LARGEST = 1e308  # is still finite after rounding
 
 
 @dataclass(frozen=True, slots=True)

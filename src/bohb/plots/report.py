@@ -32,7 +32,7 @@ from bohb.plots.axis import empty
 from bohb.plots.choices import CHOICES, PAIR
 from bohb.plots.registry import Plot, suitable
 from bohb.plots.theme import CONFIG, Figure, get_plotlyjs, label, templates
-from bohb.units import command_line, counted, date, number
+from bohb.units import command_line, counted, date, number, short
 
 try:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -98,7 +98,7 @@ def report(history: History, *, name: str = "study") -> str:
         best_text=verdicts.best_text,
         copies=[] if best is None else copies(best.config),
         confirmation=None if last is None else (verdicts.columns(last), verdicts.rows(last)),
-        reasons=[] if best is None else why(history, best.trial.number).sentences,
+        reasons=[] if best is None else _reasons(history, best.trial.number),
         groups=shown,
         causes=failures(history),
         plan=_plan(history),
@@ -235,6 +235,14 @@ def _drawn(plot: Plot, history: History, **options: Any) -> Any:
     except Exception as error:  # noqa: BLE001
         problem = f"This plot failed, which is a bug of bohb. {type(error).__name__}: {label(error, 120)}"
         return _as_json(empty(problem))
+
+
+def _reasons(history: History, trial: int) -> tuple[str, ...]:
+    """Return why a configuration was chosen; what went wrong if that fails, which must not cost the report."""
+    try:
+        return why(history, trial).sentences
+    except Exception as error:  # noqa: BLE001
+        return (f"These sentences failed, which is a bug of bohb. {type(error).__name__}: {short(str(error), 120)}",)
 
 
 def _as_json(figure: Figure) -> Any:
