@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from dataclasses import replace
@@ -117,17 +116,16 @@ def test_a_checkpoint_that_was_told_elsewhere_is_not_taken_for_an_empty_one(stud
     assert promoted.previous_budget is None  # it starts afresh
 
 
-def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Let this process believe that it is later."""
-    monkeypatch.setattr("bohb.running.external.time.time", lambda now=time.time: now() + seconds)
+def later(study: ExternalStudy, seconds: float) -> None:
+    """Let the last sign of life of every program be older."""
+    with SqlJournal(study.journal, study.study) as journal, journal.database.transaction() as database:
+        database.execute("UPDATE lease SET expires = expires - :seconds", seconds=seconds)
 
 
-def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(
-    study: ExternalStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_that_is_never_told_is_handed_out_again_after_its_lease(study: ExternalStudy) -> None:
     first, again = study.ask(), study.ask(lease_seconds=3600)
     assert (first.number, again.number) == (0, 1)
-    later(monkeypatch, 61)
+    later(study, 61)
     second = study.ask(lease_seconds=60)
     assert (second.number, second.attempt, second.config) == (0, 2, first.config)
     assert study.tell(0, 0.7, attempt=1) == "late"
@@ -145,16 +143,12 @@ def test_a_lease_of_no_sensible_length_is_refused_and_hands_out_nothing(study: E
     assert list(stored(study).running) == [0]
 
 
-def test_a_report_is_a_sign_of_life(study: ExternalStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_a_sign_of_life(study: ExternalStudy) -> None:
     silent, living = study.ask(), study.ask()
     for number in (silent.number, living.number):
         study.report(number, 1, 0.9)
-    for curve in Path(study.journal).parent.glob(f"**/curves/{silent.number}-1.jsonl"):
-        os.utime(curve, (0, time.time() - 3600))
-    later(monkeypatch, 61)
+    later(study, 61)
     study.report(living.number, 2, 0.8)
-    for curve in Path(study.journal).parent.glob(f"**/curves/{living.number}-1.jsonl"):
-        os.utime(curve, (0, time.time()))  # the clock of the disk has not been set
     assert study.ask(lease_seconds=60).number == silent.number
     assert stored(study).trials[living.number].attempt == 1
 
@@ -175,12 +169,31 @@ def test_a_client_that_crashed_gets_its_own_trial_back_in_a_clean_directory(stud
     assert replay(study.journal, study.study).ok
 
 
-def test_a_client_that_asks_again_gives_a_sign_of_life(study: ExternalStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_of_a_machine_that_asks_takes_no_trial_from_a_program(
+    study: ExternalStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = study.ask()
+    monkeypatch.setattr("time.time", lambda now=time.time: now() + 3600)
+    assert study.ask(lease_seconds=60).number != mine.number
+
+
+@pytest.mark.parametrize("clock", ["killed before its first sign", "the machine has started again"])
+def test_without_a_known_sign_of_life_a_lease_begins_when_somebody_asks(study: ExternalStudy, clock: str) -> None:
+    mine = study.ask()
+    if clock == "the machine has started again":
+        later(study, -1e6)
+    else:
+        with SqlJournal(study.journal, study.study) as journal:
+            journal.end_lease(f"trial {mine.number}, attempt 1")
+    assert study.ask(lease_seconds=60).number != mine.number
+    later(study, 61)
+    assert study.ask(lease_seconds=60).number == mine.number
+
+
+def test_a_client_that_asks_again_gives_a_sign_of_life(study: ExternalStudy) -> None:
     mine = study.ask(client="a")
-    later(monkeypatch, 3600)
+    later(study, 3600)
     assert study.ask(client="a") == mine
-    for curve in Path(study.journal).parent.glob(f"**/curves/{mine.number}-1.jsonl"):
-        os.utime(curve, (0, time.time() + 3600 - 59))  # the clock of the disk has not been set
     assert study.ask(lease_seconds=60, client="b").number != mine.number
     assert study.tell(mine.number, 0.5) == "stored"
 
@@ -221,9 +234,7 @@ def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy)
     assert study.ask().number == 1
 
 
-def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(
-    study: ExternalStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(study: ExternalStudy) -> None:
     for attempt in (1, 2):
         study.ask()
         study.lose(0, "preempted", attempt)
@@ -235,7 +246,7 @@ def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(
             study.tell(0, 0.5, attempt=3)
         return optimizer
 
-    later(monkeypatch, 61)
+    later(study, 61)
     assert replace(study, open=tell_meanwhile).ask(lease_seconds=60).number == 1
     assert stored(study).outcomes[0].loss == 0.5
 

@@ -212,6 +212,22 @@ def test_a_callback_stops_only_its_own_runner_and_others_take_what_is_enqueued(u
     assert studies(url) == {"study": 3}
 
 
+def test_signs_of_life_of_programs_on_a_server_need_no_directory(url: str) -> None:
+    study = ExternalStudy(url, "study", lambda journal: BOHB(SPACE, min_budget=1, max_budget=9, journal=journal))
+    reports, asks_again, silent = study.ask(), study.ask(client="a"), study.ask()
+    with SqlJournal(url) as journal, journal.database.transaction() as database:
+        database.execute("UPDATE lease SET expires = expires - 61")
+    with pytest.raises(InvalidArgument, match=r"no directory is given .* was a sign of life only"):
+        study.report(reports.number, 1, 0.5)
+    assert study.ask(client="a") == asks_again
+    assert study.ask(lease_seconds=60).number == silent.number
+    assert study.ask(lease_seconds=60).number == 3
+    for number in (0, 1, 2, 3):
+        study.tell(number, 0.5, 2 if number == silent.number else 1)
+    with SqlJournal(url) as journal:
+        assert journal.expired_leases() == {}
+
+
 def test_programs_share_a_study_on_a_server_and_a_runner_takes_over_their_trials(url: str, tmp_path: Path) -> None:
     arguments: dict[str, Any] = {"min_budget": 1, "max_budget": 9, "seed": 0}
     study = ExternalStudy(url, "study", lambda journal: BOHB(SPACE, journal=journal, **arguments))

@@ -30,7 +30,7 @@ class Journal(Protocol):
 class SharedJournal(Journal, Protocol):
     """A journal that several runners can write to at once: they take turns, and each one holds a lease while it lives.
 
-    holder: the unique name of a runner, which identifies its lease.
+    holder: the unique name of a runner, which identifies its lease; or a trial of a program that gives signs of life.
     """
 
     def turn(self, seconds: float = 60.0) -> AbstractContextManager[None]:
@@ -50,6 +50,9 @@ class SharedJournal(Journal, Protocol):
 
     def live_leases(self) -> set[str]:
         """Return the holders of all leases that have not expired."""
+
+    def expired_leases(self) -> dict[str, float]:
+        """Return the holders of all leases that have expired, and for how many seconds."""
 
     def again(self) -> SharedJournal:
         """Open the same study once more, for another thread."""

@@ -161,7 +161,7 @@ def _removing(journal: SqlJournal, n_events: int) -> Iterator[int]:
                 raise JournalError(f"study {study!r} has just got more events; try again when nobody writes to it")
             if database.lock is not None:
                 database.lock.forget_study(study)  # before the commit: an entry that is missing does no harm
-            for table in ("event", "study"):
+            for table in ("event", "study", "lease"):
                 database.execute(f"DELETE FROM {table} WHERE study = :of", of=study)
             yield epoch
 

@@ -52,6 +52,8 @@ LEASE = "SELECT holder FROM lease WHERE study = :of AND holder = :holder"
 END_LEASE = "DELETE FROM lease WHERE study = :of AND holder = :holder"
 END_EXPIRED_LEASE = f"{END_LEASE} AND expires < {{clock}}"
 LEASES = "SELECT holder FROM lease WHERE study = :of AND expires >= {clock}"
+EXPIRED_LEASES = "SELECT holder, {clock} - expires FROM lease WHERE study = :of AND expires < {clock}"
+OF_A_PROGRAM = "trial "  # how holders of leases begin that are kept although no process has the journal open
 
 
 class LockTimeout(JournalUnavailable):

@@ -151,6 +151,9 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
     def live_leases(self) -> set[str]:
         return {holder for (holder,) in self._lease(database.LEASES, reads=True)}
 
+    def expired_leases(self) -> dict[str, float]:
+        return dict(self._lease(database.EXPIRED_LEASES, reads=True))
+
     def runner(self) -> str | None:
         """Return who runs the study, as far as this machine or the server knows; None if nobody does."""
         leases = sorted(self.live_leases())

@@ -15,7 +15,7 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
-from bohb.journal.database import FULL, Connection, Database, one_line
+from bohb.journal.database import FULL, OF_A_PROGRAM, Connection, Database, one_line
 from bohb.journal.location import check_file, has_log, not_a_journal, other_kind
 from bohb.journal.lock import TurnLock, WriterLock, check_complete, lock_file
 
@@ -44,7 +44,7 @@ class SqliteDatabase(Database):
     """A connection to a file; its transactions are on the disk when they end."""
 
     path: Path
-    # The machine's monotonic clock starts again with the machine; all leases are then deleted by its first writer.
+    # The machine's monotonic clock starts again with the machine; its first writer then deletes all leases of runners.
     words: ClassVar = {"clock": ":now", "lock": "", "without_rowid": "WITHOUT ROWID"}
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
     errors = (sqlite3.Error, UnicodeDecodeError)  # the second one about names in a damaged schema
@@ -67,7 +67,7 @@ class SqliteDatabase(Database):
                 self._log_ahead()
                 if self.lock.alone:  # all runners that hold leases have ended
                     with self.transaction():
-                        self.execute("DELETE FROM lease")
+                        self.execute(f"DELETE FROM lease WHERE holder NOT LIKE '{OF_A_PROGRAM}%'")
                 self.lock.share()
         except BaseException:
             self.close()

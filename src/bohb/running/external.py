@@ -2,7 +2,8 @@
 
 No runner lives between two calls, so that nobody notices when a program dies. A trial that was handed out stays with
 its program until it is told, until `lose` gives it up, or until its last sign of life is older than the lease of
-another `ask`. Asking for a trial and reporting a point of its curve are signs of life.
+another `ask`. Asking for a trial and reporting a point of its curve are signs of life; they are leases in the journal
+that have expired at once, so that they have the same clock as those of runners.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from bohb.core.encoding import check_storable
 from bohb.core.history import History
 from bohb.core.limits import Limits, reason_to_stop
 from bohb.core.trial import Outcome, Status, Trial, outcome_of
-from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, NoTrialReady, StudyDone, UnknownTrial
-from bohb.journal import Journal, SqlJournal, stored_events
+from bohb.errors import AlreadyTold, InvalidArgument, JournalBusy, JournalError, NoTrialReady, StudyDone, UnknownTrial
+from bohb.journal import Journal, SharedJournal, SqlJournal, stored_events
+from bohb.journal.database import OF_A_PROGRAM
 from bohb.journal.location import files_directory, shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.ledger import known_number
@@ -98,12 +100,12 @@ class ExternalStudy:
             outcome = keep_checkpoint(kept, trial, outcome)
         with self.opened() as optimizer:
             optimizer.tell(trial, outcome)
-        if any((late.number, late.attempt) == (number, trial.attempt) for late in optimizer.history.late):
-            told = "late"  # perhaps only since a moment ago
-        if kept is not None and told == "stored":
-            kept.ended(trial, outcome.ok)
-            kept.sweep(optimizer.history)
-        self._forget(trial)
+            if any((late.number, late.attempt) == (number, trial.attempt) for late in optimizer.history.late):
+                told = "late"  # perhaps only since a moment ago
+            if kept is not None and told == "stored":
+                kept.ended(trial, outcome.ok)
+                kept.sweep(optimizer.history)
+            self._forget(optimizer, trial)
         return told
 
     def lose(self, number: int, reason: str, attempt: int | None = None) -> None:
@@ -120,11 +122,13 @@ class ExternalStudy:
         trial = attempt_of(history, number, attempt)
         if number in history.outcomes:
             raise AlreadyTold(f"trial {number} has already ended; report the points of a curve before `tell`")
+        with self._journal() as journal:
+            journal.renew_lease(_holder(trial), 0.0)
         files = self._files
         if files is None:
             raise InvalidArgument(
-                f"{shown_journal(self.journal)} is on a server, and no directory is given for learning curves; "
-                "name a study file with the key 'directory', or give --directory"
+                f"{shown_journal(self.journal)} is on a server, and no directory is given for learning curves: this "
+                "was a sign of life only; name a study file with the key 'directory', or give --directory"
             )
         file = _curve_file(files, trial)
 
@@ -141,31 +145,40 @@ class ExternalStudy:
 
     @contextmanager
     def opened(self) -> Iterator[BOHB]:
-        """Open the study, waiting for another process that writes to its file."""
+        """Open the study."""
+        with self._journal() as journal:
+            yield self.open(journal)
+
+    def _journal(self) -> SqlJournal:
+        """Return the open journal, after waiting for another process that needs its file alone."""
         attempts = _attempts(self.wait_seconds)
         while True:
             try:
-                journal = SqlJournal(self.journal, self.study)
-                break
+                return SqlJournal(self.journal, self.study)
             except JournalBusy:
                 if not next(attempts, False):
                     raise
-        with journal:
-            yield self.open(journal)
 
     def _history(self) -> History:
         return History().extend(stored_events(self.journal, self.study))
 
     def _next(self, optimizer: BOHB, lease_seconds: float | None, client: str | None) -> Trial | None:
         """Start the next trial; None if running ones have to end first."""
-        history = optimizer.history
+        history, journal = optimizer.history, _leases(optimizer)
         if lease_seconds is not None:
+            silent = journal.expired_leases()
             for number, trial in history.running.items():
-                if history.owner(number) is None and time.time() - self._last_sign(history, trial) > lease_seconds:
+                holder = _holder(trial)
+                if history.owner(number) is not None:
+                    continue
+                if silent.get(holder, 0.0) > lease_seconds:
                     self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
+                elif holder not in silent:  # killed before its first sign, or the clock began anew: count from now
+                    journal.renew_lease(holder, 0.0)
         limits = self.limits.or_one_round(history)
         trials = optimizer.ask_many(1, limits, client=client)
         if trials:
+            journal.renew_lease(_holder(trials[0]), 0.0)
             return trials[0]
         seconds = time.time() - (history.study.time or time.time())
         why = reason_to_stop(limits, optimizer.history, seconds)
@@ -175,13 +188,6 @@ class ExternalStudy:
             raise StudyDone(f"the study is complete after {len(history.trials)} trials: {why}")
         return None
 
-    def _last_sign(self, history: History, trial: Trial) -> float:
-        """Return when a program last showed that it works on a trial: when it asked for it, or reported a point."""
-        asked, files = history.started[trial.number] or 0.0, self._files
-        with suppress(FileNotFoundError):
-            return asked if files is None else max(asked, _curve_file(files, trial).stat().st_mtime)
-        return asked
-
     def _prepared(self, trial: Trial, key: str, client: str | None) -> Trial:
         """Return the trial with a clean checkpoint directory; give it up if that cannot be made."""
         files = self._files
@@ -189,10 +195,9 @@ class ExternalStudy:
             return trial
         try:
             with usable(files / "checkpoints"):
-                if client is not None:  # a sign of life, and no points of the same client from before it crashed
-                    _curve_file(files, trial).parent.mkdir(parents=True, exist_ok=True)
-                    _curve_file(files, trial).write_text("")
                 checkpoints = Checkpoints(files / "checkpoints", key, self.checkpoint_quota)
+                if client is not None:  # no points of the same client from before it crashed
+                    remove(_curve_file(files, trial))
                 return checkpoints.prepare(trial, _place(files, trial))
         except OSError:
             with self.opened() as optimizer:
@@ -206,10 +211,12 @@ class ExternalStudy:
             error = f"handed out {self.max_attempts} times without a result, at last: {reason}"
             with suppress(AlreadyTold):  # its result has come after all
                 optimizer.tell(trial, Outcome(Status.LOST, error=error))
-        self._forget(trial)
+        self._forget(optimizer, trial)
 
-    def _forget(self, trial: Trial) -> None:
-        """Remove the files that an attempt leaves beside its checkpoint."""
+    def _forget(self, optimizer: BOHB, trial: Trial) -> None:
+        """Remove what an attempt leaves beside its checkpoint, and its signs of life."""
+        with suppress(JournalError):  # its end is stored
+            _leases(optimizer).end_lease(_holder(trial))
         if self._files is not None:
             remove(_place(self._files, trial))
             remove(_curve_file(self._files, trial))
@@ -258,6 +265,17 @@ def attempt_of(history: History, number: int, attempt: int | None) -> Trial:
     if not 1 <= attempt <= trial.attempt:
         raise UnknownTrial(f"trial {number} has no attempt {attempt!r}; it was handed out {trial.attempt} times")
     return replace(trial, attempt=attempt)
+
+
+def _leases(optimizer: BOHB) -> SharedJournal:
+    """Return the journal of a study that was opened here."""
+    assert optimizer.ledger.shared is not None
+    return optimizer.ledger.shared
+
+
+def _holder(trial: Trial) -> str:
+    """Return the name under which the program of a trial gives its signs of life."""
+    return f"{OF_A_PROGRAM}{trial.number}, attempt {trial.attempt}"
 
 
 def _place(files: Path, trial: Trial) -> Path:

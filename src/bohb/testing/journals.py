@@ -234,6 +234,8 @@ class SharedJournalContract(DurableJournalContract):
             second.renew_lease("gone", 3600)
             first.renew_lease("one", -1)
             assert second.live_leases() == {"gone"}
+            [(holder, silent)] = second.expired_leases().items()
+            assert (holder, 1 <= silent < 60) == ("one", True)
 
     def test_leases_belong_to_one_study(self, journal_factory: JournalFactory) -> None:
         first, second = self._two(lambda: journal_factory("a"))[0], self._two(lambda: journal_factory("b"))[0]
