@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bohb import load, studies
 from bohb.cli.app import app
 from bohb.core.events import Event
 from bohb.errors import JournalDamaged, JournalError
-from bohb.journal import SqlJournal, last_good, repair
+from bohb.journal import SqlJournal, last_good, only_study, repair, study_names
 from bohb.journal.lock import SIZE, entries
 from bohb.journal.records import DamagedAt
 from bohb.testing import numbered_events
@@ -150,7 +151,7 @@ def test_the_loss_of_one_study_stops_the_writers_of_all_and_the_readers_of_that_
 
 
 @pytest.mark.parametrize("others", [1, 30])
-def test_row_12_readers_of_every_study_of_a_file_notice_a_cut_log(path: Path, others: int) -> None:
+def test_row_12_readers_and_lists_of_every_study_of_a_file_notice_a_cut_log(path: Path, others: int) -> None:
     """Not only those of the study that was appended to last, whose entry the lock file has as well."""
     with SqlJournal(path) as journal:
         journal.append(numbered_events(3, first=60), after=60)
@@ -166,20 +167,26 @@ def test_row_12_readers_of_every_study_of_a_file_notice_a_cut_log(path: Path, ot
     for study, lost in {"study": 63, **{f"other {number}": 2 for number in range(others)}}.items():
         with pytest.raises(DamagedAt, match=rf"'{study}' is damaged .* {lost} of {lost} stored events are lost"):
             stored(path, study)
+    for listed in (studies, study_names, only_study, load):  # which would be shorter, or "holds no study yet"
+        with pytest.raises(DamagedAt, match="stored events are lost"):
+            listed(path)
+    for command in ("studies", "status", "compare"):
+        told = CliRunner().invoke(app, [command, str(path)])
+        assert "stored events are lost" in " ".join(told.output.split())
     with pytest.raises(DamagedAt, match="stored events are lost"):
         SqlJournal(path, "a new one")
 
 
 def test_of_more_studies_than_a_lock_file_can_name_the_latest_are_kept(path: Path) -> None:
     with SqlJournal(path) as journal:
-        for number in range(60):
-            with SqlJournal(path, f"{number:03d}" + "\U0001f600" * 20) as other:
+        for number in range(90):
+            with SqlJournal(path, f"{number:03d}" + "\U0001f600" * 197) as other:
                 other.append(numbered_events(1), after=0)
         kept = list(entries(path).ends)
         journal.append(numbered_events(1, first=60), after=60)
     assert len(Path(f"{path}.lock").read_bytes()) <= SIZE
-    assert 10 < len(kept) < 60
-    assert [name[:3] for name in kept] == [f"{number:03d}" for number in range(60 - len(kept), 60)]
+    assert 48 < len(kept) < 90  # although each name has 791 bytes
+    assert [name[:3] for name in kept] == [f"{number:03d}" for number in range(90 - len(kept), 90)]
 
 
 def test_a_closed_journal_needs_no_entry_so_that_a_backup_can_take_its_place(path: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import select
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -233,8 +232,10 @@ def repair(journal: Path, study: str | None, dry_run: bool, as_json: bool) -> No
     """
     name = study or "study"
     if study is None:
-        with suppress(JournalError):  # the journal may be too damaged to say
+        try:
             name = only_study(journal)
+        except JournalError as error:  # the journal may be too damaged to say
+            name = getattr(error, "study", name)
     kept = last_good(journal, name)
     if kept == 0:
         raise InvalidArgument(

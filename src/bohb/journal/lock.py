@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import socket
@@ -28,6 +29,7 @@ from bohb.journal.records import DamagedAt, End
 
 SIZE = 4096  # of a lock file: one page, which a killed process writes completely or not at all
 OPEN_SECONDS = 10.0  # for another process that has just opened the file, and holds the lock alone for a moment
+_SHORT = 48  # bytes of the longest name that a lock file has as it is
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK, errno.EDEADLK}  # errors that mean: somebody else has the lock
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -48,7 +50,7 @@ class Entries:
     """The contents of a lock file.
 
     holder: who wrote to it last.
-    ends: where the studies ended at least, the one that was appended to last at the end.
+    ends: where the studies ended at least, by `short_name`, the one that was appended to last at the end.
     """
 
     holder: str = ""
@@ -58,7 +60,7 @@ class Entries:
         """Return the contents as bytes; of many studies, as many of the latest as the file can hold."""
         ends = list(self.ends.items())
         while True:
-            text = json.dumps([self.holder, ends]).encode()
+            text = json.dumps([self.holder, ends], ensure_ascii=False).encode()
             line = b"%d %s" % (zlib.crc32(text), text)  # a power cut may leave it half written
             if len(line) <= SIZE:
                 return line.ljust(SIZE)
@@ -78,6 +80,12 @@ class Entries:
 def lock_file(database: Path) -> Path:
     """Return the lock file of a journal."""
     return database.with_name(database.name + ".lock")
+
+
+def short_name(study: str) -> str:
+    """Return the name of a study as the lock file has it, so that dozens fit."""
+    name = study.encode()
+    return study if len(name) <= _SHORT else f"{study[:8]}…{hashlib.sha256(name).hexdigest()[:16]}"
 
 
 def entries(database: Path) -> Entries:
@@ -163,15 +171,15 @@ class WriterLock(_Lock):
         """Record that the events of a study are durable up to its end; the caller's turn keeps others from it."""
         with suppress(OSError):  # the events are stored; the entry may fall behind
             self._load()
-            known = self.ends.pop(study, end)
-            self.ends[study] = max(known, end, key=lambda one: one.length)  # this turn may have been lost to another
+            known = self.ends.pop(name := short_name(study), end)
+            self.ends[name] = max(known, end, key=lambda one: one.length)  # this turn may have been lost to another
             self._write()
 
     def forget_study(self, study: str) -> None:
         """Forget what was acknowledged of a study that was deleted or renamed."""
         with _explaining(self.path, "write"):
             self._load()
-            if self.ends.pop(study, None) is not None:
+            if self.ends.pop(short_name(study), None) is not None:
                 self._write()
 
     def discard(self) -> None:

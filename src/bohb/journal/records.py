@@ -45,7 +45,7 @@ class DamagedAt(JournalDamaged):
             f"study {study!r} is damaged at position {position}: {what}. The {position} events before it are sound; "
             "restore a backup, or keep only them with 'bohb repair' (bohb.journal.repair), which makes a copy first"
         )
-        self.position = position
+        self.study, self.position = study, position
 
 
 def checksum(previous: int, study: str, position: int, epoch: int, kind: str, key: str, body: str) -> int:

@@ -8,7 +8,7 @@ import platform
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ from bohb.journal import database
 from bohb.journal.base import Journal, MemoryJournal
 from bohb.journal.database import Database, LockTimeout, Row
 from bohb.journal.location import path_of, shown_journal
-from bohb.journal.lock import check_complete, entries, this_process
+from bohb.journal.lock import check_complete, entries, short_name, this_process
 from bohb.journal.records import Content, DamagedAt, End, Reader, chained, check_study_name, contents, no_collector
-from bohb.journal.sqlite import BUSY_SECONDS, SqliteDatabase
+from bohb.journal.sqlite import BUSY_SECONDS, SqliteDatabase, check_all
 
 _BATCH = 250  # events that are read at once: more would need more memory, fewer more time
 _PATIENCE_SECONDS = 75.0  # longer than a runner that was stopped can keep its turn
@@ -59,7 +59,7 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
 
         most: the number of events after which a reader of a large study stops for now.
         """
-        expected = entries(self.path).ends.get(self.study) if self.path is not None and self.read_only else None
+        expected = self._acknowledged().get(short_name(self.study))
         with self.database.transaction(reads=True):
             end = self.database.end(self.study)
             if not end.length and self._stored(0, 1):
@@ -217,8 +217,15 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
             self._epoch = epoch
         return self._epoch
 
+    def _acknowledged(self) -> Mapping[str, End]:
+        """Return where the studies of a file have to end at least; a writer has checked that before."""
+        return entries(self.path).ends if self.path is not None and self.read_only else {}
+
     def _rows(self, statement: str) -> list[Row]:
+        """Return rows about all studies. Raises DamagedAt if one of them is shorter than it was."""
+        expected = self._acknowledged()
         with self.database.transaction(reads=True):
+            check_all(expected, self.database)
             return self.database.execute(statement)
 
     def _counts(self, statement: str) -> dict[str, int]:

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,8 @@ from urllib.parse import quote
 from bohb.errors import JournalDamaged, JournalError, JournalUnavailable
 from bohb.journal.database import FULL, OF_A_PROGRAM, Connection, Database, one_line
 from bohb.journal.location import check_file, has_log, not_a_journal, other_kind
-from bohb.journal.lock import TurnLock, WriterLock, check_complete, lock_file
+from bohb.journal.lock import TurnLock, WriterLock, check_complete, lock_file, short_name
+from bohb.journal.records import End
 
 BUSY_SECONDS = 10
 _logger = logging.getLogger("bohb")
@@ -192,13 +193,20 @@ def _complete(path: Path) -> WriterLock:
                 _logger.info("no %s says how many events %s-wal has: it is used as it is", lock.path.name, path.name)
         else:  # a read-only connection leaves the log as it is
             with closing(SqliteDatabase(path, read_only=True)) as database, database.transaction(reads=True):
-                for study, end in lock.ends.items():
-                    check_complete(study, end, database.end(study))
+                check_all(lock.ends, database)
             lock.verified = True
     except BaseException:
         lock.release()
         raise
     return lock
+
+
+def check_all(ends: Mapping[str, End], database: Database) -> None:
+    """Refuse a file of which some study ends before its last acknowledged event. Raises DamagedAt."""
+    names = {short_name(str(name)): str(name) for (name,) in database.execute("SELECT study FROM study")}
+    for short, end in ends.items():
+        name = names.get(short, short)  # nobody knows more of the name of a study that is gone as a whole
+        check_complete(name, end, database.end(name))
 
 
 @cache
