@@ -23,7 +23,7 @@ from bohb import BOHB, Status, Trial, minimize, replay
 from bohb.core.events import TrialFinished
 from bohb.errors import JournalError
 from bohb.journal import SqlJournal
-from bohb.running.checkpoints import MARKER, Checkpoints
+from bohb.running.checkpoints import Checkpoints
 from tests.faults.power_cut import PowerCut
 
 ROOT = Path(__file__).parent.parent.parent
@@ -54,15 +54,13 @@ def test_a_checkpoint_survives_a_power_cut_as_soon_as_it_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = PowerCut(monkeypatch)
-    store = Checkpoints(tmp_path / "study" / "checkpoints", "study")
+    store = Checkpoints(tmp_path / "study", "study")
     first = store.prepare(trial_of(0, 1))
     write_model(first)
     expected = content(directory_of(first))
     store.keep(first)
     disk.survivors(tmp_path, tmp_path / "after")
-    second = Checkpoints(tmp_path / "after" / "study" / "checkpoints", "study").prepare(
-        trial_of(4, 3, previous_budget=1, from_trial=0)
-    )
+    second = Checkpoints(tmp_path / "after" / "study", "study").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert second.previous_budget == 1
     assert content(directory_of(second)) == expected
 
@@ -75,12 +73,12 @@ def test_a_power_cut_while_a_checkpoint_is_kept_leaves_all_of_it_or_nothing(
     def cut() -> None:
         after = tmp_path / f"after-{len(kept)}"
         disk.survivors(tmp_path / "before", after)
-        again = Checkpoints(after / "checkpoints", "study").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
+        again = Checkpoints(after, "study").prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
         kept.append(again.previous_budget is not None)
         assert content(directory_of(again)) == (expected if kept[-1] else {})
 
     disk = PowerCut(monkeypatch, cut)
-    store = Checkpoints(tmp_path / "before" / "checkpoints", "study")
+    store = Checkpoints(tmp_path / "before", "study")
     first = store.prepare(trial_of(0, 1))
     write_model(first)
     expected = content(directory_of(first))
@@ -294,14 +292,14 @@ def test_a_trial_with_a_checkpoint_that_cannot_be_copied_fails_by_name_and_the_s
     assert errors == ({"RuntimeError: after writing"} if fails else {expected})
     assert {o.ok for t, o in study.trials if o is not None and t.config_id != 1} == {True}
     assert len(study.history.outcomes) == 20
-    assert {p.name for p in (files / "study" / "checkpoints").iterdir()} == {MARKER, "empty"}
+    assert {p.name for p in (files / "study" / "checkpoints").iterdir()} == {"empty"}
     assert [p.name for p in target.iterdir()] == ["empty"]
 
 
 def test_links_inside_a_checkpoint_are_copied_and_removed_as_links(tmp_path: Path) -> None:
     target = tmp_path / "target"
     (target / "empty").mkdir(parents=True)
-    store = Checkpoints(tmp_path / "checkpoints", "study")
+    store = Checkpoints(tmp_path, "study")
     first = store.prepare(trial_of(0, 1))
     (directory_of(first) / "data").symlink_to(target)
     (directory_of(first) / "dangling").symlink_to("nowhere")
@@ -323,14 +321,14 @@ def test_a_kept_checkpoint_that_cannot_be_copied_any_more_means_starting_afresh(
     write_model(first)
     store.keep(first)
     store.ended(first, ok=True)
-    fifo(tmp_path / "0" / "trial-0")
+    fifo(tmp_path / "checkpoints" / "0" / "trial-0")
     second = store.prepare(trial_of(4, 3, previous_budget=1, from_trial=0))
     assert second.previous_budget is None
     assert content(directory_of(second)) == {}
     assert "trial 4 starts afresh: its checkpoint" in caplog.text
     store.keep(second)
     store.ended(second, ok=True)
-    assert not list((tmp_path / "0").iterdir())
+    assert not list((tmp_path / "checkpoints" / "0").iterdir())
 
 
 def test_a_disk_that_cannot_sync_loses_the_checkpoint_and_not_the_result(

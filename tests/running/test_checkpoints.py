@@ -17,7 +17,8 @@ from bohb import BOHB, Trial, minimize
 from bohb.core.schedule.brackets import plan
 from bohb.core.schedule.rules import MOST_PROMOTED, best_on_largest, kept_for_growth
 from bohb.errors import InvalidArgument
-from bohb.running.checkpoints import MARKER, Checkpoints, cheapest_to_lose
+from bohb.running.checkpoints import Checkpoints, cheapest_to_lose
+from bohb.running.directories import MARKER, remove
 from tests import objectives
 
 
@@ -141,10 +142,10 @@ def test_the_quota_is_respected_and_the_incumbent_kept(tmp_path: Path) -> None:
     def measured(history: bohb.History) -> None:
         nonlocal largest
         sweep(history)
-        sizes = [p.stat().st_size for p in tmp_path.glob("*/trial-*/weights")]
+        sizes = [p.stat().st_size for p in tmp_path.glob("checkpoints/*/trial-*/weights")]
         largest = max(largest, sum(sizes))
         if history.incumbent is not None:
-            assert list((tmp_path / str(history.incumbent.trial.config_id)).glob("trial-*/weights"))
+            assert list(tmp_path.glob(f"checkpoints/{history.incumbent.trial.config_id}/trial-*/weights"))
 
     checkpoints.sweep = measured  # type: ignore[method-assign]
     optimizer = BOHB({"x": (0.01, 0.5)}, min_budget=1, max_budget=27, seed=0)
@@ -185,7 +186,7 @@ def test_an_objective_that_writes_nothing_costs_no_directories_and_still_continu
     run(tmp_path, idle, max_brackets=1)
     assert len({place for *_, place in seen}) == 1  # one trial at a time, one directory
     assert {(budget, previous) for budget, previous, _ in seen} == {(1, None), (3, 1), (9, 3)}
-    assert [path.name for path in (tmp_path / "study" / "checkpoints").glob("[!b]*")] == ["empty"]
+    assert [path.name for path in (tmp_path / "study" / "checkpoints").iterdir()] == ["empty"]
 
 
 def test_that_nothing_was_left_is_remembered_by_the_next_runner(tmp_path: Path) -> None:
@@ -224,8 +225,8 @@ def killed_runner(root: Path) -> Path:
 def test_directories_of_dead_runners_go_and_those_of_living_ones_stay(tmp_path: Path) -> None:
     living = Checkpoints(tmp_path, "study").prepare(trial_of(0, 1)).checkpoint_dir
     assert living is not None
-    dead = killed_runner(tmp_path / "working")
-    unlocked = tmp_path / "working" / dead.parent.name.replace("-", "_")
+    dead = killed_runner(tmp_path / "checkpoints" / "working")
+    unlocked = dead.parents[1] / dead.parent.name.replace("-", "_")
     unlocked.mkdir()
     assert dead.exists()
     Checkpoints(tmp_path, "study")
@@ -237,8 +238,7 @@ def test_a_lock_from_before_the_last_boot_is_judged_only_under_our_name(
     tmp_path: Path, renamed: bool, goes: bool
 ) -> None:
     """A machine of another name may hold the lock although it can be taken here."""
-    (tmp_path / MARKER).write_text("study")
-    dead = killed_runner(tmp_path / "working").parent
+    dead = killed_runner(tmp_path / "checkpoints" / "working").parent
     (dead / "lock").write_text("another boot")
     if renamed:
         dead = dead.rename(dead.with_name(f"another-{dead.name}"))
@@ -246,14 +246,35 @@ def test_a_lock_from_before_the_last_boot_is_judged_only_under_our_name(
     assert dead.exists() is not goes
 
 
-def test_directories_that_no_study_has_made_are_refused_and_stay(tmp_path: Path) -> None:
-    """A model of the user's may keep numbered checkpoints where a study of the same name would put its own."""
-    theirs = tmp_path / "study" / "checkpoints" / "1000"
-    theirs.mkdir(parents=True)
-    (theirs / "weights.pt").write_text("precious")
+@pytest.mark.parametrize("checkpoints", [True, False])
+@pytest.mark.parametrize("name", ["checkpoints/1000/weights.pt", "logs/0.log", "curves/0-1.jsonl", "confirm"])
+def test_files_that_no_study_has_made_are_refused_and_stay(tmp_path: Path, name: str, checkpoints: bool) -> None:
+    """A model of the user's may keep checkpoints and logs where a study of the same name would put its own."""
+    theirs = tmp_path / "study" / name
+    theirs.parent.mkdir(parents=True, exist_ok=True)
+    theirs.write_text("precious")
+    (tmp_path / "study" / "model.py").write_text("nothing of ours has this name")
     with pytest.raises(InvalidArgument, match="is not empty, and no study has made it"):
-        run(tmp_path, objectives.training, max_trials=20)
-    assert (theirs / "weights.pt").read_text() == "precious"
+        run(tmp_path, lambda trial: float(trial.config["x"]), max_trials=20, workers=2, checkpoints=checkpoints)
+    assert theirs.read_text() == "precious"
+    remove(tmp_path / "study" / Path(name).parts[0])
+    assert run(tmp_path, lambda trial: float(trial.config["x"]), max_trials=2, checkpoints=checkpoints).incumbent
+
+
+@pytest.mark.parametrize("gone", ["", MARKER, "checkpoints"])
+def test_what_is_removed_while_a_study_runs_does_not_lock_out_the_next_session(tmp_path: Path, gone: str) -> None:
+    def objective(trial: Trial) -> float:
+        assert trial.checkpoint_dir is not None
+        if trial.number == 3:
+            remove(tmp_path / "study" / gone)
+        if trial.checkpoint_dir.exists():
+            (trial.checkpoint_dir / "state").write_text("trained")
+        return float(trial.config["x"])
+
+    for n in (8, 12):
+        run(tmp_path, objective, max_trials=n, journal=tmp_path / "study.db")
+    assert (tmp_path / "study" / MARKER).exists()
+    assert list(tmp_path.glob("study/checkpoints/*/trial-*/state"))
 
 
 def test_numbered_directories_with_other_contents_stay_where_a_study_keeps_its_checkpoints(tmp_path: Path) -> None:

@@ -213,15 +213,58 @@ def test_a_program_may_ask_for_another_try(study: ExternalStudy, monkeypatch: py
 
 
 def test_a_trial_whose_directory_cannot_be_made_is_handed_out_again(study: ExternalStudy) -> None:
-    in_the_way = Path(f"{study.journal}.files")
+    finish(study, 1)
+    in_the_way = Path(f"{study.journal}.files/bowl/checkpoints/asked")
+    in_the_way.rmdir()
     in_the_way.write_text("")
     with pytest.raises(OSError, match=in_the_way.name):
         study.ask()
     in_the_way.unlink()
     again = study.ask()
-    assert (again.number, again.attempt) == (0, 2)
+    assert (again.number, again.attempt) == (1, 2)
     assert again.checkpoint_dir is not None
     assert stored(study).losses == {}  # not the fault of the trial
+
+
+@pytest.mark.parametrize("theirs", ["checkpoints/1000/weights.pt", "curves/0-1.jsonl"])
+def test_in_a_directory_of_somebody_else_no_trial_starts_and_nothing_changes(study: ExternalStudy, theirs: str) -> None:
+    precious = Path(f"{study.journal}.files/bowl", theirs)
+    precious.parent.mkdir(parents=True)
+    precious.write_text("precious")
+    for _ in range(3):
+        with pytest.raises(InvalidArgument, match="is not empty, and no study has made it"):
+            study.ask(client="a")
+    assert stored(study).trials == {}
+    assert precious.read_text() == "precious"
+
+
+def test_a_client_that_asks_twice_at_once_gets_one_trial_in_one_clean_directory(study: ExternalStudy) -> None:
+    for _ in range(3):
+        trial = study.ask()
+        assert trial.checkpoint_dir is not None
+        for name in range(20):
+            (trial.checkpoint_dir / str(name)).write_text("trained")
+        study.tell(trial.number, trial.config["x"])
+    found: list[Trial | BaseException] = []
+
+    def ask() -> None:
+        try:
+            found.append(study.ask(client="a"))
+        except BaseException as error:  # noqa: BLE001 - a thread must not swallow it
+            found.append(error)
+
+    for _ in range(5):
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    assert found == [found[0]] * 20
+    assert isinstance(found[0], Trial)
+    assert (found[0].from_trial, found[0].attempt) != (None, 2)
+    assert found[0].checkpoint_dir is not None
+    assert sorted(int(path.name) for path in found[0].checkpoint_dir.iterdir()) == list(range(20))
+    assert not (found[0].checkpoint_dir.parents[1] / "working").exists()
 
 
 def test_a_trial_that_loses_every_program_fails_in_the_end(study: ExternalStudy) -> None:

@@ -13,8 +13,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import re
-import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -23,37 +21,33 @@ from pathlib import Path
 from bohb.core.history import History
 from bohb.core.schedule.rules import kept_for_growth
 from bohb.core.trial import Outcome, Status, Trial
-from bohb.errors import InvalidArgument
 from bohb.running import directories
-from bohb.running.directories import UnusableTree, Workplace
+from bohb.running.directories import MARKER, UnusableTree, Workplace
 
 log = logging.getLogger("bohb")
-MARKER = "bohb-study"  # the file that says which study a directory of checkpoints belongs to
 _FULL = {errno.ENOSPC, errno.EDQUOT}
-_UNFINISHED = re.compile("new-[0-9a-f]{32}")  # a marker whose writer was killed
+_THERE = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}  # something is at the place that a directory should get
 
 
 class Checkpoints:
     """The checkpoint directories of one study.
 
-    root: the directory that contains them. One that is not empty must have been made for this study: everything in it
-        may be removed.
+    files: the directory of the study's files, which `claim` has marked; everything in its `checkpoints` may be removed.
     study: identifies the study (`History.study_key`).
     quota: total size of finished checkpoints in bytes. Beyond it the cheapest to lose are removed first: those of the
         smallest budgets, the worst losses first. Their configurations start afresh. The incumbent's is always kept.
     """
 
-    def __init__(self, root: Path, study: str, quota: int | None = None) -> None:
-        self.root = root
-        self._quota = quota
+    def __init__(self, files: Path, study: str, quota: int | None = None) -> None:
+        self.root = root = files / "checkpoints"
+        self._study, self._quota = study, quota
         self._synced = False  # whether the parents of `root` are on the disk
         self._working: dict[int, Path] = {}  # by the number of the running trial
         self._clean: list[Path] = []  # empty directories that can be reused
         self._empty_file = root / "empty"  # numbers of successful trials that wrote nothing
         with directories.usable(root):
             root.mkdir(parents=True, exist_ok=True)
-            _claim(root, study)
-            homes = _homes(root)
+            homes = directories.homes(root)
             self._empty = _numbers(self._empty_file)
             self._workplace = Workplace(root / "working")
         # of the configurations that have a directory; 0 without a quota
@@ -67,24 +61,39 @@ class Checkpoints:
         lost = self._working.pop(trial.number, None)
         if lost is not None:  # not reused: the lost worker may still write to it
             directories.remove(lost)
-        self._working[trial.number] = self._new(directory)
-        if trial.previous_budget is not None and not self._hand_on(trial, directory):
+        if not (self.root.parent / MARKER).exists():  # somebody has removed it, or everything
+            directories.mark(self.root.parent, self._study)
+            self._synced = False
+        self._working[trial.number] = self._new()
+        if trial.previous_budget is not None and not self._hand_on(trial):
             trial = replace(trial, previous_budget=None)
+        if directory is not None:
+            self._put(trial, directory)
         return replace(trial, checkpoint_dir=self._working[trial.number])
 
-    def _new(self, directory: Path | None) -> Path:
-        """Return an empty directory: the given one, or any."""
-        if directory is None:
-            return self._clean.pop() if self._clean else self._workplace.make()
-        directories.remove(directory)
-        directory.mkdir(parents=True)
-        return directory
+    def _new(self) -> Path:
+        """Return an empty directory."""
+        return self._clean.pop() if self._clean else self._workplace.make()
+
+    def _put(self, trial: Trial, directory: Path) -> None:
+        """Let a trial work in this directory, whatever is there, and whoever does the same at this moment."""
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            with suppress(FileNotFoundError):
+                directories.permit(directory)
+                directory.rename(self._workplace.make() / "old")
+            try:
+                self._working[trial.number] = self._working[trial.number].rename(directory)
+                return
+            except OSError as error:
+                if error.errno not in _THERE:
+                    raise
 
     def resume(self, trial: Trial, directory: Path) -> None:
         """Go on with a directory that another process has prepared for this trial."""
         self._working[trial.number] = directory
 
-    def _hand_on(self, trial: Trial, directory: Path | None) -> bool:
+    def _hand_on(self, trial: Trial) -> bool:
         """Copy the previous checkpoint into the directory of a trial; return whether that was possible."""
         before = self._home(trial) / f"trial-{trial.from_trial}"
         if not directories.is_directory(before):
@@ -99,7 +108,7 @@ class Checkpoints:
                 raise
             log.error("trial %d starts afresh: its checkpoint %s cannot be copied (%s)", trial.number, before, error)
             directories.remove(current)
-            self._working[trial.number] = self._new(directory)
+            self._working[trial.number] = self._new()
             return False
         return True
 
@@ -138,7 +147,7 @@ class Checkpoints:
         directories.make_durable(current)
         kept.parent.mkdir(exist_ok=True)
         if not self._synced:  # the checkpoints must not survive without it
-            directories.sync(self.root / MARKER)
+            directories.sync(self.root.parent / MARKER)
         current.rename(kept)
         directories.sync(kept.parent)
         directories.sync(self.root)
@@ -198,39 +207,6 @@ class Checkpoints:
     def _drop(self, config_id: int) -> None:
         directories.remove(self.root / str(config_id))
         del self._sizes[config_id]
-
-
-def _claim(root: Path, study: str) -> None:
-    """Mark a directory as this study's; refuse one with files that somebody else may want to keep."""
-    marker = root / MARKER
-    try:
-        owner = marker.read_text()
-    except FileNotFoundError:
-        if any(not _UNFINISHED.fullmatch(path.name) for path in root.iterdir()):
-            raise InvalidArgument(
-                f"{root} is not empty, and no study has made it; checkpoints are kept and removed there, so give "
-                "another directory=, or another name of the study"
-            ) from None
-        owner = None
-    if owner == study:
-        return
-    if owner is not None and _homes(root):
-        raise InvalidArgument(
-            f"{root} holds the checkpoints of another study; "
-            "give another directory=, or remove it if that study is gone"
-        )
-    (root / "empty").unlink(missing_ok=True)
-    new = root / f"new-{uuid.uuid4().hex}"
-    new.write_text(study)
-    new.replace(marker)
-
-
-def _homes(root: Path) -> dict[int, Path]:
-    return {
-        int(path.name): path
-        for path in root.iterdir()
-        if path.name.isdecimal() and all(name.startswith("trial-") for name in os.listdir(path))
-    }
 
 
 def keep_checkpoint(checkpoints: Checkpoints, trial: Trial, outcome: Outcome) -> Outcome:

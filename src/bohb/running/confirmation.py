@@ -60,7 +60,8 @@ def confirm(
             return ledger.history.confirmations[index]
         name, seconds = _HOLDER + runner_name(shared), setup.session.lease_seconds
         patiently(shared, lambda: ledger.in_turn(lambda: stack.enter_context(_claimed(ledger, name, seconds))))
-        files = stack.enter_context(files_of(journal, setup.study, setup.directory)) / "confirm"
+        place = files_of(journal, setup.study, setup.directory, ledger.history.study_key)
+        files = stack.enter_context(place) / "confirm"
         workplace = Workplace(files / "working") if setup.session.checkpoints else None
         if workplace is not None:
             stack.callback(workplace.close)

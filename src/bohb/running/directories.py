@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bohb.errors import BohbError, FilesUnavailable, JournalError
+from bohb.errors import BohbError, FilesUnavailable, InvalidArgument, JournalError
 from bohb.journal.location import require_local
 
 log = logging.getLogger("bohb")
 
+MARKER = "bohb-study"  # the file that says which study a directory of files belongs to
+_OURS = ("checkpoints", "confirm", "curves", "logs")  # what a study keeps, overwrites and removes there
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 MOST_LEVELS = 100  # of directories inside each other; copying and removing deeper ones fails in many programs
 _KINDS = {
@@ -55,6 +57,50 @@ def usable(folder: Path) -> Iterator[None]:
             f"{error.filename or folder} cannot be read or written ({error.strerror}); nothing in the journal is "
             "lost: check the disk and the permissions, then try again"
         ) from error
+
+
+def claim(files: Path, study: str) -> None:
+    """Mark the directory of a study's files; refuse one in which somebody else may want to keep files.
+
+    study: identifies the study (`History.study_key`).
+    """
+    with usable(files):
+        taken = [files / name for name in _OURS if _is_taken(files / name)]  # first: a runner makes the marker before
+        owner = (files / MARKER).read_text() if (files / MARKER).exists() else None
+        if owner is None and taken:
+            raise InvalidArgument(
+                f"{taken[0]} is not empty, and no study has made it; a study overwrites and removes files there, so "
+                "give another directory=, or another name of the study"
+            )
+        if owner not in (None, study) and homes(files / "checkpoints"):
+            raise InvalidArgument(
+                f"{files} holds the checkpoints of another study; "
+                "give another directory=, or remove it if that study is gone"
+            )
+        if owner != study:
+            (files / "checkpoints" / "empty").unlink(missing_ok=True)
+            mark(files, study)
+
+
+def mark(files: Path, study: str) -> None:
+    """Make the file that says which study a directory of files belongs to."""
+    files.mkdir(parents=True, exist_ok=True)
+    new = files / f"new-{uuid.uuid4().hex}"
+    new.write_text(study)
+    new.replace(files / MARKER)
+
+
+def homes(checkpoints: Path) -> dict[int, Path]:
+    """Return the directories of configurations that have a checkpoint."""
+    return {
+        int(path.name): path
+        for path in (checkpoints.iterdir() if checkpoints.exists() else ())
+        if path.name.isdecimal() and all(name.startswith("trial-") for name in os.listdir(path))
+    }
+
+
+def _is_taken(path: Path) -> bool:
+    return path.is_symlink() or (path.exists() and not (path.is_dir() and next(path.iterdir(), None) is None))
 
 
 def is_directory(path: Path) -> bool:
@@ -168,21 +214,21 @@ def _clear(folder: Path, root: Path) -> list[Path]:
 
     So no path becomes too long.
     """
-    _permit(folder)
+    permit(folder)
     with os.scandir(folder) as entries:
         found = list(entries)
     moved = []
     for entry in found:
         if entry.is_dir(follow_symlinks=False):
             path = Path(entry.path)
-            _permit(path)
+            permit(path)
             moved.append(path.rename(root / uuid.uuid4().hex))
         else:
             os.unlink(entry.path)
     return moved
 
 
-def _permit(folder: Path) -> None:
+def permit(folder: Path) -> None:
     """Allow this process to list and change a directory, if it is ours."""
     if folder.lstat().st_mode & stat.S_IRWXU != stat.S_IRWXU:
         folder.chmod(stat.S_IRWXU)

@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -29,7 +29,7 @@ from bohb.journal.location import files_directory, shown_journal
 from bohb.optimizer.ask_tell import BOHB
 from bohb.optimizer.ledger import known_number
 from bohb.running.checkpoints import Checkpoints, keep_checkpoint
-from bohb.running.directories import append, is_directory, remove, sync, usable
+from bohb.running.directories import append, claim, is_directory, remove, sync, usable
 from bohb.units import duration
 
 log = logging.getLogger("bohb")
@@ -76,9 +76,10 @@ class ExternalStudy:
         check_value("lease_seconds", lease_seconds, LEASE, none=True)
         for _ in _attempts(self.wait_seconds):
             with self.opened() as optimizer:
+                files = self._claimed(optimizer.history)  # before a trial starts
                 trial = self._next(optimizer, lease_seconds, client)
             if trial is not None:
-                return self._prepared(trial, optimizer.history.study_key, client)
+                return trial if files is None else self._prepared(trial, files, optimizer.history.study_key)
         raise NoTrialReady(f"no trial can start before {optimizer.awaited}; ask again")
 
     def tell(self, number: int, result: object, attempt: int | None = None) -> Told:
@@ -87,8 +88,9 @@ class ExternalStudy:
         number, attempt: as `ask` returned them; without an attempt, the first one, unless there were several.
         result: as for `BOHB.tell`.
         """
-        history, files = self._history(), self._files
-        kept = None if files is None else Checkpoints(files / "checkpoints", history.study_key, self.checkpoint_quota)
+        history = self._history()
+        files = self._claimed(history)
+        kept = None if files is None else Checkpoints(files, history.study_key, self.checkpoint_quota)
         trial = attempt_of(history, number, attempt)
         told: Told = "known" if number in history.outcomes else "stored"
         if (number, trial.attempt) in history.given_up:
@@ -124,7 +126,7 @@ class ExternalStudy:
             raise AlreadyTold(f"trial {number} has already ended; report the points of a curve before `tell`")
         with self._journal() as journal:
             journal.renew_lease(_holder(trial), 0.0)
-        files = self._files
+        files = self._claimed(history)
         if files is None:
             raise InvalidArgument(
                 f"{shown_journal(self.journal)} is on a server, and no directory is given for learning curves: this "
@@ -188,16 +190,11 @@ class ExternalStudy:
             raise StudyDone(f"the study is complete after {len(history.trials)} trials: {why}")
         return None
 
-    def _prepared(self, trial: Trial, key: str, client: str | None) -> Trial:
+    def _prepared(self, trial: Trial, files: Path, key: str) -> Trial:
         """Return the trial with a clean checkpoint directory; give it up if that cannot be made."""
-        files = self._files
-        if files is None:
-            return trial
         try:
-            with usable(files / "checkpoints"):
-                checkpoints = Checkpoints(files / "checkpoints", key, self.checkpoint_quota)
-                if client is not None:  # no points of the same client from before it crashed
-                    remove(_curve_file(files, trial))
+            with usable(files / "checkpoints"), closing(Checkpoints(files, key, self.checkpoint_quota)) as checkpoints:
+                remove(_curve_file(files, trial))  # of the same client from before it crashed
                 return checkpoints.prepare(trial, _place(files, trial))
         except OSError:
             with self.opened() as optimizer:
@@ -235,6 +232,12 @@ class ExternalStudy:
             except ValueError:
                 log.warning("the learning curve of trial %d has an incomplete line, left by a power cut", trial.number)
         return tuple(points)
+
+    def _claimed(self, history: History) -> Path | None:
+        """Return the directory of checkpoints and curves, None if there is none. Refuses that of somebody else."""
+        if self._files is not None:
+            claim(self._files, history.study_key)
+        return self._files
 
     @property
     def _files(self) -> Path | None:

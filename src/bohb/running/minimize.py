@@ -144,10 +144,10 @@ def minimize(
         create = partial(BOHB, **{**asked, "journal": opened})
         optimizer = patiently(shared_journal(opened) is not None, create)
         limits = limits.or_one_round(optimizer.history)
-        files = stack.enter_context(files_of(opened, study, directory))
+        files = stack.enter_context(files_of(opened, study, directory, optimizer.history.study_key))
         kept = None
         if session.checkpoints:
-            kept = Checkpoints(files / "checkpoints", optimizer.history.study_key, session.checkpoint_quota)
+            kept = Checkpoints(files, optimizer.history.study_key, session.checkpoint_quota)
             stack.callback(kept.close)
         chosen = choose_executor(objective, executor, workers, replace(trials, log_dir=files / "logs"))
         shown = None if progress is False else stack.enter_context(Progress(limits))

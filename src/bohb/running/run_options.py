@@ -17,6 +17,7 @@ from bohb.executors.base import Executor, Objective
 from bohb.executors.options import Resources, TrialOptions
 from bohb.journal import Journal, SqlJournal
 from bohb.journal.location import files_directory
+from bohb.running.directories import claim
 
 if TYPE_CHECKING:
     from bohb.executors.engines.engine import Engine
@@ -73,10 +74,14 @@ class RunSetup:
 
 
 @contextmanager
-def files_of(journal: Journal, study: str, directory: str | Path | None) -> Iterator[Path]:
-    """Yield the directory of a study's checkpoints and logs; a temporary one if the journal is not a file either."""
+def files_of(journal: Journal, study: str, directory: str | Path | None, key: str) -> Iterator[Path]:
+    """Yield the directory of a study's checkpoints and logs; a temporary one if the journal is not a file either.
+
+    key: identifies the study (`History.study_key`). A directory of somebody else is refused.
+    """
     permanent = files_directory(journal.path if isinstance(journal, SqlJournal) else None, study, directory)
     if permanent is not None:
+        claim(permanent, key)
         yield permanent
         return
     with tempfile.TemporaryDirectory(prefix="bohb-", ignore_cleanup_errors=True) as temporary:
