@@ -139,9 +139,10 @@ def test_a_study_is_confirmed_by_one_runner_at_a_time(tmp_path: Path) -> None:
     def again(trial: Trial) -> float:
         calls.append(trial.number)
         with pytest.raises(JournalBusy, match="is being confirmed already") as error:
-            load(tmp_path / "a.db").confirm(top=2, repeats=2, objective=quadratic, progress=False)
+            load(tmp_path / "a.db").confirm(top=3, repeats=2, objective=quadratic, progress=False)
         refused.append(str(error.value))
         return quadratic(trial)
 
     study.confirm(top=2, repeats=2, objective=again, progress=False)
     assert len(refused) == len(calls) == 4
+    assert len(load(tmp_path / "a.db").history.confirmations) == 1  # a refused one leaves no plan in the journal

@@ -53,13 +53,13 @@ def confirm(
             stack.callback(journal.close)
         shared = shared_journal(journal) is not None
         ledger = patiently(shared, lambda: _ledger(journal))
+        name, seconds = _HOLDER + runner_name(shared), setup.session.lease_seconds
+        patiently(shared, lambda: ledger.in_turn(lambda: stack.enter_context(_claimed(ledger, name, seconds))))
         index = patiently(shared, lambda: ledger.in_turn(lambda: _begin(ledger, top, repeats, default)))
         if history is not None:
             stack.callback(lambda: history.extend(journal.read(history.n_events)))
         if ledger.history.confirmations[index].finished:
             return ledger.history.confirmations[index]
-        name, seconds = _HOLDER + runner_name(shared), setup.session.lease_seconds
-        patiently(shared, lambda: ledger.in_turn(lambda: stack.enter_context(_claimed(ledger, name, seconds))))
         place = files_of(journal, setup.study, setup.directory, ledger.history.study_key)
         files = stack.enter_context(place) / "confirm"
         workplace = Workplace(files / "working") if setup.session.checkpoints else None
