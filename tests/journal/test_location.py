@@ -24,6 +24,7 @@ from bohb.journal.location import (
     shown_journal,
     study_of,
 )
+from bohb.running.external import ExternalStudy
 from bohb.running.run_options import RunSetup
 from bohb.testing import numbered_events
 from tests.objectives import SPACE, quadratic
@@ -182,6 +183,10 @@ URLS = [
     "postgresql://me:x@127.0.0.1:hunter2/name",
     "mysql://127.0.0.1/name?password=hunter2",
     "sqlite:///s.db?password=hunter2",
+    "postgresql://127.0.0.1:1/name?password=hunter2 x",
+    "postgresql://127.0.0.1:1/name?passwrd=hunter2",
+    "host=127.0.0.1 password=hunter2",
+    "password='hunter2' port = 1",
 ]
 
 
@@ -200,7 +205,16 @@ def test_a_password_of_a_url_is_shown_nowhere(url: str, caplog: pytest.LogCaptur
     with pytest.raises(BohbError) as refused:
         app.main(["status", url], standalone_mode=False)
     assert "hunter2" not in "".join(traceback.format_exception(refused.value))
-    assert "hunter2" not in caplog.text + repr(RunSetup(url, "study"))
+    assert "hunter2" not in caplog.text + repr(RunSetup(url, "study")) + repr(ExternalStudy(url, "study"))
+
+
+def test_a_connection_string_is_no_file_unless_it_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidArgument, match=r"journal='host=…' is a connection string; write it as a URL"):
+        SqlJournal("host=here dbname=name")
+    assert list(tmp_path.iterdir()) == []
+    SqlJournal(Path("host=here dbname=name")).close()
+    assert study_names("host=here dbname=name") == []
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,8 @@ def find_journal(target: str | None) -> tuple[str, str | None]:
     if "://" not in journal and not Path(journal).exists():
         if journal is not given:
             raise JournalError(f"the study of {given} has no journal yet; 'bohb run {given}' starts it in {journal}")
-        raise JournalError(f"there is no journal {journal}; check the path, or start a study with 'bohb run'")
+        shown = shown_journal(journal)
+        raise JournalError(f"there is no journal {shown}; check the path, or start a study with 'bohb run'")
     return journal, study
 
 

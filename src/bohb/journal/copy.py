@@ -199,8 +199,8 @@ def repair(target: str | Path, study: str = "study") -> int:
     well, each up to its last valid event. The old file is kept as `<file>.bak`.
     """
     check_study_name(study)
+    shown = shown_journal(str(target))
     if "://" in str(target):
-        shown = shown_journal(str(target))
         raise JournalError(f"{shown}: repair works on SQLite files; for a server, restore the database's own backup")
     path = Path(target).resolve()
     lock = WriterLock(path, exclusive=True)

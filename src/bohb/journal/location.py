@@ -26,7 +26,8 @@ _URL = re.compile(
     rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/[^?@]*)?)(?:\?(?P<query>.*))?",
     re.DOTALL,
 )
-_SECRET = re.compile("password|secret", re.IGNORECASE)
+_HARMLESS = {"application_name", "connect_timeout", "dbname", "host", "options", "port", "sslmode", "user"}
+_CONNECTION_STRING = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service)\s*=")
 _NETWORK = re.compile(
     "9p|acfs|afpfs|afs|beegfs|ceph|cifs|coda|davfs|gfs2?|glusterfs|gpfs|lustre|mmfs|ncpfs|nfs[34]?|ocfs2|orangefs|"
     "panfs|pvfs2|smb[23]?|smbfs|webdav"
@@ -40,6 +41,8 @@ def path_of(url: str | Path) -> Path | None:
     text = str(url)
     if not text or "\0" in text:
         raise InvalidArgument(f"journal={text!r} is not a path")
+    if not isinstance(url, Path) and "://" not in text:
+        shown_journal(text)  # refuses a connection string
     file = text.removeprefix("sqlite:///")
     if "://" not in text or isinstance(url, Path) or (file and file != text and "?" not in file):
         try:
@@ -114,8 +117,13 @@ def other_kind(path: Path) -> str | None:
 
 
 def shown_journal(journal: str) -> str:
-    """Return the name of a journal without passwords. Raises InvalidArgument for what is not a URL."""
+    """Return the name of a journal without passwords. Raises InvalidArgument for what is neither a file nor a URL."""
     if "://" not in journal:
+        if _CONNECTION_STRING.match(journal) and not Path(journal).exists():  # it may have a password
+            raise InvalidArgument(
+                f"journal='{journal.partition('=')[0]}=…' is a connection string; write it as a URL, "
+                "'postgresql+psycopg://user:password@host:5432/name', or give a file of this name as a pathlib.Path"
+            )
         return journal
     found = _URL.fullmatch(journal)
     if found is None:
@@ -126,7 +134,7 @@ def shown_journal(journal: str) -> str:
     user = "" if found["user"] is None else f"{found['user']}{':***' if found['password'] else ''}@"
     pairs = (pair.partition("=") for pair in (found["query"] or "").split("&") if pair)
     shown = (
-        f"{name}={'***' if _SECRET.search(unquote(name)) else value}" if sign else "***" for name, sign, value in pairs
+        f"{name}={value if unquote(name) in _HARMLESS else '***'}" if sign else "***" for name, sign, value in pairs
     )
     query = "&".join(shown)
     return f"{found['scheme']}://{user}{found['place']}{query and '?'}{query}"

@@ -60,7 +60,7 @@ def connection_parameters(url: str) -> dict[str, Any]:
     except psycopg.ProgrammingError as error:
         message = one_line(error)
     if "invalid URI query parameter" not in message:
-        message = message.partition(":")[0]
+        message = re.split('[:"]', message)[0].strip()
     raise InvalidArgument(f"journal={shown_journal(url)!r} is not a URL of a PostgreSQL database ({message})")
 
 

@@ -47,7 +47,8 @@ def _stored_history(source: str | Path) -> History:
     """Return the history of the only study of a journal, or of the one that "journal::name" names."""
     journal, study = study_of(str(source))
     if "://" not in journal and not Path(journal).exists():
-        raise InvalidArgument(f"warm_start={str(source)!r} must be the path of a journal; there is no such file")
+        shown = shown_journal(str(source))
+        raise InvalidArgument(f"warm_start={shown!r} must be the path of a journal; there is no such file")
     names = study_names(journal)
     if study is None and len(names) == 1:
         study = names[0]

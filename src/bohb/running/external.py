@@ -54,7 +54,7 @@ class ExternalStudy:
     wait_seconds: how long a call waits for another process to close the journal, and `ask` for a trial.
     """
 
-    journal: str
+    journal: str = field(repr=False)  # a URL may have a password
     study: str
     open: Callable[[Journal], BOHB] = BOHB.from_journal
     directory: str | Path | None = None
