@@ -127,6 +127,13 @@ def test_a_study_file_is_written_whole_and_beside_the_files_of_others(
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def test_a_name_that_no_file_can_have_is_refused_by_every_tool(tmp_path: Path) -> None:
+    tools, name = Tools(tmp_path), "a\ud800.toml"
+    for act in (tools.status, tools.plan, tools.ask, lambda name: tools.write_study(name, STUDY_FILE)):
+        with pytest.raises(InvalidArgument, match=r"must be a file in"):
+            act(name)
+
+
 def test_an_agent_writes_asks_tells_and_enqueues_and_the_study_can_be_replayed(tmp_path: Path) -> None:
     pytest.importorskip("mcp")
     with anyio.from_thread.start_blocking_portal() as portal:

@@ -76,7 +76,7 @@ def test_a_failed_one_on_a_budget_of_its_own_ends_its_bracket() -> None:
     assert replay(optimizer.events).ok
 
 
-@pytest.mark.parametrize("budget", [2, 10, True, "9", float("nan"), float("inf"), 10**400])
+@pytest.mark.parametrize("budget", [2, 10, True, "9", float("nan"), float("inf"), 10**400, -(10**400)])
 def test_a_budget_that_the_study_does_not_have_is_refused(budget: Any) -> None:
     with pytest.raises(InvalidArgument, match=r"must be one of the study's: 1, 3, 9"):
         BOHB(SPACE, **OPTIONS).enqueue(GIVEN, budget=budget)

@@ -252,7 +252,7 @@ class Tools:
 
     def _path(self, study: str) -> str:
         """Return the path of a study file or journal. Raises InvalidArgument if it lies elsewhere."""
-        if "://" not in study and "\0" not in study:
+        if "://" not in study and study.isprintable():
             path = (self._directory / study).resolve()
             if path.is_relative_to(self._directory):
                 return str(path)

@@ -80,7 +80,7 @@ def given_events(
 
 def _one_of(budgets: tuple[float, ...], given: float) -> float:
     """Return the budget of the study that is meant."""
-    if isinstance(given, int | float) and not isinstance(given, bool) and given <= 2 * budgets[-1]:
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 < given <= 2 * budgets[-1]:
         for budget in budgets:
             if math.isclose(budget, given, rel_tol=1e-9):
                 return budget
