@@ -16,7 +16,7 @@ import bohb
 from bohb import BOHB, Trial, minimize
 from bohb.core.schedule.brackets import plan
 from bohb.core.schedule.rules import MOST_PROMOTED, best_on_largest, kept_for_growth
-from bohb.errors import InvalidArgument
+from bohb.errors import FilesUnavailable, InvalidArgument
 from bohb.running.checkpoints import Checkpoints, cheapest_to_lose
 from bohb.running.directories import MARKER, remove
 from tests import objectives
@@ -310,6 +310,29 @@ def test_an_objective_that_removes_the_working_directories_does_not_end_the_stud
     study = run(tmp_path, objective, max_trials=12, workers=workers)
     assert len(study.history.outcomes) == 12
     assert study.history.outcomes[3].error == "ValueError: it is gone"
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_file_in_the_place_of_a_directory_above_ends_the_session_by_name(
+    tmp_path: Path, workers: int | None, level: int
+) -> None:
+    def objective(trial: Trial) -> float:
+        import shutil
+
+        if trial.number == 3:
+            assert trial.checkpoint_dir is not None
+            shutil.rmtree(trial.checkpoint_dir.parents[level])
+            trial.checkpoint_dir.parents[level].write_text("mine")
+        return float(trial.config["x"])
+
+    with pytest.raises(FilesUnavailable, match=r"\[Errno 20\] .*: a file has replaced a directory above it"):
+        run(tmp_path, objective, max_trials=12, workers=workers, journal=tmp_path / "study.db")
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and path.read_bytes() == b"mine":  # not if it was in the place of our own directory
+            path.unlink()
+    study = run(tmp_path, objective, max_trials=12, workers=workers, journal=tmp_path / "study.db")
+    assert sum(outcome.ok for outcome in study.history.outcomes.values()) >= 11
 
 
 def test_without_checkpoints_there_is_no_directory(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from bohb.core.trial import Lost, Outcome, Status, Trial
-from bohb.errors import JournalUnavailable, WorkersUnavailable
+from bohb.errors import FilesUnavailable, JournalUnavailable, WorkersUnavailable
 from bohb.executors.base import Executor
 from bohb.optimizer.ledger import Ledger
 from bohb.units import counted, duration
@@ -167,7 +167,13 @@ class Loop(ABC):
             try:
                 prepared = self.prepare(trial)
             except OSError as error:
-                self._pause(f"the checkpoint directory of trial {trial.number} cannot be made ({error})")
+                trouble = f"the checkpoint directory of trial {trial.number} cannot be made ({error})"
+                if isinstance(error, NotADirectoryError):  # waiting would not help
+                    raise FilesUnavailable(
+                        f"{trouble}: a file has replaced a directory above it, as an objective may do; remove that "
+                        "file, and the same call continues the study"
+                    ) from error
+                self._pause(trouble)
                 return
             self.waiting.pop(0)
             self.running[trial.number, trial.attempt] = trial
