@@ -83,6 +83,22 @@ def test_a_session_whose_trials_are_all_killed_ends_soon_and_names_memory(
     assert failed(history) == {}
 
 
+@pytest.mark.parametrize("charged", [True, False])
+def test_a_burst_of_killed_trials_after_others_have_ended_is_named_as_lack_of_memory(
+    charged: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bohb.running.loop.FIRST_PAUSE", 0.001)
+    submitted: list[int] = []
+
+    def killed(trial: Trial) -> bool:
+        submitted.append(trial.number)
+        return 5 <= len(submitted) < 20
+
+    assert failed(run(LosingExecutor(2, killed, charged))) == {}
+    named = "were killed while they ran: the objective probably needs more memory" in caplog.text
+    assert named == charged  # trials that never began were not killed by their own doing
+
+
 def test_a_last_trial_with_nothing_to_compare_to_is_given_up() -> None:
     history = run(LosingExecutor(1, lambda trial: trial.number == 9), trials=10)
     assert failed(history) == {9: Status.LOST}

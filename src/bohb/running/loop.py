@@ -32,6 +32,10 @@ FIRST_PAUSE = 0.5  # seconds; each further pause is twice as long, up to LONGEST
 LONGEST_PAUSE = 60.0
 GIVE_UP_SECONDS = 3600.0  # of nothing but lost trials, after which a session ends with an error
 KILLED_PAUSES = 6  # after which a session ends with an error in which every trial was killed while it ran
+_MEMORY = (
+    "the objective probably needs more memory than there is: use fewer workers, or set trial_memory, so that only "
+    "trials fail which exceed it"
+)
 COMPLAIN_SECONDS = 60.0  # after which the same trouble is reported again
 _SERVER_SECONDS = 1.0  # between two attempts to reach a server
 
@@ -256,13 +260,15 @@ class Outages:
     _until: float = -math.inf  # the end of the pause
     _pauses: int = 0
     _reason: str = ""
-    _only_killed: bool = True  # whether every trial of this session so far began and was killed
+    _only_killed: bool = True  # whether every trial since one last ended began and was killed
+    _any_ended: bool = False  # whether a trial of this session has ended
 
     def ended(self, trial: Trial, outcome: Outcome) -> list[Ended]:
         """Return what to store when a trial has ended by itself: its outcome, and failures of the held trials."""
         judged = self.judge_held()
         self._lost.clear()
-        self._since, self._until, self._pauses, self._only_killed = math.inf, -math.inf, 0, False
+        self._since, self._until, self._pauses = math.inf, -math.inf, 0
+        self._only_killed = self._any_ended = True
         return [(trial, outcome), *judged]
 
     def judge_held(self) -> list[Ended]:
@@ -311,7 +317,14 @@ class Outages:
         self._pauses += 1
         self._until = now + seconds
         if self._pauses > 1:  # a single pause is too short to be worth a message
-            log.error("trials lose their workers (%s); no trial is started for %s", self._reason, duration(seconds))
+            text = "trials lose their workers (%s)%s; no trial is started for %s"
+            log.error(text, self._reason, self._hint, duration(seconds))
+
+    @property
+    def _hint(self) -> str:
+        """What is to blame if all trials are killed, for messages."""
+        n = counted(len(self._lost), "trial")
+        return f". The last {n} were killed while they ran: {_MEMORY}" if self._only_killed else ""
 
     @property
     def paused(self) -> bool:
@@ -321,15 +334,14 @@ class Outages:
     def check(self) -> None:
         """Raise WorkersUnavailable if trials have been lost for too long; call it while no trial runs."""
         waited = time.monotonic() - self._since
-        if self._only_killed and self._pauses > KILLED_PAUSES:
+        if self._only_killed and not self._any_ended and self._pauses > KILLED_PAUSES:
             raise WorkersUnavailable(
-                f"every trial of this session was killed while it ran, at last: {self._reason}; the objective probably "
-                "needs more memory than there is: use fewer workers, or set trial_memory, so that only trials fail "
-                "which exceed it. No trial failed because of this, and the same call continues the study"
+                f"every trial of this session was killed while it ran, at last: {self._reason}; {_MEMORY}. No "
+                "trial failed because of this, and the same call continues the study"
             )
         if waited > GIVE_UP_SECONDS:
             raise WorkersUnavailable(
-                f"for {duration(waited)} every trial has lost its worker, at last: {self._reason}; "
+                f"for {duration(waited)} every trial has lost its worker, at last: {self._reason}{self._hint}; "
                 "no trial failed because of this: restore the workers, and the same call continues the study"
             )
 
