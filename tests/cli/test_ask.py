@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from bohb import load
 from bohb.cli import app
 from tests.cli.running import EXAMPLES, STUDY, answer, call, complaint, written
 
@@ -80,6 +81,21 @@ def test_the_line_that_ask_printed_can_be_told_with_its_loss(tmp_path: Path) -> 
     assert told(file, again | {"loss": 1}) == "trial 1: loss 1\n"
 
 
+def test_a_program_asks_for_another_try_which_counts_as_neither_failed_nor_lost(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    for _ in range(3):
+        asked(file)
+    assert call("tell", file, "0", "--retry", "no GPU here").stdout == "trial 0: starts again later\n"
+    assert told(file, {"number": 1, "retry": "no licence"}) == "trial 1: starts again later\n"
+    assert answer("tell", file, "2", "--retry", "no GPU here") == {"number": 2, "result": "stored"}
+    (journal,) = tmp_path.glob("*.db")
+    history = load(journal).history
+    reasons = [again.reason for n in range(3) for again in history.retries[n]]
+    assert reasons == ["no GPU here", "no licence", "no GPU here"]
+    assert (history.losses, history.n_failed) == ({}, 0)
+    assert [row["status"] for row in answer("trials", file)] == ["waiting"] * 3
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -87,8 +103,9 @@ def test_the_line_that_ask_printed_can_be_told_with_its_loss(tmp_path: Path) -> 
         ("{", "'{' is not JSON"),
         ('{"loss": 1}', '"number" is missing'),
         ('{"number": "0", "loss": 1}', "number='0' must be a whole number"),
-        ('{"number": 0}', "trial 0 needs exactly one of loss, losses, failed, lost"),
-        ('{"number": 0, "loss": 1, "failed": "x"}', "trial 0 needs exactly one of loss, losses, failed, lost"),
+        ('{"number": 0}', "trial 0 needs exactly one of loss, losses, failed, lost, retry"),
+        ('{"number": 0, "loss": 1, "failed": "x"}', "trial 0 needs exactly one of loss, losses, failed, lost, retry"),
+        ('{"number": 0, "retry": 1}', "retry=1 must be a text"),
         ('{"number": 0, "los": 1}', "the key 'los' is unknown; use number"),
         ('{"number": 0, "loss": null}', "loss=None is of type NoneType"),
         ('{"number": 7, "loss": 1}', "trial 7 was never asked for"),

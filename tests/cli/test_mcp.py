@@ -67,6 +67,8 @@ async def the_study(use: Any) -> None:
     assert (await use("ask", study="bowl.toml", client="me"))["trial"]["number"] == own["number"]
     assert (own["config"], own["origin"]) == ({"x": 0.125}, "given")
     assert (await use("tell", study="bowl.db", number=1, failed="out of memory"))["result"] == "stored"
+    third = (await use("ask", study="bowl.toml"))["trial"]["number"]
+    assert (await use("tell", study="bowl.toml", number=third, retry="no GPU here"))["result"] == "stored"
     assert (await use("status", study="bowl.toml"))["trials"]["failed"] == 1
     assert (await use("best", study="bowl.toml"))["trial"] == 0
     assert [row["trial"] for row in (await use("front", study="bowl.toml"))["front"]] == [0]
@@ -143,7 +145,9 @@ def test_an_agent_writes_asks_tells_and_enqueues_and_the_study_can_be_replayed(t
     assert replayed["differences"] == []
     rows = answer("trials", tmp_path / "bowl.db")
     assert [note["text"] for note in answer("status", tmp_path / "bowl.db")["notes"]] == ["a guess"]
-    assert [(row["status"], row["origin"]) for row in rows] == [("ok", "random"), ("crashed", "given")]
+    assert [(row["status"], row["origin"]) for row in rows] == [
+        ("ok", "random"), ("crashed", "given"), ("waiting", "random"),
+    ]  # fmt: skip
 
 
 def test_the_entry_for_an_agent_s_configuration_is_printed(tmp_path: Path) -> None:

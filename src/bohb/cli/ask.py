@@ -16,7 +16,7 @@ from bohb.cli import shared
 from bohb.cli.shared import DEFAULT, SECONDS, WithNegativeNumbers, command, emit, emit_data, find, note
 from bohb.core.limits import Limits
 from bohb.core.trial import Outcome, Status, Trial, jsonable
-from bohb.errors import InvalidResult, NoTrialReady, StudyDone
+from bohb.errors import InvalidResult, NoTrialReady, Retry, StudyDone
 from bohb.studyfile.load import StudyFile, load
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 NOT_READY, COMPLETE = 3, 4  # exit codes of `bohb ask`
 _ASKED = ("config", "budget", "previous_budget", "seed", "config_id", "bracket", "rung", "origin", "checkpoint_dir")
-_TOLD = ("number", "attempt", "loss", "losses", "info", "cost", "failed", "lost")
-_ENDS = ("loss", "losses", "failed", "lost")
+_TOLD = ("number", "attempt", "loss", "losses", "info", "cost", "failed", "lost", "retry")
+_ENDS = ("loss", "losses", "failed", "lost", "retry")
 _SAID = {
     "stored": "trial {}: {}",
     "known": "trial {}: {}, as was already stored",
@@ -143,6 +143,7 @@ def asked(trial: Trial) -> dict[str, Any]:
 @click.option("--attempt", type=click.IntRange(1), help="As `bohb ask` printed it; default: 1.")
 @click.option("--failed", metavar="REASON", help="The evaluation failed.")
 @click.option("--lost", metavar="REASON", help="The evaluation was cut short; `bohb ask` hands the trial out again.")
+@click.option("--retry", metavar="REASON", help="The same after a pause, and it counts neither as failed nor as lost.")
 @place_options
 def tell(
     target: str,
@@ -156,9 +157,9 @@ def tell(
     """Store how a trial ended.
 
     Without NUMBER, read JSON objects from stdin, one per line: the line that `bohb ask` printed with "loss" added, or
-    {"number": 12, "loss": 0.31, "info": {…}, "cost": 2.5}, {"number": 12, "failed": "reason"} or {"number": 12,
-    "lost": "reason"}. A study with several objectives needs "losses": {"error": 0.1, …} instead of "loss". Telling the
-    same result twice has no effect.
+    {"number": 12, "loss": 0.31, "info": {…}, "cost": 2.5} or {"number": 12, "failed": "reason"}, where "lost" and
+    "retry" may stand for "failed". A study with several objectives needs "losses": {"error": 0.1, …} instead of "loss".
+    Telling the same result twice has no effect.
 
     \b
     Examples:
@@ -170,7 +171,7 @@ def tell(
     if number is not None:
         results = [checked({"number": number, **given})]
     elif given:
-        raise click.UsageError("--attempt, --failed and --lost need NUMBER; what is read from stdin has its own")
+        raise click.UsageError("--attempt, --failed, --lost, --retry need NUMBER; what is read from stdin has its own")
     else:
         results = [checked(_parsed(line)) for line in sys.stdin.read().splitlines() if line.strip()]
         if not results:
@@ -193,11 +194,11 @@ def _parsed(line: str) -> dict[str, Any]:
 
 
 def checked(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a result with known keys, a trial, and exactly one of loss, losses, failed and lost."""
+    """Return a result with known keys, a trial, and exactly one way in which it ended."""
     unknown = [key for key in found if key not in _TOLD and key not in _ASKED]
     if unknown:
         raise InvalidResult(f"the key {unknown[0]!r} is unknown; use {', '.join(_TOLD)}, and info for all else")
-    for key, kind in (("number", int), ("attempt", int), ("failed", str), ("lost", str)):
+    for key, kind in (("number", int), ("attempt", int), ("failed", str), ("lost", str), ("retry", str)):
         if key in found and (not isinstance(found[key], kind) or isinstance(found[key], bool)):
             raise InvalidResult(f"{key}={found[key]!r} must be {'a whole number' if kind is int else 'a text'}")
     if "number" not in found:
@@ -216,6 +217,8 @@ def store(study: ExternalStudy, result: dict[str, Any]) -> dict[str, Any]:
     if "failed" in result:
         what, outcome = "failed", Outcome(Status.CRASHED, error=result["failed"])
         told = study.tell(number, outcome, attempt)
+    elif "retry" in result:
+        what, told = "starts again later", study.tell(number, Retry(result["retry"]), attempt)
     else:
         what = f"loss {result['loss']}" if "loss" in result else f"losses {json.dumps(result['losses'])}"
         values = {key: result[key] for key in ("loss", "losses", "info", "cost") if key in result}

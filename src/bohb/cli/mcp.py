@@ -172,18 +172,20 @@ class Tools:
         losses: dict[str, float] | None = None,
         failed: str | None = None,
         lost: str | None = None,
+        retry: str | None = None,
         info: dict[str, Any] | None = None,
         cost: float | None = None,
     ) -> Data:
-        """Store how a trial ended: exactly one of loss, losses, failed and lost.
+        """Store how a trial ended: exactly one of loss, losses, failed, lost and retry.
 
         number, attempt: as ask returned them.
         loss: the result, or losses by name if the study has several objectives.
-        failed: why the evaluation failed. lost: why it was cut short; the trial will be handed out again.
+        failed: why the evaluation failed. lost: why it was cut short; the trial will be handed out again. retry: why it
+            should be, after a pause and without counting as failed or lost, such as "no GPU here".
         info: anything to keep. cost: what the evaluation has cost, in a unit of your own.
         """
         given = {
-            "loss": loss, "losses": losses, "failed": failed, "lost": lost, "info": info, "cost": cost,
+            "loss": loss, "losses": losses, "failed": failed, "lost": lost, "retry": retry, "info": info, "cost": cost,
         }  # fmt: skip
         known = {name: value for name, value in given.items() if value is not None}
         found = store(self._stored(study), checked({"number": number, "attempt": attempt, **known}))
