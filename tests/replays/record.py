@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -101,6 +102,24 @@ def values(trial: Trial) -> dict[str, Any]:
     x, y = trial.config["x"], trial.config["y"]
     loss = (x - 0.2) ** 2 + 0.3 * (1 - y) + 0.2 / trial.budget
     return {"losses": {"loss": loss, "speed": x**0.5 + 0.01 * noise(trial), "memory": y, "latency": 0.01 + 0.1 * x}}
+
+
+def every_end(trial: Trial) -> object:
+    """A loss, unless a trial ends in another way; some ask for another try."""
+    match trial.number:
+        case 3:
+            time.sleep(600)
+        case 5:
+            return float(len(b"x" * 1_500_000_000))
+        case 8:
+            raise bohb.DeviceMemory("CUDA out of memory")
+        case 11:
+            return "nothing"
+        case 14:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case 17 | 18 | 19 if trial.attempt == 1:
+            raise bohb.Retry("no GPU here")
+    return fragile(trial)
 
 
 def slow(trial: Trial) -> float:
@@ -341,6 +360,30 @@ def ray(path: str) -> None:
     export_jsonl(MemoryJournal(on_engine("ray", 30, **BEST)), path)
 
 
+def asked_by_clients(preset: Any) -> Sequence[Event]:
+    """Three programs with names; each crashes now and then, asks again, and asks for another try."""
+    with tempfile.TemporaryDirectory() as directory:
+        create = partial(BOHB, PLANE, seed=1, preset=preset, **SMALL)
+        study = ExternalStudy(
+            f"{directory}/study.db", "study", lambda journal: create(journal=journal), limits=Limits(max_trials=45)
+        )
+        running: dict[str, Trial] = {}
+        for n in count():
+            name = f"program {n % 3}"
+            if (trial := running.pop(name, None)) is not None:
+                again = trial.number % 11 == 6 and trial.attempt == 1
+                result = bohb.Retry("no licence") if again else result_of(fragile, trial)
+                study.tell(trial.number, result, trial.attempt)
+            try:
+                running[name] = study.ask(client=name)
+                if n % 5 == 4:  # it has crashed
+                    running[name] = study.ask(client=name)
+            except StudyDone:
+                if not running:
+                    break
+        return stored_events(f"{directory}/study.db", "study")
+
+
 def asked_by_programs(preset: Any) -> Sequence[Event]:
     """Other programs ask and tell, report learning curves, and one in seven of them dies."""
     with tempfile.TemporaryDirectory() as directory:
@@ -379,6 +422,7 @@ def with_priors() -> ConfigurationSpace:
 
 
 BEST: dict[str, Any] = {"preset": "best"}
+ENDS: dict[str, Any] = {"workers": 2, "trial_seconds": 2.0, "trial_memory": 500_000_000}
 HPBANDSTER: dict[str, Any] = {"preset": "hpbandster"}
 TWO: dict[str, Any] = {"objectives": ["loss", "-speed"]}
 BOUND: dict[str, Any] = {"constraints": {"latency": "<= 60ms", "memory": "<= 0.8"}, "objectives": ["loss"]}
@@ -452,6 +496,10 @@ RECORDED: dict[str, Record] = {
     "best-ray": on_ray,
     "paper-programs": lambda: asked_by_programs("paper"),
     "best-programs": lambda: asked_by_programs("best"),
+    "paper-clients": lambda: asked_by_clients("paper"),
+    "best-clients": lambda: asked_by_clients("best"),
+    "paper-every-end": lambda: here(every_end, PLANE, 40, **ENDS, **SMALL),
+    "best-every-end": lambda: here(every_end, PLANE, 40, **ENDS, **BEST, **SMALL),
     "paper-taken-over": lambda: taken_over("paper"),
     "best-taken-over": lambda: taken_over("best"),
 }

@@ -100,7 +100,9 @@ def test_recorded_are_trials_of_every_origin_and_end() -> None:
     assert any(trial.reuses is not None for trial in trials)
     assert any(trial.attempt > 1 for trial in trials)
     histories = [History().extend(recorded(name)) for name in names()]
-    assert {o.status for history in histories for o in history.outcomes.values()} >= {Status.OK, Status.CRASHED}
+    ended = {outcome.status for history in histories for outcome in history.outcomes.values()}
+    assert ended == set(Status) - {Status.RETRY}
+    assert any(history.retries for history in histories)
 
 
 def test_recorded_are_studies_of_every_preset() -> None:
@@ -111,11 +113,16 @@ def test_recorded_are_studies_of_every_preset() -> None:
 
 
 def test_recorded_are_studies_of_every_engine_and_of_programs_that_ask() -> None:
-    for how in ("local-workers", "pool", "dask", "ray", "slurm", "programs", "shared-file"):
+    for how in ("local-workers", "pool", "dask", "ray", "slurm", "programs", "clients", "shared-file"):
         assert any(name.endswith(f"-{how}") for name in names()), how
     programs = History().extend(recorded("best-programs"))
     assert sum(bool(outcome.curve) for outcome in programs.outcomes.values()) > 30
     assert not programs.sessions
+    for name in ("paper-clients", "best-clients"):
+        events = recorded(name)
+        clients = {event.client for event in events if isinstance(event, TrialStarted)}
+        assert clients == {"program 0", "program 1", "program 2"}
+        assert any(isinstance(event, TrialLost) and event.retry for event in events)
 
 
 def test_recorded_are_trials_of_runners_that_were_killed_or_came_back_too_late() -> None:
