@@ -8,15 +8,20 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from bohb import BOHB, Limits
-from bohb.errors import NoTrialReady, StudyDone
+from bohb.errors import JournalError, NoTrialReady, StudyDone
 from bohb.journal import Journal
 from bohb.running.external import ExternalStudy
+from tests.sizes import size
 
-LEASE = 4.0
-TRIALS = 15
+T = TypeVar("T")
+LEASE = float(size(quick=4, full=20))
+TRIALS = size(quick=15, full=200)
 
 
 def create(journal: Journal) -> BOHB:
@@ -27,18 +32,28 @@ def study_of(url: str, number: int) -> ExternalStudy:
     return ExternalStudy(url, f"study-{number}", create, limits=Limits(max_trials=TRIALS), wait_seconds=1)
 
 
+def patiently(act: Callable[[], T]) -> T:
+    """Repeat a call while the server has as many connections as it takes: half as many as there are clients."""
+    while True:
+        try:
+            return act()
+        except JournalError as error:
+            if "too many clients" not in str(error):
+                raise
+
+
 def client(study: ExternalStudy, name: str, log: Path) -> None:
     """Evaluate trials until the study is complete."""
     while True:
         try:
-            trial = study.ask(LEASE, name)
+            trial = patiently(lambda: study.ask(LEASE, name))
         except NoTrialReady:
             continue
         except StudyDone:
             return
         with log.open("a") as file:
             file.write(json.dumps(["given", study.study, trial.number, trial.attempt, name, trial.seed]) + "\n")
-        told = study.tell(trial.number, trial.config["x"], trial.attempt)
+        told = patiently(partial(study.tell, trial.number, trial.config["x"], trial.attempt))
         with log.open("a") as file:
             file.write(json.dumps([told, study.study, trial.number, trial.attempt, name, trial.config["x"]]) + "\n")
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tests.sizes import size
 
 STUDIES = size(quick=3, full=40)
 PROCESSES = size(quick=3, full=5)
-KILLS = size(quick=3, full=15)
+BETWEEN = size(quick=2, full=4)  # trials of each study that are asked for and told between two kills
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +45,23 @@ def lines(folder: Path) -> list[list[object]]:
     return found
 
 
+def progress(folder: Path) -> int:
+    """How many lines the clients have written."""
+    return sum(file.read_bytes().count(b"\n") for file in folder.glob("*.log"))
+
+
+@pytest.mark.timeout(3600)
 def test_clients_of_many_studies_that_are_killed_lose_and_double_nothing(server: str, tmp_path: Path) -> None:
     """Every second killed process comes back with the names of its clients, the others never do."""
     url = emptied(server)
     running = {f"p{n}": start(url, tmp_path, f"p{n}") for n in range(PROCESSES)}
-    for kill in range(KILLS):
-        known, deadline = len(lines(tmp_path)), time.monotonic() + 120
-        while len(lines(tmp_path)) < known + 2 * STUDIES and any(p.poll() is None for p in running.values()):
+    for kill in count():
+        known, deadline = progress(tmp_path), time.monotonic() + 240
+        while progress(tmp_path) < known + 2 * BETWEEN * STUDIES and any(p.poll() is None for p in running.values()):
             assert time.monotonic() < deadline, "the clients do nothing"
-            time.sleep(0.05)
+            time.sleep(0.1)
+        if progress(tmp_path) + 2 * BETWEEN * STUDIES > 2 * TRIALS * STUDIES:  # the last ones end by themselves
+            break
         name = sorted(running)[kill % len(running)]
         killed = running.pop(name)
         killed.kill()
@@ -61,7 +70,9 @@ def test_clients_of_many_studies_that_are_killed_lose_and_double_nothing(server:
         running[again] = start(url, tmp_path, again)
     for process in running.values():
         _, complaints = process.communicate(timeout=240)
-        assert (process.returncode, complaints.decode()) == (0, "")
+        others = [line for line in complaints.decode().splitlines() if not line.endswith("is late and not used")]
+        assert (process.returncode, others) == (0, [])  # a living client may be slower than its lease
+    assert kill >= size(quick=3, full=40)
     logged = lines(tmp_path)
     for number in range(STUDIES):
         study = study_of(url, number)

@@ -294,6 +294,21 @@ def test_a_result_that_comes_while_its_trial_is_given_up_is_kept(study: External
     assert stored(study).outcomes[0].loss == 0.5
 
 
+def test_a_trial_that_is_told_while_another_is_given_up_keeps_its_result(study: ExternalStudy) -> None:
+    study.ask(), study.ask()
+
+    def tell_meanwhile(journal: Journal) -> BOHB:
+        optimizer = create(journal)
+        if not stored(study).outcomes:
+            study.tell(1, 0.5)
+        return optimizer
+
+    later(study, 61)
+    again = replace(study, open=tell_meanwhile).ask(lease_seconds=60)
+    assert (again.number, again.attempt) == (0, 2)
+    assert stored(study).outcomes[1].loss == 0.5
+
+
 def test_a_result_is_late_if_its_trial_is_given_up_while_it_is_told(study: ExternalStudy) -> None:
     study.ask()
 

@@ -169,10 +169,8 @@ class ExternalStudy:
         history, journal = optimizer.history, _leases(optimizer)
         if lease_seconds is not None:
             silent = journal.expired_leases()
-            for number, trial in history.running.items():
+            for trial in [trial for number, trial in history.running.items() if history.owner(number) is None]:
                 holder = _holder(trial)
-                if history.owner(number) is not None:
-                    continue
                 if silent.get(holder, 0.0) > lease_seconds:
                     self._lose(optimizer, trial, f"no result within {duration(lease_seconds)}")
                 elif holder not in silent:  # killed before its first sign, or the clock began anew: count from now
