@@ -21,10 +21,10 @@ LINES, MODULES = 34_000, 164  # the goal is 30 000 lines
 # The most lines and modules of each room. A change that raises one has to say why.
 ROOMS = {
     "core": (8_525, 43),
-    "journal": (2_050, 10),
+    "journal": (2_085, 10),
     "optimizer": (1_185, 6),
     "executors": (3_610, 18),
-    "running": (2_890, 13),
+    "running": (2_945, 13),
     "studyfile": (935, 4),
     "analysis": (3_860, 16),
     "plots": (2_670, 11),

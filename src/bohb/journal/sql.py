@@ -152,6 +152,7 @@ class SqlJournal(AbstractContextManager["SqlJournal"]):
         return {holder for (holder,) in self._lease(database.LEASES, reads=True)}
 
     def expired_leases(self) -> dict[str, float]:
+        """Return the holders of all leases that have expired, and for how many seconds."""
         return dict(self._lease(database.EXPIRED_LEASES, reads=True))
 
     def runner(self) -> str | None:
